@@ -1,0 +1,66 @@
+# `make` lists the commands. Everything stands on `make setup`, which makes .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup
+WORKERS ?= 2
+OUT ?= out/demo
+
+# One thread per test worker, and no spinning threads where workers share the cores.
+test lint types doctest tests: export OMP_NUM_THREADS := 1
+test lint types doctest tests: export OMP_WAIT_POLICY := PASSIVE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types doctest tests slow bench docs constraints clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: $(STAMP) ## make .venv with everything (costs nothing the second time)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; try: make setup PYTHON=python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## run the main job on a data set that ships with a dependency
+	$(BIN)/symmetries orbit digits --out $(OUT) --overwrite
+
+test: setup ## lint, types, doctests and tests: what CI runs
+	$(MAKE) --no-print-directory lint types doctest tests
+
+lint: setup ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+doctest: setup ## the examples in docstrings
+	$(BIN)/python -m pytest -q --doctest-modules src
+
+tests: setup ## the tests, without the slow campaigns
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not slow'
+
+slow: setup ## the slow campaigns only
+	$(BIN)/python -m pytest -q -m slow
+
+bench: setup ## every benchmark; results go to benchmarks/results
+	@set -e; for script in benchmarks/[a-z]*.py; do \
+	  echo "== $$script"; $(BIN)/python $$script; done
+
+docs: setup ## the documentation, into docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+constraints: setup ## renew constraints.txt from .venv
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | \
+	  sed -E '/^#|@ file:/d; s/\+[a-z0-9.]+$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist out docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
