@@ -1,0 +1,317 @@
+r"""The affine group of the plane, in closed form.
+
+Six generators, T = exp(sum_i eta_i G_i): shift_x, shift_y, rotation, scale_x, scale_y, shear.
+With A the 2 x 2 block of the sum and b its last column,
+
+.. math:: \exp\begin{pmatrix}A & b\\0 & 0\end{pmatrix} =
+          \begin{pmatrix}I + A\varphi_1(A) & \varphi_1(A) b\\0 & 1\end{pmatrix},
+          \qquad \varphi_1(A) = \sum_j \frac{A^j}{(j+1)!} = u I + w A,
+
+where, by Cayley and Hamilton, u and w depend on the trace t and the determinant d of A alone.
+"""
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import invalid
+from symmetries.groups.base import Group, Parameter
+
+SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
+
+_PARAMETERS = {
+    "shift_x": Parameter("shift_x", "half-image", 1.0),
+    "shift_y": Parameter("shift_y", "half-image", 1.0),
+    "rotation": Parameter("rotation", "rad", math.pi, angle=True),
+    "scale_x": Parameter("scale_x", "log-factor", 1.0),
+    "scale_y": Parameter("scale_y", "log-factor", 1.0),
+    "shear": Parameter("shear", "log-factor", 1.0),
+    "zoom": Parameter("zoom", "log-factor", 1.0),
+}
+_ORDER = (*SIX, "zoom")
+_SETS = {
+    "translation": ("shift_x", "shift_y"),
+    "scale": ("scale_x", "scale_y"),
+    "affine": SIX,
+    "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
+}
+
+# Below this many matrices the chain of small CPU operations costs more than torch's own kernel.
+_SMALL_BATCH = 640
+# asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
+_SERIES = 0.02
+_ASINH = [(-1) ** n * math.comb(2 * n, n) / (4**n * (2 * n + 1)) for n in range(9, -1, -1)]
+
+
+def generators(dtype: torch.dtype = torch.float64) -> Tensor:
+    """The six generators (6, 3, 3), in the order of ``SIX``; x points right and y up.
+
+    Example:
+        >>> generators()[2].int().tolist()
+        [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
+    """
+    g = torch.zeros(6, 3, 3, dtype=dtype)
+    g[0, 0, 2] = g[1, 1, 2] = 1
+    g[2, 0, 1], g[2, 1, 0] = -1, 1
+    g[3, 0, 0] = g[4, 1, 1] = 1
+    g[5, 0, 1] = g[5, 1, 0] = 1
+    return g
+
+
+def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
+    """(u, w) with phi_1(A) = u I + w A, from the trace and the determinant of A.
+
+    Taylor series of A / 2^k by Horner, then k doublings phi_1(2B) = phi_1(B)(e^B + I) / 2, all
+    in the basis (I, A). No root and no branch: smooth through zero and through coincident
+    eigenvalues. k is fixed, so that no device has to wait for a norm.
+    """
+    doublings, degree = (6, 10) if trace.dtype == torch.float64 else (5, 6)
+    t, d = trace * 0.5**doublings, det * 0.25**doublings
+    u = torch.full_like(t, 1 / math.factorial(degree + 1))
+    w = torch.zeros_like(t)
+    for j in range(degree - 1, -1, -1):
+        u, w = 1 / math.factorial(j + 1) - d * w, torch.addcmul(u, t, w)
+    w = w * 0.5**doublings  # from the basis (I, A / 2^k) to (I, A)
+    for k in range(doublings, 0, -1):
+        c = 0.5 ** (k + 1)
+        p = w * det
+        y = torch.addcmul(u, w, trace)  # e^B = (1 - 2 c p) I + 2 c y A
+        x = torch.rsub(p, 1.0, alpha=c)
+        u, w = torch.addcmul(x * u, y, p, value=-c), torch.addcmul(x * w, y, y, value=c)
+    return u, w
+
+
+def affine_exp(eta: Tensor) -> Tensor:
+    """exp(sum_i eta_i G_i) for the six generators.
+
+    Args:
+        eta: (..., 6), in the order of ``SIX``.
+
+    Returns:
+        Matrices (..., 3, 3).
+
+    Example:
+        >>> affine_exp(torch.zeros(6)).equal(torch.eye(3))
+        True
+    """
+    small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
+    if small and not torch.compiler.is_compiling():
+        exponential: Tensor = torch.linalg.matrix_exp(_algebra(eta))
+        return exponential
+    bx, by, r, a, d, h = eta.unbind(-1)
+    b, c = h - r, h + r
+    trace, det = a + d, a * d - b * c
+    u, w = phi1_coefficients(trace, det)
+    f, g = 1 - w * det, torch.addcmul(u, w, trace)  # e^A = f I + g A
+    wx, wy = w * bx, w * by
+    x = torch.addcmul(torch.addcmul(u * bx, a, wx), b, wy)
+    y = torch.addcmul(torch.addcmul(u * by, c, wx), d, wy)
+    rows = (torch.addcmul(f, g, a), g * b, x, g * c, torch.addcmul(f, g, d), y)
+    return _with_last_row(rows)
+
+
+def affine_log(matrix: Tensor) -> Tensor:
+    """Principal logarithm, the inverse of :func:`affine_exp`; NaN where no real one exists.
+
+    With s = sqrt(det A), B = A / s and c = tr B / 2, log A = (log s) I + f (B - c I), where f is
+    theta / sin theta on the elliptic side (c = cos theta) and h / sinh h on the hyperbolic one
+    (c = cosh h): one analytic function of q = -det(B - c I) = c^2 - 1.
+
+    Args:
+        matrix: (..., 3, 3) with last row (0, 0, 1).
+
+    Returns:
+        eta (..., 6), with rotation in (-pi, pi].
+    """
+    a, b = matrix[..., 0, 0], matrix[..., 0, 1]
+    c, d = matrix[..., 1, 0], matrix[..., 1, 1]
+    det = a * d - b * c
+    positive = det > 0
+    s = torch.where(positive, det, 1.0).sqrt()
+    mean, half = (a + d) / (2 * s), (a - d) / (2 * s)
+    b, c = b / s, c / s
+    f = _log_factor(half * half + b * c, mean)
+    f = torch.where(_has_log(matrix), f, math.nan)
+    log_s = torch.log(s)
+    # At a half turn B - c I vanishes and the axis is lost: -s I is taken as a rotation by pi.
+    half_turn = (mean < 0) & (b == 0) & (c == 0) & (half == 0)
+    r = torch.where(half_turn, math.pi, f * (c - b) / 2)
+    f = torch.where(half_turn, 0.0, f)
+    m00, m11, shear = log_s + f * half, log_s - f * half, f * (b + c) / 2
+    m01, m10 = shear - r, shear + r
+    u, w = phi1_coefficients(m00 + m11, m00 * m11 - m01 * m10)
+    p00, p01, p10, p11 = u + w * m00, w * m01, w * m10, u + w * m11
+    inv = 1 / (p00 * p11 - p01 * p10)
+    x, y = matrix[..., 0, 2], matrix[..., 1, 2]
+    bx, by = inv * (p11 * x - p01 * y), inv * (p00 * y - p10 * x)
+    return torch.stack((bx, by, r, m00, m11, shear), -1)
+
+
+def affine_inverse(matrix: Tensor) -> Tensor:
+    """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block."""
+    a, b, x = matrix[..., 0, :].unbind(-1)
+    c, d, y = matrix[..., 1, :].unbind(-1)
+    inv = 1 / (a * d - b * c)
+    a, b, c, d = d * inv, -b * inv, -c * inv, a * inv
+    return _with_last_row((a, b, -(a * x + b * y), c, d, -(c * x + d * y)))
+
+
+def _algebra(eta: Tensor) -> Tensor:
+    bx, by, r, a, d, h = eta.unbind(-1)
+    zero = torch.zeros_like(r)
+    entries = torch.stack((a, h - r, bx, h + r, d, by, zero, zero, zero), -1)
+    return entries.reshape(*eta.shape[:-1], 3, 3)
+
+
+def _with_last_row(top: tuple[Tensor, ...]) -> Tensor:
+    """The matrix whose first two rows are these six entries, and whose last is (0, 0, 1)."""
+    batch = top[0].shape
+    last = _last_row(top[0].dtype, top[0].device).expand(*batch, 3)
+    return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
+
+
+@lru_cache(maxsize=64)
+def _last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
+
+
+def _log_factor(q: Tensor, mean: Tensor) -> Tensor:
+    """asinh(sqrt q) / sqrt q, continued to q < 0 (theta / sin theta, theta in (0, pi))."""
+    near = (q.abs() < _SERIES) & (mean > 0)
+    series = torch.zeros_like(q)
+    for coefficient in _ASINH:
+        series = coefficient + q * series
+    root = torch.where(near, 1.0, q.abs()).sqrt()
+    angle = torch.atan2(root, torch.where(near, 1.0, mean))
+    far = torch.where(q > 0, torch.asinh(root), angle) / root
+    return torch.where(near, series, far)
+
+
+def _has_log(matrix: Tensor) -> Tensor:
+    a, b = matrix[..., 0, 0], matrix[..., 0, 1]
+    c, d = matrix[..., 1, 0], matrix[..., 1, 1]
+    half, mean = (a - d) / 2, (a + d) / 2
+    q = half * half + b * c
+    elliptic = (q < 0) | ((q == 0) & (half == 0) & (b == 0) & (c == 0))
+    return (a * d - b * c > 0) & (elliptic | (mean > 0))
+
+
+class Affine2(Group[Tensor]):
+    """The affine group of the plane, or a family inside it: T = exp(sum_i eta_i G_i).
+
+    Most subsets of the generators are not closed (rotation with unequal scales makes shear).
+    Such a family says so in ``closed``; it composes on matrices all the same, and its ``log``
+    gives all six parameters. Parameters are always in canonical order.
+
+    Args:
+        names: any of "shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear", "zoom"
+            (both scales tied), or the sets "translation", "scale", "affine", "similarity".
+            None at all means "affine".
+
+    Example:
+        >>> group = Affine2("rotation", "translation")
+        >>> group.names
+        ('shift_x', 'shift_y', 'rotation')
+        >>> T = group.exp(torch.tensor([0.0, 0.0, math.pi / 2]))
+        >>> (T @ torch.tensor([1.0, 0.0, 1.0])).round().tolist()  # right goes up
+        [-0.0, 1.0, 1.0]
+        >>> Affine2("rotation", "scale").closed
+        False
+    """
+
+    def __init__(self, *names: str) -> None:
+        chosen: set[str] = set()
+        for name in names or ("affine",):
+            if name not in _SETS and name not in _PARAMETERS:
+                known = ", ".join((*_SETS, *_ORDER))
+                raise invalid("names", f"names among {known}", repr(name), "check the spelling")
+            chosen.update(_SETS.get(name, (name,)))
+        if "zoom" in chosen and chosen & {"scale_x", "scale_y"}:
+            remedy = "use either zoom or scale_x and scale_y"
+            raise invalid("names", "independent generators", ", ".join(sorted(chosen)), remedy)
+        self._parameters = tuple(_PARAMETERS[name] for name in _ORDER if name in chosen)
+        self._full = self.names == SIX
+        self._closed = self._is_closed()
+
+    def __repr__(self) -> str:
+        return f"Affine2({', '.join(repr(name) for name in self.names)})"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The coordinates of eta, in canonical order."""
+        return self._parameters
+
+    @property
+    def closed(self) -> bool:
+        """Whether the span of the generators is a Lie algebra."""
+        return self._closed
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Matrices (..., 3, 3) of parameters eta (..., dim)."""
+        return affine_exp(self.six(eta))
+
+    def log(self, element: Tensor) -> Tensor:
+        """Principal logarithm (..., dim), or (..., 6) where the family is not closed.
+
+        NaN where there is no real logarithm (see :meth:`has_log`).
+        """
+        six = affine_log(element)
+        if self._full or not self.closed:
+            return six
+        return torch.stack([six[..., _column(name)] for name in self.names], -1)
+
+    def has_log(self, element: Tensor) -> Tensor:
+        """Whether each matrix has a real logarithm: no eigenvalue of a shear-like kind below zero.
+
+        Example:
+            >>> Affine2().has_log(torch.diag(torch.tensor([-1.0, -2.0, 1.0]))).item()
+            False
+        """
+        return _has_log(element)
+
+    def compose(self, *elements: Tensor) -> Tensor:
+        """Matrix product; the rightmost acts first."""
+        product = elements[-1]
+        for element in reversed(elements[:-1]):
+            product = element @ product
+        return product
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """Inverse matrices, in closed form."""
+        return affine_inverse(element)
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Unit matrices (..., 3, 3) over the batch."""
+        return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)
+
+    def six(self, eta: Tensor) -> Tensor:
+        """All six coordinates (..., 6) of eta (..., dim); zeros where the family has none."""
+        if eta.ndim == 0 or eta.shape[-1] != self.dim:
+            shape = f"shape {tuple(eta.shape)}"
+            raise invalid("eta", f"shape (..., {self.dim}) for {self!r}", shape, "see group.names")
+        if self._full:
+            return eta
+        columns = dict(zip(self.names, eta.unbind(-1), strict=True))
+        zoom = columns.get("zoom")
+        zero = torch.zeros_like(eta[..., 0])
+        tied = {"scale_x", "scale_y"} if zoom is not None else set()
+        return torch.stack([zoom if n in tied else columns.get(n, zero) for n in SIX], -1)  # type: ignore[misc]
+
+    def _is_closed(self) -> bool:
+        basis = self.six(torch.eye(self.dim, dtype=torch.float64)) @ generators().flatten(1)
+        rank = int(torch.linalg.matrix_rank(basis))
+        g = basis.reshape(-1, 3, 3)
+        brackets = (g[:, None] @ g[None] - g[None] @ g[:, None]).reshape(-1, 9)
+        return int(torch.linalg.matrix_rank(torch.cat((basis, brackets)))) == rank
+
+
+def _column(name: str) -> int:
+    return SIX.index("scale_x" if name == "zoom" else name)
