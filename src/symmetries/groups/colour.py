@@ -1,0 +1,84 @@
+"""Hue, saturation and value: colour changes whose parameters add."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from symmetries.groups.base import Group, Parameter
+from symmetries.groups.shapes import choose, spread
+from symmetries.groups.special import wrap_angle
+
+_PARAMETERS = (
+    Parameter("hue", "rad", math.pi, angle=True),
+    Parameter("saturation", "log-factor", 1.0),
+    Parameter("value", "log-factor", 1.0),
+)
+HSV = tuple(p.name for p in _PARAMETERS)
+
+
+class Colour(Group[Tensor]):
+    """Changes of colour: hue turns by an angle, saturation and value are multiplied.
+
+    In the colours' hue, saturation and value (h, s, v), the element (a, b, c) does
+    h' = h + a, s' = s exp(b), v' = v exp(c) (Allingham et al. 2024, equation 25, with the hue in
+    radians). Parameters add, so the group is commutative. Elements have shape (..., 3) and are
+    not wrapped, so that gradients see no jump; ``log`` gives a hue in [-pi, pi).
+
+    Args:
+        names: any of "hue", "saturation", "value"; none at all means all three.
+
+    Example:
+        >>> group = Colour("hue")
+        >>> half_turn = group.exp(torch.tensor([math.pi]))
+        >>> half_turn.round().tolist()
+        [3.0, 0.0, 0.0]
+        >>> group.log(group.compose(half_turn, half_turn)).tolist()
+        [0.0]
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._parameters = choose(_PARAMETERS, names)
+
+    def __repr__(self) -> str:
+        return f"Colour({', '.join(repr(name) for name in self.names)})"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The coordinates of eta, in the order hue, saturation, value."""
+        return self._parameters
+
+    @property
+    def closed(self) -> bool:
+        """True: every subset of the three is a group."""
+        return True
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Elements (..., 3) of parameters eta (..., dim); zeros for those not in the group."""
+        return torch.stack(spread(eta, self.names, HSV), -1)
+
+    def log(self, element: Tensor) -> Tensor:
+        """Parameters (..., dim), the hue in [-pi, pi)."""
+        hue, saturation, value = element.unbind(-1)
+        columns = {"hue": wrap_angle(hue), "saturation": saturation, "value": value}
+        return torch.stack([columns[name] for name in self.names], -1)
+
+    def compose(self, *elements: Tensor) -> Tensor:
+        """The sum."""
+        product = elements[0]
+        for element in elements[1:]:
+            product = product + element
+        return product
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """The negative."""
+        return -element
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Zeros (*batch, 3)."""
+        return torch.zeros(*batch, 3, dtype=dtype, device=device)

@@ -1,0 +1,323 @@
+"""Finite groups: rotations by steps, cyclic shifts, flips, and the dihedral groups.
+
+Elements are indices 0, ..., order - 1 in int64 tensors of any shape. All of the algebra is integer
+arithmetic on them, so it is exact, needs no table on the device, and never waits for one.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.base import Group, Parameter
+from symmetries.groups.shapes import check_eta, matrix_from_rows
+
+AXES = ("x", "y")
+
+
+class FiniteGroup(Group[Tensor]):
+    """A group of finitely many elements, numbered from 0, the identity.
+
+    eta are whole numbers of steps (a float is rounded); ``log`` gives them as int64.
+    """
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """Number of elements."""
+
+    @abstractmethod
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """The index of "b first, then a"."""
+
+    @property
+    def closed(self) -> bool:
+        """True: a finite group is given whole."""
+        return True
+
+    @property
+    def table(self) -> Tensor:
+        """Cayley table (order, order): entry (a, b) is the index of "b first, then a".
+
+        Example:
+            >>> Cyclic(3).table.tolist()
+            [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+        """
+        indices = self.elements()
+        return self.product(indices[:, None], indices[None, :])
+
+    def elements(self, device: torch.device | str | None = None) -> Tensor:
+        """All elements (order,), the identity first."""
+        return torch.arange(self.order, device=device)
+
+    def compose(self, *elements: Tensor) -> Tensor:
+        """The product; the rightmost acts first."""
+        product = elements[0]
+        for element in elements[1:]:
+            product = self.product(product, element)
+        return product
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Zeros of shape ``batch``; always int64, whatever ``dtype`` says."""
+        return torch.zeros(batch, dtype=torch.int64, device=device)
+
+
+class _Modular(FiniteGroup):
+    """The integers modulo ``order``: whatever repeats after that many steps."""
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """The sum of the steps."""
+        return (a + b) % self.order
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """As many steps back."""
+        return -element % self.order
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Indices (...) of eta (..., 1) steps."""
+        check_eta(eta, 1)
+        return _whole(eta[..., 0]) % self.order
+
+    def log(self, element: Tensor) -> Tensor:
+        """Steps (..., 1) in [-order / 2, order / 2)."""
+        return principal_steps(element, self.order)[..., None]
+
+
+@dataclass(frozen=True)
+class Cyclic(_Modular):
+    """C_n: rotations of the plane by multiples of 2 pi / n, counter-clockwise.
+
+    Args:
+        n: number of rotations.
+
+    Example:
+        >>> group = Cyclic(4)
+        >>> group.matrix(torch.tensor(1)).tolist()
+        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+        >>> group.log(torch.tensor(3)).tolist()  # three quarters left, one quarter right
+        [-1]
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _check_count(self.n, "n")
+
+    @property
+    def order(self) -> int:
+        """Number of rotations."""
+        return self.n
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """One: the rotation, in steps of 2 pi / n."""
+        return (Parameter("rotation", "step", self.n / 2, angle=True),)
+
+    def angle(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The angle in [-pi, pi)."""
+        return _angle(principal_steps(element, self.n), self.n, dtype)
+
+    def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
+        return _rotation_matrix(element, self.n, dtype)
+
+
+@dataclass(frozen=True)
+class CyclicShift(_Modular):
+    """Shifts along one axis by multiples of 1 / fold of the image, coming back on the other side.
+
+    As with all parameters, positive means right for "x" and up for "y".
+
+    Args:
+        axis: "x" or "y".
+        fold: number of shifts; paper 1 of this library's references uses three along x.
+
+    Example:
+        >>> CyclicShift("x", 3).compose(torch.tensor(2), torch.tensor(2)).item()
+        1
+    """
+
+    axis: str
+    fold: int
+
+    def __post_init__(self) -> None:
+        check_choice(self.axis, AXES, "axis")
+        _check_count(self.fold, "fold")
+
+    @property
+    def order(self) -> int:
+        """Number of shifts."""
+        return self.fold
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """One: the shift, in steps of 1 / fold of the image."""
+        return (Parameter(f"shift_{self.axis}", "step", self.fold / 2, angle=True),)
+
+
+@dataclass(frozen=True)
+class Flip(_Modular):
+    """Two elements: nothing, and the mirror image.
+
+    Args:
+        axis: the coordinate that changes sign: "x" swaps left and right, "y" up and down.
+
+    Example:
+        >>> Flip("x").matrix(torch.tensor(1)).tolist()
+        [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    axis: str
+
+    def __post_init__(self) -> None:
+        check_choice(self.axis, AXES, "axis")
+
+    @property
+    def order(self) -> int:
+        """2."""
+        return 2
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """One: whether to flip, 0 or 1."""
+        return (Parameter(f"flip_{self.axis}", "step", 1.0, angle=True),)
+
+    def log(self, element: Tensor) -> Tensor:
+        """0 or 1, of shape (..., 1)."""
+        return (element % 2)[..., None]
+
+    def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Matrices (..., 3, 3), exact."""
+        sign = 1 - 2 * (element % 2).to(dtype or torch.get_default_dtype())
+        one = torch.ones_like(sign)
+        diagonal = (sign, one, one) if self.axis == "x" else (one, sign, one)
+        return torch.diag_embed(torch.stack(diagonal, -1))
+
+
+@dataclass(frozen=True)
+class Dihedral(FiniteGroup):
+    """D_n: the n rotations of C_n, and each of them after a flip of left and right.
+
+    Index r + n f is the flip (if f = 1) followed by r rotations by 2 pi / n. As a flip turns
+    rotations round, (r, f)(r', f') = (r + (-1)^f r', f + f').
+
+    Args:
+        n: number of rotations; the group has 2 n elements.
+
+    Example:
+        >>> group = Dihedral(4)
+        >>> group.order
+        8
+        >>> group.log(group.exp(torch.tensor([1, 1]))).tolist()
+        [1, 1]
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _check_count(self.n, "n")
+
+    @property
+    def order(self) -> int:
+        """Number of rotations and flips, 2 n."""
+        return 2 * self.n
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Two: the rotation in steps of 2 pi / n, and the flip before it."""
+        rotation = Parameter("rotation", "step", self.n / 2, angle=True)
+        return (rotation, Parameter("flip_x", "step", 1.0, angle=True))
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """The index of "b first, then a"."""
+        (ra, fa), (rb, fb) = self._parts(a), self._parts(b)
+        return self._index(ra + (1 - 2 * fa) * rb, fa + fb)
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """A flipped element undoes itself; a rotation turns back."""
+        r, f = self._parts(element)
+        return self._index((2 * f - 1) * r, f)
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Indices (...) of eta (..., 2): rotation steps and flips."""
+        check_eta(eta, 2)
+        return self._index(_whole(eta[..., 0]), _whole(eta[..., 1]))
+
+    def log(self, element: Tensor) -> Tensor:
+        """(..., 2): rotation steps in [-n / 2, n / 2), and 0 or 1."""
+        r, f = self._parts(element)
+        return torch.stack((principal_steps(r, self.n), f), -1)
+
+    def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
+        r, f = self._parts(element)
+        return _rotation_matrix(r, self.n, dtype) @ Flip("x").matrix(f, dtype)
+
+    def _parts(self, element: Tensor) -> tuple[Tensor, Tensor]:
+        return element % self.n, element // self.n % 2
+
+    def _index(self, rotation: Tensor, flip: Tensor) -> Tensor:
+        return rotation % self.n + self.n * (flip % 2)
+
+
+def principal_steps(steps: Tensor, n: int) -> Tensor:
+    """The same number of steps modulo n, in [-n / 2, n / 2).
+
+    Example:
+        >>> principal_steps(torch.arange(4), 4).tolist()
+        [0, 1, -2, -1]
+    """
+    return (steps + n // 2) % n - n // 2
+
+
+def relative_angle(i: Tensor, j: Tensor, n: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Angle of R_i^-1 R_j in [-pi, pi), for rotations by 2 pi i / n and 2 pi j / n.
+
+    The difference is taken in whole numbers first, so the same step gives the very same number
+    wherever it occurs: what a layer computes from it is tied exactly.
+
+    Args:
+        i: int64 indices.
+        j: int64 indices, broadcast against ``i``.
+        n: number of rotations.
+        dtype: of the result.
+
+    Example:
+        >>> k = torch.arange(4)
+        >>> angles = relative_angle(k[:, None], k[None, :], 4)
+        >>> bool((angles[0, 1] == angles[3, 0]).all())
+        True
+    """
+    return _angle(principal_steps(j - i, n), n, dtype)
+
+
+def _angle(steps: Tensor, n: int, dtype: torch.dtype | None) -> Tensor:
+    return steps.to(dtype or torch.get_default_dtype()) * (2 * math.pi / n)
+
+
+def _rotation_matrix(index: Tensor, n: int, dtype: torch.dtype | None) -> Tensor:
+    # Quarter turns are swaps and signs of exact numbers; what is left is an angle in [0, pi / 2).
+    quarter, rest = 4 * (index % n) // n, 4 * (index % n) % n
+    angle = rest.to(dtype or torch.get_default_dtype()) * (math.pi / (2 * n))
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    odd, sign = quarter % 2 == 1, 1 - 2 * (quarter // 2)
+    cos, sin = sign * torch.where(odd, -sin, cos), sign * torch.where(odd, cos, sin)
+    zero = torch.zeros_like(cos)
+    return matrix_from_rows((cos, -sin, zero), (sin, cos, zero)) + 0.0  # no negative zeros
+
+
+def _whole(steps: Tensor) -> Tensor:
+    return steps.round().long() if steps.is_floating_point() else steps.long()
+
+
+def _check_count(value: int, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise invalid(name, "a whole number of at least 1", repr(value), f"give {name} as an int")

@@ -1,0 +1,114 @@
+"""Groups by name, as commands and files write them: "rotation,translation", "colour", "c4"."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from symmetries.checks import invalid
+from symmetries.groups.affine import SIX, Affine2
+from symmetries.groups.base import Group
+from symmetries.groups.colour import HSV, Colour
+from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
+from symmetries.groups.product import Product
+from symmetries.groups.se2 import SE2
+from symmetries.groups.signal import ALL, Signal
+
+AFFINE_NAMES = (*SIX, "zoom", "translation", "scale", "affine", "similarity")
+COLOUR_NAMES = (*HSV, "colour")
+SIGNAL_NAMES = (*ALL, "signal")
+
+# With a number: c4 and r4 are the four rotations, d4 adds flips, t3 and t3y shift by thirds.
+_NUMBERED: dict[str, Callable[[int, str], Group[Any]]] = {
+    "c": lambda n, _: Cyclic(n),
+    "r": lambda n, _: Cyclic(n),
+    "d": lambda n, _: Dihedral(n),
+    "t": lambda n, axis: CyclicShift(axis or "x", n),
+}
+_PLAIN: dict[str, Callable[[], Group[Any]]] = {
+    "se2": SE2,
+    "flip_x": lambda: Flip("x"),
+    "flip_y": lambda: Flip("y"),
+}
+_FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Group[Any]]]] = {
+    "affine": (AFFINE_NAMES, Affine2),
+    "colour": (COLOUR_NAMES, lambda *names: Colour(*() if "colour" in names else names)),
+    "signal": (SIGNAL_NAMES, lambda *names: Signal(*() if "signal" in names else names)),
+}
+
+
+def parse_group(text: str) -> Group[Any]:
+    """The group that a comma-separated list of names stands for; case does not matter.
+
+    - parameters and sets of :class:`Affine2` ("rotation,translation", "affine", "similarity"),
+      all in one ``Affine2``;
+    - parameters of :class:`Colour` ("hue", "saturation", "value"), or "colour" for the three;
+    - parameters of :class:`Signal` ("shift", "time_scale", ...), or "signal" for all;
+    - "c4" or "r4" (any number): rotations; "d4": rotations and flips; "t3" or "t3x", "t3y": cyclic
+      shifts; "flip_x", "flip_y"; "se2".
+
+    Where several groups are named the result is their :class:`Product`, colour last: in an action
+    the last factor comes first, and colours are best changed before pixels are resampled.
+
+    Args:
+        text: the names.
+
+    Example:
+        >>> parse_group("rotation, translation")
+        Affine2('shift_x', 'shift_y', 'rotation')
+        >>> parse_group("hue,similarity")
+        Product(Affine2('shift_x', 'shift_y', 'rotation', 'zoom'), Colour('hue'))
+        >>> parse_group("t3")
+        CyclicShift(axis='x', fold=3)
+    """
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    if not names:
+        raise invalid("group", "at least one name", repr(text), f"known: {_known()}")
+    factors: dict[str, Group[Any]] = {}
+    for name in names:
+        family = next((f for f, (members, _) in _FAMILIES.items() if name in members), None)
+        if family is None:
+            factors[name] = _single(name, text)
+        elif family not in factors:
+            members, make = _FAMILIES[family]
+            factors[family] = make(*(n for n in names if n in members))
+    groups = sorted(factors.values(), key=lambda group: isinstance(group, Colour))
+    return groups[0] if len(groups) == 1 else Product(*groups)
+
+
+def group_name(group: Group[Any]) -> str:
+    """The text from which :func:`parse_group` makes the group again.
+
+    Example:
+        >>> group_name(parse_group("affine,colour"))
+        'shift_x,shift_y,rotation,scale_x,scale_y,shear,hue,saturation,value'
+    """
+    match group:
+        case Product():
+            return ",".join(group_name(factor) for factor in group.factors)
+        case Affine2() | Colour() | Signal() | Flip():
+            return ",".join(group.names)
+        case Cyclic(n):
+            return f"c{n}"
+        case Dihedral(n):
+            return f"d{n}"
+        case CyclicShift(axis, fold):
+            return f"t{fold}{axis}"
+        case SE2():
+            return "se2"
+    raise invalid("group", "a group that has a name", repr(group), f"known: {_known()}")
+
+
+def _single(name: str, text: str) -> Group[Any]:
+    if name in _PLAIN:
+        return _PLAIN[name]()
+    found = re.fullmatch(r"([crd])(\d+)()|(t)(\d+)([xy]?)", name)
+    if found is None:
+        raise invalid("group", f"names among {_known()}", f"{name!r} in {text!r}", "check it")
+    letter, number, axis = (part for part in found.groups() if part is not None)
+    return _NUMBERED[letter](int(number), axis)
+
+
+def _known() -> str:
+    return ", ".join(
+        (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, "c4, r4, d4, t3, t3y (any number)")
+    )

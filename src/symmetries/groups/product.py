@@ -1,0 +1,87 @@
+"""Direct products: several groups side by side."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import invalid
+from symmetries.groups.base import Group, Parameter
+from symmetries.groups.shapes import check_eta
+
+ProductElement = tuple[Any, ...]
+
+
+class Product(Group[ProductElement]):
+    """The direct product G_1 x ... x G_k: (a_1, ..., a_k)(b_1, ..., b_k) = (a_1 b_1, ..., a_k b_k).
+
+    eta is the concatenation of the factors' eta, an element the tuple of their elements.
+
+    Args:
+        factors: groups whose parameters have different names.
+
+    Example:
+        >>> from symmetries.groups.colour import Colour
+        >>> from symmetries.groups.se2 import SE2
+        >>> group = Product(SE2(), Colour())
+        >>> group.names
+        ('shift_x', 'shift_y', 'rotation', 'hue', 'saturation', 'value')
+        >>> motion, colour = group.exp(torch.zeros(5, 6))
+        >>> motion.shape, colour.shape
+        (torch.Size([5, 3, 3]), torch.Size([5, 3]))
+    """
+
+    def __init__(self, *factors: Group[Any]) -> None:
+        if not factors:
+            raise invalid("factors", "at least one group", "none", "give the groups to multiply")
+        names = [name for factor in factors for name in factor.names]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            remedy = "a product needs different parameters in each factor"
+            raise invalid("factors", "each name once", f"{', '.join(twice)} twice", remedy)
+        self.factors = factors
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(repr(factor) for factor in self.factors)})"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The coordinates of all factors, in order."""
+        return tuple(p for factor in self.factors for p in factor.parameters)
+
+    @property
+    def closed(self) -> bool:
+        """Whether every factor is."""
+        return all(factor.closed for factor in self.factors)
+
+    def split(self, eta: Tensor) -> tuple[Tensor, ...]:
+        """The part of eta (..., dim) that belongs to each factor."""
+        check_eta(eta, self.dim)
+        return torch.split(eta, [factor.dim for factor in self.factors], -1)
+
+    def exp(self, eta: Tensor) -> ProductElement:
+        """The tuple of the factors' elements."""
+        parts = zip(self.factors, self.split(eta), strict=True)
+        return tuple(factor.exp(part) for factor, part in parts)
+
+    def log(self, element: ProductElement) -> Tensor:
+        """The factors' parameters, concatenated."""
+        return torch.cat([f.log(e) for f, e in zip(self.factors, element, strict=True)], -1)
+
+    def compose(self, *elements: ProductElement) -> ProductElement:
+        """Factor by factor."""
+        columns = zip(*elements, strict=True)
+        return tuple(f.compose(*column) for f, column in zip(self.factors, columns, strict=True))
+
+    def inverse(self, element: ProductElement) -> ProductElement:
+        """Factor by factor."""
+        return tuple(f.inverse(e) for f, e in zip(self.factors, element, strict=True))
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> ProductElement:
+        """The tuple of the factors' identities."""
+        return tuple(f.identity(*batch, dtype=dtype, device=device) for f in self.factors)

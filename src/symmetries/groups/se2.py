@@ -1,0 +1,94 @@
+r"""Rotations and translations of the plane, as group convolutions need them.
+
+.. math:: \exp\begin{pmatrix}0 & -\theta & b_x\\ \theta & 0 & b_y\\ 0 & 0 & 0\end{pmatrix} =
+          \begin{pmatrix}R_\theta & V_\theta b\\ 0 & 1\end{pmatrix}, \qquad
+          V_\theta = \int_0^1 R_{t\theta}\,dt = \mathrm{sinc}(\theta/2)\,R_{\theta/2}.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from symmetries.groups.base import Group, Parameter
+from symmetries.groups.shapes import check_eta, matrix_from_rows
+from symmetries.groups.special import sinc, wrap_angle, x_cot_x
+
+
+class SE2(Group[Tensor]):
+    """The rigid motions of the plane, without reflections: T = exp(sum_i eta_i G_i).
+
+    The same elements and parameters as ``Affine2("rotation", "translation")``, in a form that is
+    cheaper and accurate for any angle, as it knows that the 2 x 2 block is a rotation. Elements
+    have shape (..., 3, 3); ``log`` is the principal logarithm, with a rotation in [-pi, pi).
+
+    Example:
+        >>> group = SE2()
+        >>> eta = torch.tensor([0.5, -0.2, 1.0])
+        >>> torch.allclose(group.log(group.exp(eta)), eta)
+        True
+        >>> group.names
+        ('shift_x', 'shift_y', 'rotation')
+    """
+
+    def __repr__(self) -> str:
+        return "SE2()"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The coordinates of eta: shift_x, shift_y, rotation."""
+        x, y = (Parameter(name, "half-image", 1.0) for name in ("shift_x", "shift_y"))
+        return (x, y, Parameter("rotation", "rad", math.pi, angle=True))
+
+    @property
+    def closed(self) -> bool:
+        """True."""
+        return True
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Matrices (..., 3, 3) of eta (..., 3)."""
+        check_eta(eta, 3)
+        bx, by, angle = eta.unbind(-1)
+        half = angle / 2
+        chord = sinc(half)
+        c, s = chord * torch.cos(half), chord * torch.sin(half)
+        return self.element(angle, c * bx - s * by, s * bx + c * by)
+
+    def log(self, element: Tensor) -> Tensor:
+        """Principal logarithm (..., 3); V^-1 is (half angle) cot(half angle) I - (half angle) J."""
+        angle = self.angle(element)
+        half = angle / 2
+        cot = x_cot_x(half)
+        x, y = element[..., 0, 2], element[..., 1, 2]
+        return torch.stack((cot * x + half * y, cot * y - half * x, angle), -1)
+
+    def angle(self, element: Tensor) -> Tensor:
+        """The angle of rotation in [-pi, pi)."""
+        return wrap_angle(torch.atan2(element[..., 1, 0], element[..., 0, 0]))
+
+    def element(self, angle: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The rotation by an angle, then the translation by (x, y): matrices (..., 3, 3)."""
+        c, s = torch.cos(angle), torch.sin(angle)
+        return matrix_from_rows((c, -s, x), (s, c, y))
+
+    def compose(self, *elements: Tensor) -> Tensor:
+        """Matrix product; the rightmost acts first."""
+        product = elements[0]
+        for element in elements[1:]:
+            product = product @ element
+        return product
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """(R, t)^-1 = (R', -R' t)."""
+        c, s = element[..., 0, 0], element[..., 1, 0]
+        x, y = element[..., 0, 2], element[..., 1, 2]
+        return matrix_from_rows((c, s, -(c * x + s * y)), (-s, c, s * x - c * y))
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Unit matrices (*batch, 3, 3)."""
+        return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)

@@ -1,0 +1,41 @@
+"""Parameters by name, and the shapes of parameters and elements."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import invalid
+from symmetries.groups.base import Parameter
+
+
+def check_eta(eta: Tensor, dim: int) -> None:
+    """Raise unless ``eta`` has shape (..., dim)."""
+    if eta.ndim == 0 or eta.shape[-1] != dim:
+        shape = f"shape {tuple(eta.shape)}"
+        raise invalid("eta", f"shape (..., {dim})", shape, "see group.names for the parameters")
+
+
+def choose(parameters: Sequence[Parameter], names: Sequence[str]) -> tuple[Parameter, ...]:
+    """The parameters of these names, in their own order; all where there are no names."""
+    known = [p.name for p in parameters]
+    for name in names:
+        if name not in known:
+            expected = f"names among {', '.join(known)}"
+            raise invalid("names", expected, repr(name), "check the spelling")
+    return tuple(p for p in parameters if not names or p.name in names)
+
+
+def spread(eta: Tensor, names: Sequence[str], every: Sequence[str]) -> list[Tensor]:
+    """One column (...) for each name in ``every``: that of eta (..., len(names)), or zeros."""
+    check_eta(eta, len(names))
+    columns = dict(zip(names, eta.unbind(-1), strict=True))
+    zero = torch.zeros_like(eta[..., 0])
+    return [columns.get(name, zero) for name in every]
+
+
+def matrix_from_rows(x_row: Sequence[Tensor], y_row: Sequence[Tensor]) -> Tensor:
+    """Homogeneous matrices (..., 3, 3) from the six entries (...) of their first two rows."""
+    zero = torch.zeros_like(x_row[0])
+    entries = torch.stack((*x_row, *y_row, zero, zero, torch.ones_like(zero)), -1)
+    return entries.reshape(*zero.shape, 3, 3)

@@ -1,0 +1,100 @@
+r"""What can happen to a 1-D signal: its time is shifted and scaled, its values too.
+
+.. math:: (g x)(t) = \gamma\, x\big((t - b) / f\big) + o
+"""
+
+import torch
+from torch import Tensor
+
+from symmetries.groups.base import Group, Parameter
+from symmetries.groups.shapes import choose, spread
+from symmetries.groups.special import phi1
+
+_PARAMETERS = (
+    Parameter("shift", "half-image", 1.0),
+    Parameter("time_scale", "log-factor", 1.0),
+    Parameter("amplitude", "log-factor", 1.0),
+    Parameter("offset", "level", 1.0),
+    Parameter("sign", "step", 1.0, angle=True),
+)
+ALL = tuple(p.name for p in _PARAMETERS)
+
+
+class Signal(Group[Tensor]):
+    """Shift and scale of a signal's time; amplitude, offset and sign of its values.
+
+    Two affine groups of the line, side by side: t -> f t + b moves time and x -> gamma x + o moves
+    values. An element is (..., 4): (f, b, gamma, o), with f > 0. As everywhere, the parameters
+    are those of one exponential: f = exp(time_scale), b = shift * phi_1(time_scale), and likewise
+    gamma = (-1)^sign exp(amplitude), o = offset * phi_1(amplitude); the sign changes first.
+    A positive shift moves the signal to later times, in units of half its length; a positive
+    time_scale makes it longer.
+
+    Args:
+        names: any of "shift", "time_scale", "amplitude", "offset", "sign"; none at all means all.
+
+    Example:
+        >>> group = Signal("shift", "sign")
+        >>> group.exp(torch.tensor([0.5, 1.0])).tolist()
+        [1.0, 0.5, -1.0, 0.0]
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._parameters = choose(_PARAMETERS, names)
+
+    def __repr__(self) -> str:
+        return f"Signal({', '.join(repr(name) for name in self.names)})"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The coordinates of eta, in canonical order."""
+        return self._parameters
+
+    @property
+    def closed(self) -> bool:
+        """True: every subset of the five is a group."""
+        return True
+
+    def exp(self, eta: Tensor) -> Tensor:
+        """Elements (..., 4) of eta (..., dim). The sign is rounded and has no gradient."""
+        shift, time_scale, amplitude, offset, sign = spread(eta, self.names, ALL)
+        gamma = (1 - 2 * (sign.round() % 2)) * torch.exp(amplitude)
+        element = (torch.exp(time_scale), shift * phi1(time_scale), gamma, offset * phi1(amplitude))
+        return torch.stack(element, -1)
+
+    def log(self, element: Tensor) -> Tensor:
+        """Parameters (..., dim), the inverse of ``exp`` everywhere."""
+        f, b, gamma, o = element.unbind(-1)
+        time_scale, amplitude = torch.log(f), torch.log(gamma.abs())
+        columns = {
+            "shift": b / phi1(time_scale),
+            "time_scale": time_scale,
+            "amplitude": amplitude,
+            "offset": o / phi1(amplitude),
+            "sign": (gamma < 0).to(gamma),
+        }
+        return torch.stack([columns[name] for name in self.names], -1)
+
+    def compose(self, *elements: Tensor) -> Tensor:
+        """The product; the rightmost acts first."""
+        product = elements[0]
+        for element in elements[1:]:
+            f, b, gamma, o = product.unbind(-1)
+            f2, b2, gamma2, o2 = element.unbind(-1)
+            product = torch.stack((f * f2, f * b2 + b, gamma * gamma2, gamma * o2 + o), -1)
+        return product
+
+    def inverse(self, element: Tensor) -> Tensor:
+        """The maps t -> (t - b) / f and x -> (x - o) / gamma."""
+        f, b, gamma, o = element.unbind(-1)
+        return torch.stack((1 / f, -b / f, 1 / gamma, -o / gamma), -1)
+
+    def identity(
+        self,
+        *batch: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Elements (*batch, 4) that do nothing: (1, 0, 1, 0)."""
+        zeros = torch.zeros(*batch, 2, dtype=dtype, device=device)
+        return torch.stack((zeros + 1, zeros), -1).flatten(-2)
