@@ -1,0 +1,56 @@
+"""Matrix groups acting on point sets and on plain vectors."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from symmetries.actions.base import Action
+from symmetries.checks import invalid
+from symmetries.groups.base import Group
+
+
+class PointAction(Action):
+    """Points moved by matrices: x' = A x + t, or x' = A x where the matrix has no shift.
+
+    Args:
+        group: any group whose elements are matrices, such as ``Affine2`` or ``SE2``, or that has a
+            method ``matrix`` for them, such as ``Cyclic``. Points with D coordinates need D x D
+            matrices (linear) or (D + 1) x (D + 1) ones (affine, with last row 0, ..., 0, 1).
+
+    Example:
+        >>> import torch
+        >>> from symmetries.groups.finite import Cyclic
+        >>> act = PointAction(Cyclic(4))
+        >>> right = torch.tensor([[1.0, 0.0]])
+        >>> act(torch.tensor([1]), right).tolist()  # a quarter turn: right goes up
+        [[0.0, 1.0]]
+    """
+
+    def __init__(self, group: Group[Any]) -> None:
+        self.group = group
+        self._matrix: Callable[..., Tensor] | None = getattr(group, "matrix", None)
+
+    def __call__(self, element: Tensor, data: Tensor) -> Tensor:
+        """Points moved by one element, or by one element for each set.
+
+        Args:
+            element: matrices, or what ``group.matrix`` takes; shared, or one for each of N.
+            data: point sets (N, P, D), or one vector each, (N, D).
+        """
+        if data.ndim not in (2, 3) or not data.is_floating_point():
+            got = f"shape {tuple(data.shape)}, {data.dtype}"
+            raise invalid("points", "floating-point (N, P, D) or (N, D)", got, "reshape it")
+        n, d = len(data), data.shape[-1]
+        matrix = (
+            element.to(data.dtype) if self._matrix is None else self._matrix(element, data.dtype)
+        )
+        if matrix.shape[-2:] not in ((d, d), (d + 1, d + 1)) or matrix.shape[:-2] not in ((), (n,)):
+            expected = f"matrices of side {d} or {d + 1}, one or {n} of them"
+            got = f"shape {tuple(matrix.shape)}"
+            raise invalid("element", expected, got, "give one element, or one for each point set")
+        points = data if data.ndim == 3 else data[:, None]
+        moved = points @ matrix[..., :d, :d].mT
+        if matrix.shape[-1] > d:
+            moved = moved + matrix[..., None, :d, d]
+        return moved.reshape(data.shape)
