@@ -1,0 +1,175 @@
+"""Groups acting on images: any composition is one resampling."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.actions.base import Action
+from symmetries.actions.colours import ColourAction
+from symmetries.actions.permute import permute, permutes_pixels
+from symmetries.actions.resample import (
+    INTERPOLATIONS,
+    PADDINGS,
+    Interpolation,
+    Padding,
+    gaussian_blur,
+    warp,
+    warp_shared,
+)
+from symmetries.checks import check_choice, check_images, invalid
+from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.base import Group
+from symmetries.groups.colour import Colour
+from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
+from symmetries.groups.product import Product
+from symmetries.groups.se2 import SE2
+
+
+class ImageAction(Action):
+    """A group acting on images (N, C, H, W).
+
+    An element with matrix T moves what is at the point p to T p, so the moved image at p is the
+    image at T^-1 p: one resampling, whatever T was composed of. Positive rotation turns the
+    picture counter-clockwise, positive shift_x moves it right and shift_y up, positive scale
+    enlarges it. Turns by multiples of 90 degrees of square images, flips and cyclic shifts are
+    exact permutations of the pixels. In a product with colours, colours act first.
+
+    Args:
+        group: Affine2, SE2, a finite group, Colour, or a product of them.
+        interpolation: "bilinear", "bicubic" (Keys) or "bspline" (interpolating cubic B-spline).
+        padding: "constant", "border" or "reflect".
+        fill: background value where padding is "constant".
+        blur: standard deviation, in half-image units, of a Gaussian blur before resampling.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> group = Affine2("rotation")
+        >>> act = ImageAction(group)
+        >>> image = torch.zeros(1, 1, 4, 4)
+        >>> image[0, 0, 1, 3] = 1.0  # on the right
+        >>> turned = act(group.exp(torch.tensor([torch.pi / 2])), image)
+        >>> turned[0, 0].argmax().item()  # row 0, column 1: at the top
+        1
+    """
+
+    def __init__(
+        self,
+        group: Group[Any],
+        *,
+        interpolation: Interpolation = "bilinear",
+        padding: Padding = "constant",
+        fill: float = 0.0,
+        blur: float = 0.0,
+    ) -> None:
+        check_choice(interpolation, INTERPOLATIONS, "interpolation")
+        check_choice(padding, PADDINGS, "padding")
+        if not isinstance(blur, int | float) or blur < 0:
+            raise invalid("blur", "a number >= 0 in half-image units", blur, "0 turns it off")
+        self.group = group
+        self.interpolation = interpolation
+        self.padding = padding
+        self.fill = fill
+        self.blur = blur
+        self._factors: tuple[ImageAction, ...] = ()
+        if isinstance(group, Product):
+            factors = sorted(group.factors, key=lambda factor: not isinstance(factor, Colour))
+            options = self._options()
+            self._factors = tuple(ImageAction(factor, **options) for factor in factors)
+            self._order = tuple(group.factors.index(factor) for factor in factors)
+        elif not isinstance(group, Affine2 | SE2 | Colour | CyclicShift | Cyclic | Flip | Dihedral):
+            remedy = "use Affine2, SE2, a finite group of the plane, Colour or a product of these"
+            raise invalid("group", "a group that acts on images", repr(group), remedy)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self._options().items())
+        return f"ImageAction({self.group!r}, {options}, blur={self.blur!r})"
+
+    def __call__(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
+        """Images (N, C, H, W) moved by one element, or by one element for each image."""
+        check_images(data)
+        if self.blur:
+            data = gaussian_blur(data, self.blur)
+        if isinstance(self.group, Product):
+            for index, factor in zip(self._order, self._factors, strict=True):
+                data = factor(element[index], data)
+            return data
+        lead = self._lead(element)
+        if len(lead) > 1 or (lead and lead[0] != len(data)):
+            expected = f"one element, or one for each of {len(data)} images"
+            remedy = "for several versions of each image use act.orbit(element, images)"
+            raise invalid("element", expected, f"leading shape {tuple(lead)}", remedy)
+        if isinstance(self.group, Colour):
+            return ColourAction(self.group)(element, data)
+        if isinstance(self.group, FiniteGroup) and permutes_pixels(self.group, *data.shape[-2:]):
+            return permute(self.group, element, data)
+        return warp(data, self._theta(element, data), **self._options())
+
+    def orbit(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
+        """Several versions of each image.
+
+        Args:
+            element: S elements shared by all images, with leading shape (S,), or S for each
+                image, with leading shape (N, S).
+            data: (N, C, H, W).
+
+        Returns:
+            (N, S, C, H, W).
+
+        Example:
+            >>> from symmetries.groups.finite import Cyclic
+            >>> act = ImageAction(Cyclic(4))
+            >>> act.orbit(act.group.elements(), torch.rand(2, 1, 8, 8)).shape
+            torch.Size([2, 4, 1, 8, 8])
+        """
+        check_images(data)
+        lead = self._lead(element)
+        if len(lead) not in (1, 2) or (len(lead) == 2 and lead[0] != len(data)):
+            expected = f"leading shape (S,) or ({len(data)}, S)"
+            remedy = "one version of each image: act(element, images)"
+            raise invalid("element", expected, f"leading shape {tuple(lead)}", remedy)
+        if self.blur:
+            data = gaussian_blur(data, self.blur)
+        if isinstance(self.group, Product | Colour):
+            return self._expanded_orbit(element, data, lead)
+        if isinstance(self.group, FiniteGroup) and permutes_pixels(self.group, *data.shape[-2:]):
+            return permute(self.group, element.expand(len(data), lead[-1]), data)
+        theta = self._theta(element, data)
+        return (warp_shared if len(lead) == 1 else warp)(data, theta, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {"interpolation": self.interpolation, "padding": self.padding, "fill": self.fill}
+
+    def _lead(self, element: Any) -> torch.Size:  # noqa: ANN401 - elements differ by group
+        """Leading shape of an element: what is left of its shape without the group's own axes."""
+        if isinstance(self.group, Product):
+            part = ImageAction(self.group.factors[0])
+            return part._lead(element[0])
+        own = (
+            0 if isinstance(self.group, FiniteGroup) else 1 if isinstance(self.group, Colour) else 2
+        )
+        if not isinstance(element, Tensor) or element.ndim < own:
+            kind = tuple(element.shape) if isinstance(element, Tensor) else type(element).__name__
+            raise invalid("element", f"an element of {self.group!r}", kind, "use group.exp(eta)")
+        if own == 2 and element.shape[-2:] != (3, 3):
+            shape = f"shape {tuple(element.shape)}"
+            raise invalid("element", "matrices (..., 3, 3)", shape, "use group.exp(eta)")
+        return element.shape[: element.ndim - own]
+
+    def _theta(self, element: Tensor, data: Tensor) -> Tensor:
+        if isinstance(self.group, Cyclic | Flip | Dihedral):
+            element = self.group.matrix(element, data.dtype)
+        return affine_inverse(element)[..., :2, :]
+
+    def _expanded_orbit(self, element: Any, data: Tensor, lead: torch.Size) -> Tensor:  # noqa: ANN401
+        n, s = len(data), lead[-1]
+        copies = data[:, None].expand(n, s, *data.shape[1:]).flatten(0, 1)
+
+        def flat(part: Any) -> Any:  # noqa: ANN401 - elements differ by group
+            if isinstance(part, tuple):
+                return tuple(flat(p) for p in part)
+            own = part.shape[len(lead) :]
+            return part.expand(n, s, *own).flatten(0, 1)
+
+        without_blur = ImageAction(self.group, **self._options())
+        return without_blur(flat(element), copies).reshape(n, s, *data.shape[1:])

@@ -1,0 +1,169 @@
+"""One resampling of images by an affine map of the plane.
+
+The output at a point p is the input at theta p: ``theta`` maps output points to input points,
+in half-image units with x to the right and y up (half of the longer side is 1). Pixels are
+squares and their values sit at the centres.
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.actions.spline import bspline_sample
+from symmetries.checks import check_choice, check_images, invalid
+
+Interpolation = Literal["bilinear", "bicubic", "bspline"]
+Padding = Literal["constant", "border", "reflect"]
+INTERPOLATIONS = ("bilinear", "bicubic", "bspline")
+PADDINGS = {"constant": "zeros", "border": "border", "reflect": "reflection"}
+
+
+def warp(
+    images: Tensor,
+    theta: Tensor,
+    *,
+    interpolation: Interpolation = "bilinear",
+    padding: Padding = "constant",
+    fill: float = 0.0,
+) -> Tensor:
+    """Images seen through affine maps: out(p) = in(theta p).
+
+    Args:
+        images: (N, C, H, W).
+        theta: output point to input point; (2, 3) shared by all images (one grid serves every
+            image and channel), (N, 2, 3) one for each image, or (N, S, 2, 3) S for each.
+        interpolation: "bilinear"; "bicubic", the Keys kernel with a = -0.75 as in torch; or
+            "bspline", the interpolating cubic B-spline.
+        padding: what lies outside: the value ``fill``, the nearest border pixel, or the image
+            reflected at its edge.
+        fill: value of the background where padding is "constant".
+
+    Returns:
+        (N, C, H, W), or (N, S, C, H, W) where theta has S maps for each image.
+
+    Example:
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> half_turn = torch.tensor([[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+        >>> warp(image, half_turn).flatten().tolist()
+        [3.0, 2.0, 1.0, 0.0]
+    """
+    check_images(images)
+    check_choice(interpolation, INTERPOLATIONS, "interpolation")
+    check_choice(padding, PADDINGS, "padding")
+    n, c, height, width = images.shape
+    lead = theta.shape[:-2]
+    if theta.shape[-2:] != (2, 3) or len(lead) > 2 or (lead and lead[0] != n):
+        shape = f"shape {tuple(theta.shape)}"
+        remedy = "give one map, one per image, or S per image"
+        raise invalid("theta", f"shape (2, 3), ({n}, 2, 3) or ({n}, S, 2, 3)", shape, remedy)
+    grid = sampling_grid(theta.to(images.dtype), height, width)
+    if not lead:
+        shared = sample(
+            images.reshape(1, n * c, height, width), grid[None], interpolation, padding, fill
+        )
+        return shared.reshape(n, c, height, width)
+    if len(lead) == 1:
+        return sample(images, grid, interpolation, padding, fill)
+    stacked = sample(images, grid.flatten(1, 2), interpolation, padding, fill)
+    return stacked.reshape(n, c, lead[1], height, width).transpose(1, 2)
+
+
+def warp_shared(
+    images: Tensor,
+    theta: Tensor,
+    *,
+    interpolation: Interpolation = "bilinear",
+    padding: Padding = "constant",
+    fill: float = 0.0,
+) -> Tensor:
+    """Every image seen through every one of S maps: (N, C, H, W), (S, 2, 3) -> (N, S, C, H, W).
+
+    The S grids are stacked along the height and the batch lies in the channels, so that neither
+    images nor grids are copied.
+    """
+    n, c, height, width = images.shape
+    grid = sampling_grid(theta.to(images.dtype), height, width).flatten(0, 1)[None]
+    flat = images.reshape(1, n * c, height, width)
+    out = sample(flat, grid, interpolation, padding, fill)
+    return out.reshape(n, c, len(theta), height, width).transpose(1, 2)
+
+
+def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
+    """Grid (..., H, W, 2) in torch's coordinates (x right, y down, each side -1 to 1).
+
+    One matrix product theta (..., 6) @ K (6, 2HW) already gives that layout; this is much
+    cheaper than ``affine_grid``.
+    """
+    k = _grid_matrix(height, width, theta.dtype, theta.device)
+    lead = theta.shape[:-2]
+    return (theta.reshape(-1, 6) @ k).reshape(*lead, height, width, 2)
+
+
+def sample(
+    images: Tensor, grid: Tensor, interpolation: Interpolation, padding: Padding, fill: float
+) -> Tensor:
+    """Values of images (N, C, H, W) at grid points (N, H2, W2, 2) in torch's coordinates."""
+    shift = fill if padding == "constant" else 0.0
+    if shift:
+        images = images - shift
+    if interpolation == "bspline":
+        out = bspline_sample(images, grid, padding)
+    else:
+        mode = PADDINGS[padding]
+        out = F.grid_sample(
+            images, grid, mode=interpolation, padding_mode=mode, align_corners=False
+        )
+    return out + shift if shift else out
+
+
+def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) -> Tensor:
+    """Gaussian blur with reflected edges; sigma in half-image units (half the longer side is 1).
+
+    Args:
+        images: (N, C, H, W).
+        sigma: standard deviation; 0 leaves the images as they are.
+        kernel_size: odd number of taps; by default three sigma to each side.
+
+    Example:
+        >>> gaussian_blur(torch.ones(1, 1, 8, 8), 0.25).allclose(torch.ones(1, 1, 8, 8))
+        True
+    """
+    check_images(images)
+    if sigma < 0:
+        raise invalid("sigma", "a number >= 0", sigma, "0 turns the blur off")
+    height, width = images.shape[-2:]
+    pixels = sigma * max(height, width) / 2
+    if pixels == 0:
+        return images
+    largest = min(height, width)
+    radius = round(3 * pixels + 0.5) if kernel_size is None else kernel_size // 2
+    radius = min(radius, largest - 1)
+    offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
+    taps = torch.exp(-0.5 * (offsets / pixels) ** 2)
+    taps = taps / taps.sum()
+    n, c = images.shape[:2]
+    flat = F.pad(images.reshape(n * c, 1, height, width), (radius,) * 4, mode="reflect")
+    flat = F.conv2d(flat, taps.reshape(1, 1, -1, 1))
+    return F.conv2d(flat, taps.reshape(1, 1, 1, -1)).reshape(n, c, height, width)
+
+
+@lru_cache(maxsize=32)
+def _grid_matrix(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """K (6, 2HW): the homogeneous output points, spread over the rows of theta.
+
+    Torch's grid divides x by the half width and y by the half height and points y down; with
+    half of the longer side as our unit, that is a factor longer / side for each row.
+    """
+    with torch.inference_mode(False):
+        longer = max(height, width)
+        x = (2 * torch.arange(width, dtype=torch.float64) + 1 - width) / longer
+        y = -(2 * torch.arange(height, dtype=torch.float64) + 1 - height) / longer
+        points = torch.stack((x.expand(height, width), y[:, None].expand(height, width)), 0)
+        points = torch.cat((points, torch.ones(1, height, width, dtype=torch.float64)))
+        k = torch.zeros(2, 3, height, width, 2, dtype=torch.float64)
+        k[0, ..., 0] = points * (longer / width)
+        k[1, ..., 1] = points * (-longer / height)
+        return k.reshape(6, -1).to(dtype=dtype, device=device)

@@ -1,0 +1,146 @@
+"""A uniform distribution over a box of transformations whose half-widths are learned."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.base import Group
+
+Sampling = Literal["random", "sobol", "grid"]
+SAMPLINGS = ("random", "sobol", "grid")
+CONSTRAINTS = ("none", "softplus", "tanh")
+
+
+class UniformBox(nn.Module):
+    r"""eta_i = eps_i w_i with eps uniform in [-1, 1]^k: a symmetric box with half-widths w.
+
+    As eta is a smooth function of the half-widths, gradients reach them through every sample
+    (van der Ouderaa and van der Wilk 2022, equation 3). Half-width 0 is no transformation at
+    all; pi is every rotation.
+
+    Args:
+        group: gives the number of parameters, their names and bounds.
+        half_width: one number for all, or one for each parameter, in the group's own units.
+        constraint: how free numbers become half-widths: "none"; "softplus", positive; or
+            "tanh", w = b tanh(free / b), which stays within the natural bound b (rotation
+            within pi) and is the identity near zero.
+        learn: whether the half-widths are trained.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> box = UniformBox(Affine2("rotation"), half_width=math.pi / 2)
+        >>> box.sample(5, method="grid").detach().flatten().mul(2 / math.pi).tolist()
+        [-1.0, -0.5, 0.0, 0.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        group: Group[Any],
+        half_width: float | Sequence[float] = 0.0,
+        *,
+        constraint: Literal["none", "softplus", "tanh"] = "none",
+        learn: bool = True,
+    ) -> None:
+        super().__init__()
+        check_choice(constraint, CONSTRAINTS, "constraint")
+        widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
+        if len(widths) != group.dim:
+            expected = f"one number, or {group.dim} for {', '.join(group.names)}"
+            raise invalid("half_width", expected, f"{len(widths)} numbers", "give one each")
+        for name, width, bound in zip(group.names, widths, group.bounds, strict=True):
+            if not 0 <= width <= bound:
+                expected = f"a number in [0, {bound:.4g}] for {name}"
+                raise invalid("half_width", expected, width, "see group.bounds and group.units")
+        self.group = group
+        self.constraint = constraint
+        self.register_buffer("bounds", torch.tensor(group.bounds))
+        self.bounds: Tensor
+        self.free = nn.Parameter(self._to_free(torch.tensor([float(w) for w in widths])), learn)
+
+    @property
+    def half_width(self) -> Tensor:
+        """The half-widths (dim,), in the group's own units."""
+        if self.constraint == "softplus":
+            return F.softplus(self.free)
+        if self.constraint == "tanh":
+            return self.bounds * torch.tanh(self.free / self.bounds)
+        return self.free
+
+    def sample(
+        self,
+        n: int,
+        method: Sampling = "random",
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Parameters eta (n, dim).
+
+        Args:
+            n: number of samples; for "grid" it must be a whole number to the power dim.
+            method: "random"; "sobol", scrambled; or "grid", linearly spaced and deterministic.
+            generator: source of randomness of "random" and "sobol".
+        """
+        return self.noise(n, method, generator) * self.half_width
+
+    def noise(
+        self,
+        n: int,
+        method: Sampling = "random",
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The samples eps (n, dim) in [-1, 1]^dim, before they are scaled by the half-widths."""
+        if n < 1:
+            raise invalid("n", "at least one sample", n, "give n >= 1")
+        check_choice(method, SAMPLINGS, "method")
+        k = self.group.dim
+        if method == "random":
+            like = self.free
+            return (
+                2 * torch.rand(n, k, generator=generator, dtype=like.dtype, device=like.device) - 1
+            )
+        points = grid_points(n, k) if method == "grid" else sobol_points(n, k, generator)
+        return points.to(self.free)
+
+    def _to_free(self, width: Tensor) -> Tensor:
+        if self.constraint == "softplus":
+            return torch.log(torch.expm1(width.clamp_min(1e-4)))
+        if self.constraint == "tanh":
+            # tanh reaches its bound only at infinity: start just inside.
+            share = (width / self.bounds).clamp_max(1 - 1e-3)
+            return self.bounds * torch.atanh(share)
+        return width
+
+    def extra_repr(self) -> str:
+        """What print(box) says."""
+        return f"{self.group!r}, constraint={self.constraint!r}"
+
+
+def grid_points(n: int, k: int) -> Tensor:
+    """N = m^k points of [-1, 1]^k, m equally spaced along each axis, ends included; (n, k).
+
+    A single point is the middle.
+
+    Example:
+        >>> grid_points(4, 2).int().tolist()
+        [[-1, -1], [-1, 1], [1, -1], [1, 1]]
+    """
+    m = round(n ** (1 / k))
+    if m**k != n:
+        options = f"{m**k} or {(m + 1) ** k}"
+        raise invalid("n", f"a whole number to the power {k}", n, f"take {options}")
+    axis = torch.linspace(-1, 1, m, dtype=torch.float64) if m > 1 else torch.zeros(1).double()
+    return torch.cartesian_prod(*[axis] * k).reshape(n, k)
+
+
+def sobol_points(n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
+    """N scrambled Sobol points of [-1, 1]^k; (n, k), on the CPU.
+
+    A random shift modulo 1 keeps every point uniform, so averages over the box are unbiased.
+    """
+    points = torch.quasirandom.SobolEngine(k).draw(n, dtype=torch.float64)
+    device = generator.device if generator is not None else None
+    shift = torch.rand(k, generator=generator, device=device, dtype=torch.float64).to("cpu")
+    return 2 * ((points + shift) % 1) - 1
