@@ -1,0 +1,1 @@
+"""Loaders returning tensors, and the papers' derived sets."""

@@ -1,0 +1,220 @@
+"""Arrays as image sets: numpy arrays in memory, .npy and .npz files, torch data sets."""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset
+
+from symmetries.checks import check_choice, invalid
+from symmetries.data.base import ImageSet
+from symmetries.data.files import AGAIN, check_claim
+
+_CHANNELS = (1, 2, 3, 4)
+_LAYOUTS = ("NHW", "NHWC", "NCHW")
+
+
+def _layout_of(shape: tuple[int, ...]) -> str:
+    if len(shape) == 3:
+        return "NHW"
+    if len(shape) != 4:
+        raise invalid("images", "3 or 4 axes: NHW, NHWC or NCHW", f"shape {shape}", "reshape them")
+    first, last = shape[1] in _CHANNELS, shape[3] in _CHANNELS
+    if first and last:
+        got = f"shape {shape}, which fits both"
+        raise invalid("images", "NHWC or NCHW", got, 'say which: layout="NCHW" or "NHWC"')
+    if not first and not last:
+        raise invalid("images", "1 to 4 channels", f"shape {shape}", "put channels in axis 1 or 3")
+    return "NCHW" if first else "NHWC"
+
+
+def from_array(
+    images: NDArray[Any] | Tensor,
+    labels: NDArray[Any] | Tensor | None = None,
+    name: str = "images",
+    class_names: tuple[str, ...] | None = None,
+    layout: str | None = None,
+) -> ImageSet:
+    """An image set from an array: uint8 in 0 .. 255, or floats in [0, 1].
+
+    Args:
+        images: (N, H, W), (N, H, W, C) or (N, C, H, W).
+        labels: (N,) or (N, 1) integers, or None.
+        name: what to call the set.
+        class_names: one name per class, or None.
+        layout: "NHW", "NHWC" or "NCHW" where the shape does not tell.
+
+    Example:
+        >>> import numpy as np
+        >>> from_array(np.zeros((2, 9, 7, 3), np.uint8)).images.shape
+        torch.Size([2, 3, 9, 7])
+    """
+    array = images.detach().cpu().numpy() if isinstance(images, Tensor) else np.asarray(images)
+    if layout is None:
+        layout = _layout_of(array.shape)
+    check_choice(layout, _LAYOUTS, "layout")
+    if array.ndim != len(layout):
+        got = f"shape {array.shape}"
+        raise invalid("images", f"{len(layout)} axes for {layout}", got, "correct layout")
+    if array.dtype == np.uint8:
+        scale: float | None = 255.0
+    elif array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):
+        scale = None
+    else:
+        remedy = "cast to uint8 if the values are 0 .. 255"
+        raise invalid("images", "dtype uint8 or floating", array.dtype, remedy)
+    if layout == "NHW":
+        array = array[:, None]
+    elif layout == "NHWC":
+        array = np.moveaxis(array, 3, 1)
+    pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+    if scale is not None:
+        pixels /= scale
+    return ImageSet(pixels, _labels(labels), name, class_names)
+
+
+def _labels(labels: NDArray[Any] | Tensor | None) -> Tensor | None:
+    if labels is None:
+        return None
+    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise invalid("labels", "integers", array.dtype, "number the classes from 0")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, Fortran order and dtype of a .npy stream; objects (pickles) are refused."""
+    try:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise invalid(str(path), "a numpy array", f"{error}", AGAIN) from error
+    if dtype.hasobject or dtype.names is not None:
+        remedy = "save plain numbers: objects would run code when read"
+        raise invalid(str(path), "numbers", f"dtype {dtype}", remedy)
+    return shape, fortran, dtype
+
+
+def _read_array(stream: IO[bytes], path: Path, stored: int, *, compressed: bool) -> NDArray[Any]:
+    shape, fortran, dtype = npy_header(stream, path)
+    size = math.prod(shape) * dtype.itemsize
+    check_claim(path, size, stored, compressed=compressed)
+    data = stream.read(size)
+    if len(data) != size:
+        raise invalid(str(path), f"{size} bytes of array", f"{len(data)}", AGAIN)
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """The numeric members of a .npz file by name. Members of other kinds are left unread."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {}
+            for info in archive.infolist():
+                with archive.open(info) as stream:
+                    if _is_numeric(stream):
+                        stream.seek(0)
+                        key = info.filename.removesuffix(".npy")
+                        stored = info.compress_size
+                        packed = info.compress_type != zipfile.ZIP_STORED
+                        members[key] = _read_array(stream, path, stored, compressed=packed)
+            return members
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        raise invalid(str(path), "a readable .npz file", f"{error}", AGAIN) from error
+
+
+def _is_numeric(stream: IO[bytes]) -> bool:
+    try:
+        npy_header(stream, Path())
+    except ValueError:
+        return False
+    return True
+
+
+def _pick(members: dict[str, NDArray[Any]], split: str) -> tuple[str | None, str | None]:
+    pairs = [(f"x_{split}", f"y_{split}"), (f"{split}_images", f"{split}_labels")]
+    if split == "train":
+        pairs += [("images", "labels"), ("imgs", "labels"), ("x", "y"), ("arr_0", "arr_1")]
+    for images, labels in pairs:
+        if images in members:
+            return images, labels if labels in members else None
+    return None, None
+
+
+def array_file(path: str | Path, split: str = "train") -> ImageSet:
+    """Images, and labels if there are any, from a .npy or .npz file. Nothing in it is run.
+
+    A .npz names its arrays "images" and "labels" ("x", "y"; or "x_train", "y_train", "x_test",
+    "y_test"; or "train_images", ...). A file without a split is all "train".
+
+    Args:
+        path: the file.
+        split: "train" or "test".
+    """
+    path = Path(path)
+    check_choice(split, ("train", "test"), "split")
+    if path.suffix == ".npz":
+        members = read_npz(path)
+        images, labels = _pick(members, split)
+        if images is None:
+            got = f"arrays named {sorted(members)}"
+            remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'
+            raise invalid(str(path), f"images of the {split} split", got, remedy)
+        return from_array(members[images], members[labels] if labels else None, path.stem)
+    if split != "train":
+        remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
+        raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
+    try:
+        with path.open("rb") as stream:
+            array = _read_array(stream, path, path.stat().st_size, compressed=False)
+    except OSError as error:
+        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error
+    return from_array(array, None, path.stem)
+
+
+def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
+    """All items of a torch data set, each an image or a pair (image, label).
+
+    Args:
+        dataset: its images are tensors or arrays (C, H, W), (H, W, C) or (H, W), or PIL images, all
+            of one size; its labels, if any, are integers.
+        name: what to call the set.
+    """
+    items: Iterable[Any]
+    if isinstance(dataset, IterableDataset):
+        items = dataset
+    else:
+        items = (dataset[i] for i in range(len(dataset)))  # type: ignore[arg-type]
+    images: list[NDArray[Any]] = []
+    labels: list[int] = []
+    for item in items:
+        pair = isinstance(item, tuple | list)
+        image = item[0] if pair else item
+        images.append(np.asarray(image.convert("RGB") if _is_palette(image) else image))
+        if pair and len(item) > 1:
+            labels.append(int(item[1]))
+        if images[-1].shape != images[0].shape:
+            got = f"shapes {images[0].shape} and {images[-1].shape}"
+            raise invalid("dataset", "images of one shape", got, "resize them in its transform")
+    if not images:
+        raise invalid("dataset", "at least one item", "an empty set", "check the data set")
+    if labels and len(labels) != len(images):
+        got = f"{len(labels)} labels for {len(images)} images"
+        raise invalid("dataset", "a label for all items or for none", got, "return pairs")
+    return from_array(np.stack(images), np.array(labels) if labels else None, name)
+
+
+def _is_palette(image: object) -> bool:
+    return isinstance(image, Image.Image) and image.mode == "P"

@@ -1,0 +1,151 @@
+"""What every loader returns: images as one tensor, their labels, their names."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import check_finite, check_images, invalid
+
+FOLDER_VARIABLE = "SYMMETRIES_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images with pixel values in [0, 1], and what is known about them.
+
+    Values are checked here, once, where data enters the library.
+
+    Args:
+        images: (N, C, H, W) float32, finite, in [0, 1].
+        labels: (N,) int64, not negative, or None.
+        name: what the set is called in results and messages.
+        class_names: one name per class, or None.
+
+    Example:
+        >>> import torch
+        >>> pictures = ImageSet(torch.rand(5, 1, 8, 8), torch.arange(5), "noise")
+        >>> len(pictures.subset([0, 3]))
+        2
+    """
+
+    images: Tensor
+    labels: Tensor | None = None
+    name: str = "images"
+    class_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_images(self.images, "images")
+        if len(self.images) == 0:
+            raise invalid("images", "at least one image", "an empty set", "check the loader")
+        if self.images.dtype != torch.float32:
+            raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
+        _check_unit_range(self.images)
+        if self.labels is not None:
+            _check_labels(self.labels, len(self.images), self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes: of the names where there are names, else of the labels seen."""
+        if self.class_names is not None:
+            return len(self.class_names)
+        return 0 if self.labels is None else int(self.labels.max()) + 1
+
+    def subset(self, indices: Tensor | Sequence[int]) -> "ImageSet":
+        """The images at ``indices`` (integers or a mask over the set), in that order."""
+        chosen = torch.as_tensor(indices)
+        if chosen.dtype == torch.bool:
+            if chosen.shape != (len(self),):
+                got = f"a mask of shape {tuple(chosen.shape)}"
+                raise invalid("indices", f"a mask of shape ({len(self)},)", got, "one per image")
+            chosen = chosen.nonzero()[:, 0]
+        if chosen.ndim != 1 or chosen.is_floating_point():
+            got = f"{chosen.dtype} of shape {tuple(chosen.shape)}"
+            raise invalid("indices", "one list of integers", got, "give positions in the set")
+        if len(chosen) == 0:
+            raise invalid("indices", "at least one", "none", "no image was selected")
+        low, high = int(chosen.min()), int(chosen.max())
+        if low < -len(self) or high >= len(self):
+            expected = f"positions below {len(self)}"
+            raise invalid("indices", expected, f"{low} to {high}", "the set is smaller than that")
+        labels = None if self.labels is None else self.labels[chosen]
+        return ImageSet(self.images[chosen], labels, self.name, self.class_names)
+
+
+def _check_unit_range(images: Tensor) -> None:
+    low, high = (float(end) for end in torch.aminmax(images))  # NaN if there is one anywhere
+    if low >= 0 and high <= 1:
+        return
+    check_finite(images, "images")
+    remedy = "divide by 255" if high > 2 else "map them there, for example (images + 1) / 2"
+    raise invalid("images", "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
+
+
+def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | None) -> None:
+    if labels.dtype != torch.int64:
+        raise invalid("labels", "dtype int64", labels.dtype, "use labels.long()")
+    if labels.shape != (count,):
+        got = f"shape {tuple(labels.shape)}"
+        raise invalid("labels", f"shape ({count},)", got, "give one label per image")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0:
+        raise invalid("labels", "class numbers from 0", f"a label {low}", "count classes from 0")
+    if class_names is not None and high >= len(class_names):
+        expected = f"labels below {len(class_names)}, the number of class names"
+        raise invalid("labels", expected, f"a label {high}", "give a name for every class")
+
+
+def standardise(images: Tensor, reference: Tensor) -> Tensor:
+    """(images - m) / s with the one mean m and standard deviation s of all reference pixels.
+
+    Args:
+        images: (N, C, H, W).
+        reference: the training images, (M, C, H, W).
+
+    Example:
+        >>> import torch
+        >>> train = torch.rand(20, 1, 8, 8)
+        >>> abs(standardise(train, train).mean().item()) < 1e-5
+        True
+    """
+    deviation, mean = torch.std_mean(reference)
+    if float(deviation) == 0:
+        raise invalid("reference", "more than one pixel value", "a constant", "nothing to scale by")
+    return (images - mean) / deviation
+
+
+def data_folder(folder: str | Path | None = None) -> Path:
+    """The folder of data files: the argument, else $SYMMETRIES_DATA, else the user's cache."""
+    if folder is not None:
+        chosen = Path(folder).expanduser()
+        if not chosen.is_dir():
+            got = f"{str(folder)!r}, which is no folder"
+            raise invalid("folder", "a folder of data files", got, "give the folder, not a file")
+        return chosen
+    variable = os.environ.get(FOLDER_VARIABLE)
+    if variable:
+        chosen = Path(variable).expanduser()
+        if not chosen.is_dir():
+            got = f"{variable!r}, which is no folder"
+            raise invalid(FOLDER_VARIABLE, "a folder of data files", got, "correct the variable")
+        return chosen
+    return cache_folder()
+
+
+def cache_folder() -> Path:
+    """Where downloads go when nobody named a folder."""
+    import pooch
+
+    return Path(pooch.os_cache("symmetries"))
+
+
+def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError:
+    """The error for a data file that is not there, to be raised by the caller."""
+    looked = ", ".join(str(place) for place in places)
+    return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))

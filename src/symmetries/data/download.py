@@ -1,0 +1,143 @@
+"""Fetching the public files, each known by its SHA-256."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from symmetries.checks import check_choice, invalid
+from symmetries.data.base import FOLDER_VARIABLE, data_folder
+
+_MNIST_HOSTS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+_FASHION_HOSTS = (
+    "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+)
+_CIFAR_HOSTS = ("https://www.cs.toronto.edu/~kriz/",)
+_DSPRITES_PAGE = "https://github.com/google-deepmind/dsprites-dataset"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One public file: where it goes below the data folder, where it is, what it hashes to."""
+
+    path: str
+    hosts: tuple[str, ...]
+    sha256: str
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Its addresses, to be tried in this order."""
+        return tuple(host + Path(self.path).name for host in self.hosts)
+
+
+def _idx_files(name: str, hosts: tuple[str, ...], hashes: tuple[str, ...]) -> list[RemoteFile]:
+    parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    return [
+        RemoteFile(f"{name}/{part}-ubyte.gz", hosts, sha256)
+        for part, sha256 in zip(parts, hashes, strict=True)
+    ]
+
+
+REMOTE: dict[str, list[RemoteFile]] = {
+    "mnist": _idx_files(
+        "mnist",
+        _MNIST_HOSTS,
+        (
+            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        ),
+    ),
+    "fashion-mnist": _idx_files(
+        "fashion-mnist",
+        _FASHION_HOSTS,
+        (
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        ),
+    ),
+    "cifar10": [
+        RemoteFile(
+            "cifar-10-binary.tar.gz",
+            _CIFAR_HOSTS,
+            "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+        )
+    ],
+    "cifar100": [
+        RemoteFile(
+            "cifar-100-binary.tar.gz",
+            _CIFAR_HOSTS,
+            "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+        )
+    ],
+}
+
+
+def advice(name: str) -> str:
+    """What to do when the files of a set are not there."""
+    place = f"put them in the folder (argument, or ${FOLDER_VARIABLE})"
+    if name in REMOTE:
+        return f"{place}, or fetch them with symmetries.data.download({name!r})"
+    if name == "dsprites":
+        return f"{place}; they are at {_DSPRITES_PAGE}; 'sprites' renders the like with no file"
+    return place
+
+
+def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path:
+    """Put one public file below ``folder``, unless it is there already and whole.
+
+    The file appears only once it is complete and its SHA-256 is right.
+
+    Args:
+        remote: the file.
+        folder: the data folder.
+        timeout: seconds to wait for a host that says nothing.
+    """
+    import pooch
+    import requests
+
+    target = Path(folder) / remote.path
+    problems = []
+    for url in remote.urls:
+        try:
+            found = pooch.retrieve(
+                url,
+                known_hash=f"sha256:{remote.sha256}",
+                fname=target.name,
+                path=target.parent,
+                downloader=pooch.HTTPDownloader(timeout=timeout),
+            )
+        except requests.exceptions.ConnectionError as error:
+            problems.append(f"no connection to {url} ({type(error).__name__})")
+        except requests.exceptions.RequestException as error:
+            problems.append(f"{url} failed ({error})")
+        except ValueError:
+            problems.append(f"{url} sent other bytes (cut, or not the published file)")
+        else:
+            return Path(found)
+    got = "; ".join(problems)
+    remedy = f"check the network and try again, or put the file at {target} by hand"
+    raise OSError(str(invalid(remote.path, f"SHA-256 {remote.sha256[:12]}...", got, remedy)))
+
+
+def download(name: str, folder: str | Path | None = None) -> list[Path]:
+    """Fetch the files of a public set into a folder, checked by SHA-256.
+
+    Args:
+        name: a set whose host and hashes are known: "mnist", "fashion-mnist", "cifar10",
+            "cifar100".
+        folder: where to; else $SYMMETRIES_DATA, else the user's cache.
+
+    Returns:
+        The paths of the files.
+    """
+    check_choice(name, REMOTE, "name")
+    if folder is not None:
+        Path(folder).expanduser().mkdir(parents=True, exist_ok=True)
+    root = data_folder(folder)
+    return [fetch(remote, root) for remote in REMOTE[name]]

@@ -1,0 +1,43 @@
+"""Reading files that may be cut, damaged or lying about their size."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from symmetries.checks import invalid
+
+AGAIN = "fetch the file again"
+_DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
+
+
+def check_claim(path: Path, claimed: int, stored: int, *, compressed: bool) -> None:
+    """Refuse a header that claims more bytes than the file can hold, before any allocation.
+
+    Args:
+        path: the file, for the message.
+        claimed: bytes that the header promises.
+        stored: bytes that are stored.
+        compressed: whether they are stored as a deflate stream.
+    """
+    most = stored * _DEFLATE_LIMIT if compressed else stored
+    if claimed > most:
+        got = f"a header that claims {claimed} bytes in a file of {stored}"
+        raise invalid(str(path), "a complete file", got, AGAIN)
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """The bytes of a plain or gzipped file, at most ``limit`` of them (checksum tested at its end).
+
+    Args:
+        path: gzipped if its name ends with .gz.
+        limit: stop after this many bytes.
+    """
+    count = -1 if limit is None else limit
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path) as stream:
+                return stream.read(count)
+        with path.open("rb") as stream:
+            return stream.read(count)
+    except (OSError, EOFError, zlib.error) as error:
+        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error

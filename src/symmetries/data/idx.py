@@ -1,0 +1,114 @@
+"""IDX files: MNIST and Fashion-MNIST as their authors publish them."""
+
+import hashlib
+import math
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from symmetries.checks import check_choice, invalid
+from symmetries.data.arrays import from_array
+from symmetries.data.base import ImageSet, data_folder, missing
+from symmetries.data.download import REMOTE, advice
+from symmetries.data.files import AGAIN, check_claim, read_bytes
+
+PREFIX = {"train": "train", "test": "t10k"}
+FOLDERS = {
+    "mnist": ("mnist", "MNIST/raw", "MNIST"),
+    "fashion-mnist": ("fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
+}
+CLASS_NAMES = {
+    "mnist": tuple("0123456789"),
+    "fashion-mnist": (
+        *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+        *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    ),
+}
+
+
+def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
+    """The array in an IDX file of unsigned bytes, plain or gzipped.
+
+    The header is two zero bytes, the type (8), the rank, and one big-endian uint32 per axis.
+
+    Args:
+        path: the file.
+        rank: how many axes it must have, or None for any.
+    """
+    path = Path(path)
+    header = read_bytes(path, 4)
+    if len(header) < 4 or header[:3] != b"\0\0\x08" or header[3] == 0:
+        got = f"a file that begins with {header.hex() or 'nothing'}"
+        raise invalid(str(path), "an IDX file of unsigned bytes", got, AGAIN)
+    axes = header[3]
+    if rank is not None and axes != rank:
+        raise invalid(str(path), f"{rank} axes", f"{axes}", "are images and labels swapped?")
+    head = 4 + 4 * axes
+    sizes = read_bytes(path, head)[4:]
+    if len(sizes) < 4 * axes:
+        raise invalid(str(path), "a complete IDX header", f"{4 + len(sizes)} bytes", AGAIN)
+    shape = struct.unpack(f">{axes}I", sizes)
+    count = math.prod(shape)
+    if count == 0:
+        raise invalid(str(path), "at least one item", f"shape {shape}", AGAIN)
+    check_claim(path, count, path.stat().st_size, compressed=path.suffix == ".gz")
+    body = read_bytes(path, head + count + 1)[head:]  # one more, to reach the checksum
+    if len(body) != count:
+        got = f"{len(body)} bytes" if len(body) < count else "more"
+        raise invalid(str(path), f"{count} bytes after the header", got, AGAIN)
+    return np.frombuffer(body, np.uint8).reshape(shape)
+
+
+def _find(folder: Path, name: str, file: str) -> Path:
+    places = [folder / place for place in FOLDERS[name]] + [folder]
+    for place in places:
+        for candidate in (place / f"{file}.gz", place / file):
+            if candidate.is_file():
+                _check_not_another(candidate, name)
+                return candidate
+    raise missing(name, places, advice(name))
+
+
+def _check_not_another(path: Path, name: str) -> None:
+    """MNIST and Fashion-MNIST share their file names: do not take one for the other."""
+    if "labels" not in path.name or path.suffix != ".gz":
+        return
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    for other, files in REMOTE.items():
+        if other != name and any(remote.sha256 == digest for remote in files):
+            remedy = f"give the folder that holds {name}"
+            raise invalid("folder", f"the files of {name}", f"those of {other} in {path}", remedy)
+
+
+def idx_set(name: str, split: str = "train", folder: str | Path | None = None) -> ImageSet:
+    """MNIST or Fashion-MNIST from its four IDX files.
+
+    Args:
+        name: "mnist" or "fashion-mnist".
+        split: "train" (60,000 images) or "test" (10,000).
+        folder: holds the files, or a folder "mnist", "fashion-mnist", "MNIST/raw", ... of them;
+            else $SYMMETRIES_DATA.
+    """
+    check_choice(name, FOLDERS, "name")
+    check_choice(split, PREFIX, "split")
+    root = data_folder(folder)
+    labels_path = _find(root, name, f"{PREFIX[split]}-labels-idx1-ubyte")
+    images_path = _find(root, name, f"{PREFIX[split]}-images-idx3-ubyte")
+    images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+    if len(images) != len(labels):
+        got = f"{len(labels)} labels in {labels_path}"
+        raise invalid(str(images_path), f"one label for each of {len(images)} images", got, AGAIN)
+    return from_array(images, torch.from_numpy(labels.astype(np.int64)), name, CLASS_NAMES[name])
+
+
+def mnist(split: str = "train", folder: str | Path | None = None) -> ImageSet:
+    """MNIST: handwritten digits, 28 x 28 grey. See :func:`idx_set`."""
+    return idx_set("mnist", split, folder)
+
+
+def fashion_mnist(split: str = "train", folder: str | Path | None = None) -> ImageSet:
+    """Fashion-MNIST: articles of clothing, 28 x 28 grey. See :func:`idx_set`."""
+    return idx_set("fashion-mnist", split, folder)

@@ -1,0 +1,86 @@
+"""A folder of pictures, with or without a folder per class."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from symmetries.checks import check_choice, invalid
+from symmetries.data.arrays import from_array
+from symmetries.data.base import ImageSet
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+_GREY = {"1", "L", "LA"}
+_COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
+
+
+def _pictures_in(folder: Path) -> list[Path]:
+    files = (path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    return sorted(path for path in files if path.is_file() and not path.name.startswith("."))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _read(path: Path, size: tuple[int, int] | None) -> Image.Image:
+    try:
+        with Image.open(path) as picture:
+            picture.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        remedy = "remove it from the folder, or save it again"
+        raise invalid(str(path), "a readable picture", f"{error}", remedy) from error
+    if picture.mode not in _GREY | _COLOUR:
+        remedy = "save it with 8 bits per channel"
+        raise invalid(str(path), "a picture of 8-bit grey or colour", picture.mode, remedy)
+    if size is None:
+        return picture
+    full = picture.convert("RGB" if picture.mode in _COLOUR else "L")
+    return full.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+
+
+def picture_folder(
+    path: str | Path, split: str = "train", size: tuple[int, int] | None = None
+) -> ImageSet:
+    """The pictures in a folder: grey if all are, else colour.
+
+    Folders "train" and "test" inside are the splits; a folder without them is all "train". Folders
+    inside that are the classes, in the order of their names.
+
+    Args:
+        path: the folder.
+        split: "train" or "test".
+        size: (height, width) to resize all pictures to; without it they must be of one size.
+    """
+    root = Path(path)
+    check_choice(split, ("train", "test"), "split")
+    if not root.is_dir():
+        raise invalid("path", "a folder of pictures", f"{str(path)!r}", "give an existing folder")
+    folder = root / split
+    if not folder.is_dir():
+        if split != "train":
+            remedy = f'make a folder {split!r} in it, or use split="train" and take a subset'
+            raise invalid(str(root), f"a folder {split!r}", "none", remedy)
+        folder = root
+    loose, classes = _pictures_in(folder), [p for p in _folders_in(folder) if _pictures_in(p)]
+    if loose and classes:
+        got = f"{len(loose)} pictures beside class folders such as {classes[0].name!r}"
+        raise invalid(str(folder), "pictures or class folders", got, "move the loose pictures")
+    files = loose or [file for c in classes for file in _pictures_in(c)]
+    if not files:
+        kinds = ", ".join(sorted(SUFFIXES))
+        raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
+    pictures = [_read(file, size) for file in files]
+    for file, picture in zip(files, pictures, strict=True):
+        if picture.size != pictures[0].size:
+            got = f"{picture.size} in {file.name} and {pictures[0].size} in {files[0].name}"
+            remedy = "give size=(height, width) to resize them"
+            raise invalid(str(folder), "pictures of one size (width, height)", got, remedy)
+    mode = "L" if all(picture.mode in _GREY for picture in pictures) else "RGB"
+    images: NDArray[np.uint8] = np.stack([np.asarray(p.convert(mode)) for p in pictures])
+    layout = "NHW" if mode == "L" else "NHWC"
+    if not classes:
+        return from_array(images, None, root.name, layout=layout)
+    labels = np.repeat(np.arange(len(classes)), [len(_pictures_in(c)) for c in classes])
+    return from_array(images, labels, root.name, tuple(c.name for c in classes), layout)
