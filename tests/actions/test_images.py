@@ -16,7 +16,7 @@ from symmetries.groups.se2 import SE2
 def blob(x, y, spread=0.004, side=65):
     """A smooth spot at (x, y) in half-image units, y up."""
     axis = (2 * torch.arange(side, dtype=torch.float64) + 1 - side) / side
-    return torch.exp(-(((axis - x) ** 2)[None, :] + ((-axis - y) ** 2)[:, None]) / 0.004)[
+    return torch.exp(-(((axis - x) ** 2)[None, :] + ((-axis - y) ** 2)[:, None]) / spread)[
         None, None
     ]
 
