@@ -1,0 +1,198 @@
+"""Figures: matplotlib without pyplot, to inline SVG that follows the page, or to PNG."""
+
+import base64
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+# Colours of the page by role. In an SVG each becomes a CSS variable, so that a figure follows the
+# page into the dark; the values are what a PNG, or a viewer without the page, gets.
+INK, MUTED, RULE = "#1d1d1f", "#6e6e73", "#d2d2d7"
+ACCENT, WASH = "#0b6e99", "#cfe3ec"
+_VARIABLES = {INK: "ink", MUTED: "muted", RULE: "rule", ACCENT: "accent", WASH: "wash"}
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text, in the page's font
+    "text.parse_math": False,  # names are data: a dollar sign is a dollar sign
+    "font.family": "sans-serif",
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": RULE,
+    "ytick.labelcolor": MUTED,
+    "lines.linewidth": 1.6,
+    "lines.solid_capstyle": "round",
+}
+
+
+@contextmanager
+def style(salt: str = "symmetries") -> Iterator[None]:
+    """Draw and save in the report's style; ``salt`` keeps the ids of two SVGs on a page apart."""
+    with rc_context({**_STYLE, "svg.hashsalt": salt}):
+        yield
+
+
+def to_svg(figure: Figure) -> Markup:
+    """An SVG element that scales with its container and takes its colours from the page."""
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer,
+        format="svg",
+        transparent=True,
+        metadata={"Creator": None, "Date": None, "Format": None, "Type": None},
+    )
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    # The view box stays, the fixed size goes; so do white backgrounds of invisible patches.
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
+    for colour, name in _VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{name}, {colour})")
+    return Markup(svg)  # matplotlib has escaped the text
+
+
+def to_png(figure: Figure, dpi: int = 160) -> bytes:
+    """The figure as a PNG file on white."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    return buffer.getvalue()
+
+
+def data_uri(png: bytes) -> str:
+    """A PNG file as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def encode_png(pixels: NDArray[np.uint8]) -> bytes:
+    """Pixels (H, W) or (H, W, 3) as a PNG file.
+
+    Example:
+        >>> encode_png(np.zeros((4, 6), np.uint8))[1:4]
+        b'PNG'
+    """
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
+
+
+def contact_sheet(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Frames (rows, columns, H, W, C) side by side: (rows H, columns W[, 3]).
+
+    Example:
+        >>> contact_sheet(np.zeros((2, 5, 8, 8, 1), np.uint8)).shape
+        (16, 40)
+    """
+    rows, columns, height, width, channels = frames.shape
+    if channels not in (1, 3):
+        raise ValueError(
+            f"frames: expected 1 or 3 channels, got {channels}; choose channels to show"
+        )
+    sheet = frames.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
+    return sheet[..., 0] if channels == 1 else sheet
+
+
+def film_strips(
+    frames: NDArray[np.uint8], titles: Sequence[str], labels: Sequence[Sequence[str]]
+) -> Figure:
+    """One row of pictures per transformation, each with its value underneath.
+
+    Args:
+        frames: (rows, columns, H, W, C).
+        titles: one per row.
+        labels: one per picture.
+    """
+    rows, columns, height, width, channels = frames.shape
+    tile = 0.62
+    left, row_height = 0.95, tile * height / width + 0.24
+    figure = Figure(figsize=(left + columns * (tile + 0.06), rows * row_height + 0.08))
+    total_width, total_height = figure.get_size_inches()
+    for row in range(rows):
+        top = total_height - 0.06 - row * row_height
+        middle = top - tile * height / width / 2
+        figure.text(
+            (left - 0.14) / total_width,
+            middle / total_height,
+            titles[row],
+            ha="right",
+            va="center",
+            color=INK,
+        )
+        for column in range(columns):
+            x = left + column * (tile + 0.06)
+            size = (tile / total_width, tile * height / width / total_height)
+            axes = figure.add_axes(
+                (x / total_width, (top - tile * height / width) / total_height, *size)
+            )
+            picture = frames[row, column, ..., 0] if channels == 1 else frames[row, column]
+            axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            axes.set_axis_off()
+            figure.text(
+                (x + tile / 2) / total_width,
+                (top - tile * height / width - 0.03) / total_height,
+                labels[row][column],
+                ha="center",
+                va="top",
+                size=6.5,
+                color=MUTED,
+            )
+    return figure
+
+
+SPAN = (0.11, 0.97)  # the plot area of `curve`, as fractions of its width
+
+
+def curve(
+    x: Sequence[float],
+    y: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    *,
+    level: float,
+    level_label: str,
+    y_label: str,
+    ticks: Sequence[tuple[float, str]],
+) -> Figure:
+    """A line with a band around it and a horizontal level to compare with.
+
+    The plot area spans ``SPAN`` of the width with no margin, so that a slider of the page can
+    run along the same axis.
+    """
+    figure = Figure(figsize=(4.4, 1.75))
+    axes = figure.add_axes((SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
+    axes.fill_between(x, low, high, color=WASH, linewidth=0)
+    axes.plot(x, y, color=ACCENT)
+    axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+    axes.annotate(
+        level_label,
+        (x[0], level),
+        xytext=(4, 2),
+        textcoords="offset points",
+        size=7.5,
+        color=MUTED,
+    )
+    axes.set_xlim(x[0], x[-1])
+    axes.set_ylim(0, 1.06 * max(*high, level))
+    axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
+    axes.locator_params(axis="y", nbins=3)
+    axes.set_ylabel(y_label)
+    axes.tick_params(length=3, labelsize=8)
+    first, *_, last = axes.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
+    return figure

@@ -1,0 +1,168 @@
+"""The report of ``symmetries orbit``: how far each transformation may move an image."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symmetries.report import figures
+from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section, Strip
+from symmetries.results import OrbitCurve, OrbitResult
+
+STRIP_COLUMNS = 9
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit as a person writes it.
+
+    Example:
+        >>> quantity(-30.0, "degrees"), quantity(1.25, "factor"), quantity(0.5, "pixels")
+        ('\N{MINUS SIGN}30°', '×1.25', '+0.5 px')
+    """
+    if unit == "factor":
+        return f"×{value:.2f}"
+    rounded = round(value, 0 if unit == "degrees" else 1)
+    number = f"{rounded:+g}" if rounded else "0"
+    suffix = {"degrees": "°", "pixels": " px"}.get(unit, f" {unit}")
+    return number.replace("-", "\N{MINUS SIGN}") + suffix
+
+
+def title(name: str) -> str:
+    """The name of a parameter as a heading."""
+    return name.replace("_", " ")
+
+
+def spread(count: int, columns: int) -> list[int]:
+    """At most ``columns`` indices spread evenly over ``count``, both ends among them."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, columns))})
+
+
+def overview(
+    curves: Sequence[OrbitCurve], frames: Mapping[str, NDArray[np.uint8]], example: int = 0
+) -> bytes:
+    """One example along every parameter, a row each, as a PNG file.
+
+    Args:
+        curves: one per row.
+        frames: by name of the parameter, (examples, steps, H, W, C).
+        example: which of the examples.
+    """
+    columns = [spread(len(curve.values), STRIP_COLUMNS) for curve in curves]
+    rows = [frames[c.name][example, cols] for c, cols in zip(curves, columns, strict=True)]
+    labels = [
+        [quantity(c.values[i], c.unit) for i in cols]
+        for c, cols in zip(curves, columns, strict=True)
+    ]
+    with figures.style():
+        figure = figures.film_strips(np.stack(rows), [title(c.name) for c in curves], labels)
+        return figures.to_png(figure)
+
+
+def reach_text(curve: OrbitCurve) -> str:
+    """The interval of :attr:`OrbitCurve.reach` in words."""
+    if curve.reach is None:
+        return "anywhere in the range shown"
+    low, high = (quantity(end, curve.unit) for end in curve.reach)
+    return f"{low} to {high}"
+
+
+def orbit_page(
+    result: OrbitResult, frames: Mapping[str, NDArray[np.uint8]], examples: Sequence[str]
+) -> Page:
+    """The page for an orbit result.
+
+    Args:
+        result: the numbers.
+        frames: pictures by name of the parameter, (examples, steps, H, W, C).
+        examples: a label for each example, such as its class.
+    """
+    curves = result.transformations
+    data = result.data
+    size = f"{data.width} × {data.height}"
+    strips = [_strip(curve, frames[curve.name][0]) for curve in curves]
+    viewers = [_viewer(curve, frames[curve.name], result, examples) for curve in curves]
+    return Page(
+        title=f"Orbits of {data.name}",
+        lede=(
+            f"{data.count:,} images of {size} pixels under {', '.join(map(title, result.group))}. "
+            "Within these ranges an image changes less, on average, than it differs from its "
+            "nearest neighbour in the data:"
+        ),
+        answers=[Answer(title(curve.name), reach_text(curve)) for curve in curves],
+        sections=[
+            Section(
+                "At a glance",
+                "One image, one transformation a row, from one end of its range to the other.",
+                blocks=strips,
+            ),
+            Section(
+                "Move them yourself",
+                "Drag a slider to move the examples along their orbit. The curve is how much a "
+                "pixel changes (root mean square, on a scale from 0 to 1): the mean over the "
+                "images, and the middle 80 % of them around it.",
+                blocks=viewers,
+                columns=True,
+            ),
+        ],
+        settings=_settings(result),
+        rerun=result.run.command,
+    )
+
+
+def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
+    pictures = [
+        (
+            figures.data_uri(figures.encode_png(figures.contact_sheet(frames[None, None, i]))),
+            quantity(curve.values[i], curve.unit),
+        )
+        for i in spread(len(curve.values), STRIP_COLUMNS)
+    ]
+    return Strip(title(curve.name), pictures)
+
+
+def _viewer(
+    curve: OrbitCurve, frames: NDArray[np.uint8], result: OrbitResult, examples: Sequence[str]
+) -> OrbitViewer:
+    steps = len(curve.values)
+    labels = [quantity(value, curve.unit) for value in curve.values]
+    ticks = [(float(i), labels[i]) for i in spread(steps, 5)]
+    with figures.style(salt=curve.name):
+        svg = figures.to_svg(
+            figures.curve(
+                range(steps),
+                curve.change,
+                curve.change_low,
+                curve.change_high,
+                level=result.neighbour_distance,
+                level_label="nearest neighbour",
+                ticks=ticks,
+                y_label="change",
+            )
+        )
+    name = title(curve.name)
+    _, _, height, width, _ = frames.shape
+    return OrbitViewer(
+        title=name,
+        text=f"Changes less than a neighbour differs: {reach_text(curve)}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
+        examples=examples,
+        steps=labels,
+        start=steps // 2,
+        curve=Drawing(svg, alt=f"Change of the images along {name}."),
+        span=figures.SPAN,
+        tile=(width, height),
+    )
+
+
+def _settings(result: OrbitResult) -> dict[str, str]:
+    run, data = result.run, result.data
+    return {
+        "data": f"{data.name}, {data.count:,} images, {data.channels} × {data.height} "
+        f"× {data.width}",
+        "group": ", ".join(result.group),
+        "nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)",
+        "seed": str(run.seed),
+        "device": run.device,
+        "time": f"{run.seconds:.1f} s, {run.created}",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }

@@ -1,0 +1,130 @@
+"""One self-contained HTML page: the answer first, then pictures, then how to run it again.
+
+A page is plain data: sentences and sections, a section a list of blocks. What a block looks like
+is in ``templates/page.html``. All text is escaped there; only our own SVG goes in as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One sentence that answers the question, with the name of what it is about."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a data URI, with a text for those who do not see it."""
+
+    kind: ClassVar[str] = "picture"
+    source: str
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An inline SVG of :mod:`symmetries.report.figures`, which follows the page's colours."""
+
+    kind: ClassVar[str] = "drawing"
+    svg: Markup
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header; all but the first column are aligned as numbers."""
+
+    kind: ClassVar[str] = "table"
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of small pictures under a title, each a data URI with a label underneath."""
+
+    kind: ClassVar[str] = "strip"
+    title: str
+    pictures: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class OrbitViewer:
+    """Examples that move along an orbit with a slider, under a curve with the same axis.
+
+    Args:
+        title: of the transformation.
+        text: one sentence about it.
+        sheet: data URI of the frames, examples in rows, steps in columns.
+        examples: a label for each row.
+        steps: a label for each column ("-30 degrees").
+        start: column shown first.
+        curve: drawing over the same axis, its plot area spanning ``span`` of its width.
+        span: left and right end of that area, as fractions of the width.
+        tile: width and height of a frame in pixels.
+    """
+
+    kind: ClassVar[str] = "orbit"
+    title: str
+    text: str
+    sheet: str
+    examples: Sequence[str]
+    steps: Sequence[str]
+    start: int
+    curve: Drawing
+    span: tuple[float, float]
+    tile: tuple[int, int]
+
+
+Block = Picture | Drawing | Table | Strip | OrbitViewer
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a sentence or two, and blocks; ``columns`` sets them side by side if it fits."""
+
+    title: str
+    text: str = ""
+    blocks: Sequence[Block] = ()
+    columns: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything a report says.
+
+    Example:
+        >>> html = render(Page("Digits", "What <b> is.", [Answer("rotation", "by 20 degrees")]))
+        >>> "What &lt;b&gt; is." in html
+        True
+    """
+
+    title: str
+    lede: str
+    answers: Sequence[Answer] = ()
+    sections: Sequence[Section] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    rerun: str = ""
+
+
+def render(page: Page) -> str:
+    """The page as one HTML document that makes no request to any host."""
+    environment = Environment(
+        loader=PackageLoader("symmetries.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html").render(page=page)

@@ -1,0 +1,125 @@
+"""Plain numbers of a run, with a versioned schema: JSON in, JSON out.
+
+Reports, tables and tests read these and nothing else. A file says what it is in its first field,
+``"schema": "symmetries.<kind>/<version>"``; the version grows when an old reader would misread it.
+Numbers are in the units that a person reads: degrees, pixels, factors.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class Record(BaseModel):
+    """Plain, frozen data; an unknown field, a NaN or an infinity is an error."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True
+    )
+
+
+class DataSummary(Record):
+    """What was looked at. ``classes`` are names, or empty where there are no labels."""
+
+    name: str
+    count: int = Field(ge=0)
+    channels: int = Field(ge=1)
+    height: int = Field(ge=1)
+    width: int = Field(ge=1)
+    classes: tuple[str, ...] = ()
+
+
+class RunInfo(Record):
+    """How the numbers came about, enough to run it again."""
+
+    command: str
+    seed: int
+    device: str
+    seconds: float = Field(ge=0)
+    created: str
+    versions: dict[str, str]
+
+
+class OrbitCurve(Record):
+    """How much images change along one parameter of a group.
+
+    Args:
+        name: of the parameter.
+        unit: "degrees", "pixels", "factor", ...
+        values: of the parameter, ascending, in that unit.
+        change: root-mean-square change of a pixel at each value, mean over the images.
+        change_low: its 10 % quantile over the images.
+        change_high: its 90 % quantile over the images.
+        reach: largest interval around "no transformation" in which images change, on average,
+            less than they differ from their nearest neighbour; None if it is all of ``values``.
+    """
+
+    name: str
+    unit: str
+    values: tuple[float, ...]
+    change: tuple[float, ...]
+    change_low: tuple[float, ...]
+    change_high: tuple[float, ...]
+    reach: tuple[float, float] | None
+
+
+class Result(Record):
+    """The base of what commands write: a schema name, and saving and loading."""
+
+    schema_name: str = Field(alias="schema")
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON, whole or not at all; returns the path."""
+        path = Path(path)
+        partial = path.with_name(path.name + ".partial")
+        try:
+            partial.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that ``save`` wrote.
+
+        Raises:
+            ValueError: if it is not JSON, of another kind, of another version, or incomplete.
+        """
+        expected = cls.model_fields["schema_name"].default
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: expected JSON, got {error}; write the file anew") from error
+        found = content.get("schema") if isinstance(content, dict) else None
+        if found != expected:
+            raise ValueError(
+                f"{path}: expected schema {expected!r}, got {found!r}; "
+                "read it with the version of symmetries that wrote it, or write it anew"
+            )
+        try:
+            return cls.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ValueError(
+                f"{path}: field {where!r}: {first['msg']}; write the file anew"
+            ) from error
+
+
+class OrbitResult(Result):
+    """What ``symmetries orbit`` finds: a curve of change for each parameter of a group.
+
+    ``neighbour_distance`` is the median over the images of the root-mean-square difference to the
+    nearest other image: the yardstick for a change that leaves the data set.
+    """
+
+    schema_name: Literal["symmetries.orbit/1"] = Field(default="symmetries.orbit/1", alias="schema")
+    group: tuple[str, ...]
+    data: DataSummary
+    neighbour_distance: float = Field(ge=0)
+    transformations: tuple[OrbitCurve, ...]
+    run: RunInfo
