@@ -26,7 +26,8 @@ def wrap_angle(angle: Tensor) -> Tensor:
     """
     turns = torch.floor((angle + math.pi) / (2 * math.pi))
     wrapped = angle - 2 * math.pi * turns
-    # Just below -pi the rounded sum lands on pi itself.
+    # Within a rounding error of an odd multiple of pi the result can miss the interval.
+    wrapped = torch.where(wrapped < -math.pi, wrapped + 2 * math.pi, wrapped)
     return torch.where(wrapped >= math.pi, wrapped - 2 * math.pi, wrapped)
 
 
