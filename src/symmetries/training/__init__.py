@@ -1,0 +1,24 @@
+"""The loop: Fabric, progress, checkpoints, resume."""
+
+from symmetries.training.batches import Batch, Data
+from symmetries.training.checkpoint import CheckpointError, load_state, save_model
+from symmetries.training.config import TrainConfig
+from symmetries.training.files import FolderInUseError
+from symmetries.training.history import History
+from symmetries.training.loop import train
+from symmetries.training.resume import NonFiniteError
+from symmetries.training.step import Step
+
+__all__ = [
+    "Batch",
+    "CheckpointError",
+    "Data",
+    "FolderInUseError",
+    "History",
+    "NonFiniteError",
+    "Step",
+    "TrainConfig",
+    "load_state",
+    "save_model",
+    "train",
+]

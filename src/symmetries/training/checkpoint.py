@@ -1,0 +1,190 @@
+"""States on disk: tensors as safetensors, everything else as JSON, never pickle.
+
+A state called NAME is two files: ``NAME.json`` and the tensors, whose file name carries the start
+of their SHA-256. The JSON names the tensors' file and is renamed into place last, so a crash at any
+moment leaves the old pair or the new one. It also holds the hash of the tensors and of itself:
+a changed byte anywhere is found when the state is read.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+from symmetries.training.files import write_atomic, writing
+
+FORMAT = "symmetries-state"
+VERSION = 1
+
+
+class CheckpointError(ValueError):
+    """A state that cannot be used: missing, changed, foreign, or from a newer version."""
+
+
+def save_model(folder: Path | str, module: nn.Module, meta: Mapping[str, Any]) -> Path:
+    """Write a module's parameters and buffers, and what is needed to build it again.
+
+    Args:
+        folder: made if it is not there; other files in it are left alone.
+        module: whose ``state_dict`` is written.
+        meta: plain data for JSON (numbers, strings, lists, dicts).
+
+    Returns:
+        The JSON file.
+
+    Example:
+        >>> import tempfile, torch
+        >>> layer = nn.Linear(2, 1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = save_model(folder, layer, {"inputs": 2})
+        ...     state, meta = load_state(folder)
+        >>> torch.equal(state["weight"], layer.weight), meta
+        (True, {'inputs': 2})
+    """
+    return write_state(Path(folder), "model", module_state(module), meta)
+
+
+def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what :func:`save_model` wrote: tensors by name (on the CPU), and the plain data.
+
+    Raises:
+        CheckpointError: if it is not there, was changed, or has another or a newer format.
+    """
+    folder = Path(folder)
+    header = _read_header(folder / f"{name}.json")
+    path = folder / str(header["tensors"])
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = f"cannot read ({error.strerror}); it belongs to {name}.json"
+        raise CheckpointError(f"{path}: {reason}") from error
+    if hashlib.sha256(content).hexdigest() != header["tensors_sha256"]:
+        raise _changed(path)
+    try:
+        return safetensors.torch.load(content), header["meta"]
+    except SafetensorError as error:
+        raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
+
+
+def module_state(module: nn.Module) -> dict[str, Tensor]:
+    """A module's ``state_dict``; an error where it holds anything but tensors."""
+    state = module.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            remedy = "keep extra state in buffers, or in the metadata"
+            raise invalid(f"state {name!r}", "a tensor", type(value).__name__, remedy)
+    return dict(state)
+
+
+def has_state(folder: Path, name: str) -> bool:
+    """Whether there is a state of that name."""
+    return (folder / f"{name}.json").exists()
+
+
+def write_state(
+    folder: Path, name: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]
+) -> Path:
+    """Write a named state: all or nothing.
+
+    Args:
+        folder: made if it is not there.
+        name: of the state; letters, digits, "-" and "_".
+        tensors: by name, on any device.
+        meta: plain data for JSON.
+
+    Returns:
+        The JSON file.
+    """
+    # Each its own memory, in order: safetensors refuses views and tied weights.
+    parts = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
+    content = safetensors.torch.save(parts)
+    digest = hashlib.sha256(content).hexdigest()
+    path = folder / f"{name}.json"
+    tensor_path = folder / f"{name}-{digest[:16]}.safetensors"
+    try:
+        plain = json.loads(json.dumps(meta, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise invalid("meta", "plain data for JSON", error, "convert tensors and NaN") from error
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "tensors": tensor_path.name,
+        "tensors_sha256": digest,
+        "meta": plain,
+    }
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(tensor_path, content)
+    write_atomic(path, _render(header))
+    _remove_others(folder, name, keep=tensor_path)
+    return path
+
+
+def remove_state(folder: Path, name: str) -> None:
+    """Remove a named state, the JSON first."""
+    with writing(folder / f"{name}.json"):
+        (folder / f"{name}.json").unlink(missing_ok=True)
+        _remove_others(folder, name, keep=None)
+
+
+def _remove_others(folder: Path, name: str, keep: Path | None) -> None:
+    """Remove the tensors of earlier states, and what crashed writers left."""
+    ours = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}\.safetensors")
+    temporary = re.compile(rf"\.{re.escape(name)}(-[0-9a-f]{{16}}\.safetensors|\.json)-.*\.tmp")
+    for path in folder.iterdir():
+        old = ours.fullmatch(path.name) and path != keep
+        if old or temporary.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _render(header: Mapping[str, Any]) -> bytes:
+    """The one way to write a header, with its own hash."""
+    body = json.dumps(header, allow_nan=False, sort_keys=True)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    whole = {**header, "sha256": digest}
+    return (json.dumps(whole, indent=1, allow_nan=False, sort_keys=True) + "\n").encode()
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        reason = f"cannot read ({error.strerror}); has anything been saved here?"
+        raise CheckpointError(f"{path}: {reason}") from error
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not JSON, or it was changed ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: not a state written by symmetries")
+    version = header.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise CheckpointError(
+            f"{path}: format version {version}, this symmetries reads up to {VERSION}; upgrade it"
+        )
+    header.pop("sha256", None)
+    try:
+        whole = _render(header) == text
+    except ValueError:  # a changed byte made a number infinite
+        whole = False
+    if not whole:
+        raise _changed(path)
+    if set(header) != {"format", "version", "tensors", "tensors_sha256", "meta"}:
+        raise CheckpointError(f"{path}: not a state written by symmetries (fields {set(header)})")
+    if not re.fullmatch(r"[\w-]+\.safetensors", str(header["tensors"])):
+        raise CheckpointError(f"{path}: names tensors outside its folder")
+    return header
+
+
+def _changed(path: Path) -> CheckpointError:
+    return CheckpointError(
+        f"{path}: its SHA-256 is not the recorded one, so it was changed or cut; "
+        "restore it from a copy, or remove the state and train again"
+    )

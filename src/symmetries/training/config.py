@@ -1,0 +1,137 @@
+"""What a training run is told: plain numbers, checked when they are set."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from symmetries.checks import check_choice, invalid
+
+PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed", "16-mixed")
+SCHEDULES = ("cosine", "constant")
+OPTIMIZERS = ("adam", "adamw", "sgd")
+GRAPH_MODES = ("auto", "off")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+# What may differ between a run and its resumption without moving a single weight.
+FREE_AT_RESUME = frozenset(
+    {"out", "resume", "checkpoint_every", "log_every", "device", "devices", "nodes"}
+    | {"progress", "tensorboard", "graph", "workers"}
+)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that :func:`symmetries.training.train` needs besides model, loss and data.
+
+    Args:
+        steps: number of optimiser steps of the whole run.
+        batch_size: examples per step, over all processes together.
+        lr: learning rate at its peak.
+        warmup: steps over which the rate rises linearly to ``lr``.
+        schedule: "cosine" falls from ``lr`` to ``final_lr``; "constant" stays.
+        final_lr: where the cosine ends.
+        clip: largest norm of the gradient; None leaves it alone.
+        weight_decay: of the optimiser (decoupled for "adamw", an L2 term for the others).
+        optimizer: "adam", "adamw" or "sgd".
+        betas: of Adam.
+        momentum: of SGD.
+        seed: fixes the order of the data and all random numbers of the steps.
+        out: folder for checkpoints and metrics; None writes nothing.
+        resume: go on from the checkpoint in ``out`` if there is one. Without it, a run starts
+            afresh and what an earlier one left in ``out`` is replaced.
+        checkpoint_every: steps between checkpoints (one more is written at the end).
+        log_every: steps between two looks at the metrics. Each look waits for the device.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        precision: one of Fabric's, such as "32-true", "bf16-mixed".
+        devices: processes per node.
+        nodes: number of nodes.
+        progress: show a progress bar.
+        tensorboard: also write TensorBoard event files (an extra: ``symmetries[tensorboard]``).
+        graph: "auto" captures the step as a CUDA graph where that is possible; "off" never.
+        workers: loader processes for a ``Dataset``.
+
+    Example:
+        >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
+        'cosine'
+        >>> TrainConfig(steps=0, batch_size=32)
+        Traceback (most recent call last):
+        ValueError: steps: expected a whole number of at least 1, got 0; give a larger number
+    """
+
+    steps: int
+    batch_size: int
+    lr: float = 1e-3
+    warmup: int = 0
+    schedule: str = "cosine"
+    final_lr: float = 0.0
+    clip: float | None = None
+    weight_decay: float = 0.0
+    optimizer: str = "adam"
+    betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.0
+    seed: int = 0
+    out: Path | None = None
+    resume: bool = False
+    checkpoint_every: int = 1000
+    log_every: int = 50
+    device: str = "auto"
+    precision: str = "32-true"
+    devices: int = 1
+    nodes: int = 1
+    progress: bool = True
+    tensorboard: bool = False
+    graph: str = "auto"
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):
+            _check_whole(getattr(self, name), name, at_least=1)
+        for name in ("warmup", "workers", "seed"):
+            _check_whole(getattr(self, name), name, at_least=0)
+        for name in ("final_lr", "weight_decay", "momentum"):
+            _check_number(getattr(self, name), name, positive=False)
+        _check_number(self.lr, "lr", positive=True)
+        if self.clip is not None:
+            _check_number(self.clip, "clip", positive=True)
+        for beta in self.betas:
+            if not 0 <= beta < 1:
+                raise invalid("betas", "two numbers in [0, 1)", self.betas, "try (0.9, 0.999)")
+        if self.warmup > self.steps:
+            raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "shorten it")
+        check_choice(self.schedule, SCHEDULES, "schedule")
+        check_choice(self.optimizer, OPTIMIZERS, "optimizer")
+        check_choice(self.precision, PRECISIONS, "precision")
+        check_choice(self.graph, GRAPH_MODES, "graph")
+        kind, _, number = self.device.partition(":")
+        check_choice(kind, DEVICES, "device")
+        if number and not (kind == "cuda" and number.isdecimal() and self.devices == 1):
+            remedy = "a numbered device needs devices=1; give the bare kind for several"
+            raise invalid("device", "a kind, or 'cuda:N'", repr(self.device), remedy)
+        if self.out is not None:
+            object.__setattr__(self, "out", Path(self.out))
+        elif self.resume or self.tensorboard:
+            name = "resume" if self.resume else "tensorboard"
+            raise invalid("out", f"a folder, as {name}=True", None, "name the run's folder")
+
+    def identity(self) -> dict[str, object]:
+        """The fields that decide the weights: a resumed run must agree on them."""
+        free = set(FREE_AT_RESUME)
+        if self.schedule == "constant":
+            free.add("steps")  # training longer than first asked changes nothing done so far
+        fields = dataclasses.asdict(self)
+        fields["betas"] = list(self.betas)
+        return {name: value for name, value in fields.items() if name not in free}
+
+
+def _check_whole(value: object, name: str, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        remedy = "give a larger number" if isinstance(value, int) else "give an int"
+        raise invalid(name, f"a whole number of at least {at_least}", repr(value), remedy)
+
+
+def _check_number(value: object, name: str, positive: bool) -> None:
+    bound = "a positive number" if positive else "a number of at least 0"
+    fine = isinstance(value, int | float) and math.isfinite(value)
+    if not fine or value < 0 or (positive and value == 0):  # type: ignore[operator]
+        raise invalid(name, bound, repr(value), "give a finite one")

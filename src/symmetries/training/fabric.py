@@ -1,0 +1,34 @@
+"""The one place that knows under which name Lightning Fabric is installed."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from symmetries.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+else:
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:  # only the `lightning` distribution is there
+        from lightning.fabric import Fabric
+
+__all__ = ["Fabric", "make_fabric"]
+
+
+def make_fabric(config: TrainConfig) -> Fabric:
+    """Fabric for the devices, nodes and precision of ``config``, launched.
+
+    With several processes the gradients are averaged by DDP. Parameters that a step leaves out are
+    allowed (learners with several networks do that), at the price of one walk over the graph.
+    """
+    kind, _, number = config.device.partition(":")
+    several = config.devices * config.nodes > 1
+    fabric = Fabric(
+        accelerator=kind,
+        devices=[int(number)] if number else config.devices,
+        num_nodes=config.nodes,
+        precision=cast(Any, config.precision),
+        strategy="ddp_find_unused_parameters_true" if several else "auto",
+    )
+    fabric.launch()
+    return fabric

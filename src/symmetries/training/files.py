@@ -1,0 +1,111 @@
+"""Writing files so that a reader never sees half of one, and one run owns its folder."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_held: set[Path] = set()
+_held_guard = threading.Lock()
+
+
+class FolderInUseError(RuntimeError):
+    """Another run is writing into the folder."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write into an error that names the file and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = (
+            f"{path}: cannot write ({reason}); what was written before is intact. "
+            "Check that the folder is there, may be written and has space left"
+        )
+        raise OSError(error.errno, message) from error
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path`` so that after a crash the old or the new file is there, whole.
+
+    Temporary file in the same folder, fsync, rename, fsync of the folder.
+
+    Args:
+        path: the file; its folder must be there.
+        content: all of it.
+    """
+    temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Own a folder while the block runs; a second run into it is refused.
+
+    The lock is the kernel's (``fcntl.lockf``): it goes when its process goes, however that ends,
+    so a lock left by a crash never blocks the next run. Within one process, where such locks do
+    not count, a set of the folders in use does the same.
+
+    Args:
+        folder: made if it is not there.
+
+    Raises:
+        FolderInUseError: naming the process that holds it.
+    """
+    path = folder / ".lock"
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    key = folder.resolve()
+    with _held_guard:
+        if key in _held:
+            raise _in_use(folder, os.getpid())
+        _held.add(key)
+    try:
+        with writing(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise _in_use(folder, holder) from None
+        try:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.truncate(descriptor, 0)
+            os.close(descriptor)
+    finally:
+        with _held_guard:
+            _held.discard(key)
+
+
+def _in_use(folder: Path, holder: object) -> FolderInUseError:
+    return FolderInUseError(
+        f"{folder}: another run (process {holder}) writes into this folder; "
+        "wait for it, stop it, or choose another folder"
+    )

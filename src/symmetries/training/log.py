@@ -1,0 +1,82 @@
+"""Looking at the numbers of a run: history, files, bar, and whether they still make sense."""
+
+import math
+import time
+from contextlib import ExitStack
+
+import torch
+
+from symmetries.training.config import TrainConfig
+from symmetries.training.fabric import Fabric
+from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
+from symmetries.training.progress import ProgressBar
+from symmetries.training.resume import Checkpoints, NonFiniteError
+from symmetries.training.update import Metrics
+
+
+class Log:
+    """Where the numbers go: history, files (in the first process), bar.
+
+    Args:
+        fabric: tells which process this is.
+        config: the run.
+        history: what was logged before a resumption.
+        first: the step the run starts or resumes with.
+        stack: closes the files and the bar.
+    """
+
+    def __init__(
+        self, fabric: Fabric, config: TrainConfig, history: History, first: int, stack: ExitStack
+    ) -> None:
+        self.fabric = fabric
+        self.history = history
+        self.writers: list[Writer] = []
+        if config.out is not None and fabric.is_global_zero:
+            if config.tensorboard:
+                self.writers.append(TensorBoardWriter(config.out / "tensorboard", first))
+            self.writers.append(CsvWriter(config.out / "metrics.csv", history))
+        for writer in self.writers:
+            stack.callback(writer.close)
+        shown = config.progress and fabric.is_global_zero
+        self.bar = stack.enter_context(ProgressBar(config.steps, first, shown))
+        self._start = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Seconds of the run so far, with what went before a resumption."""
+        return self.history.seconds + time.perf_counter() - self._start
+
+    def look(self, done: int, metrics: Metrics, lr: float, checkpoints: Checkpoints | None) -> None:
+        """Read the metrics (this waits for the device), log them, stop if the loss is broken."""
+        numbers = read_numbers(self.fabric, metrics)
+        if not math.isfinite(numbers["loss"]):
+            raise _not_finite(done, numbers, self.history, checkpoints)
+        self.history.append(done, {**numbers, "lr": lr}, self.seconds())
+        self.bar.numbers(numbers)
+        for writer in self.writers:
+            writer.write(self.history)
+
+
+def read_numbers(fabric: Fabric, metrics: Metrics) -> dict[str, float]:
+    """The metrics as numbers, averaged over the processes: one transfer for all."""
+    dtype = torch.float32 if fabric.device.type == "mps" else torch.float64
+    values = torch.stack([value.to(dtype) for value in metrics.values()])
+    if fabric.world_size > 1:
+        values = fabric.all_reduce(values, reduce_op="mean")  # type: ignore[assignment]
+    return dict(zip(metrics, values.tolist(), strict=True))
+
+
+def _not_finite(
+    done: int, numbers: dict[str, float], history: History, checkpoints: Checkpoints | None
+) -> NonFiniteError:
+    broken = [name for name, value in numbers.items() if not math.isfinite(value)]
+    terms = ", ".join(f"{name} = {numbers[name]}" for name in broken)
+    since = f" (it was finite after step {history.step[-1]})" if history.step else ""
+    where = checkpoints.describe() if checkpoints else "No checkpoint: the run has no folder (out)"
+    return NonFiniteError(f"step {done}: {terms}{since}; {advice(history)}. {where}")
+
+
+def advice(history: History) -> str:
+    """What most likely went wrong."""
+    if not history.step:
+        return "likely cause: NaN in the data or the first weights, or a loss that divides by zero"
+    return "likely cause: a learning rate too high; lower lr, add warmup, or set clip=1.0"

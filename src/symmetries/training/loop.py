@@ -1,0 +1,189 @@
+"""The training loop that every learner uses."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+from torch import nn
+
+from symmetries.training.batches import Data
+from symmetries.training.config import TrainConfig
+from symmetries.training.fabric import Fabric, make_fabric
+from symmetries.training.files import FolderInUseError, folder_lock
+from symmetries.training.graph import GraphedUpdate, wants_graph
+from symmetries.training.history import History
+from symmetries.training.interrupt import Interrupt
+from symmetries.training.log import Log, advice
+from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
+from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
+from symmetries.training.schedule import lr_factor
+from symmetries.training.source import count_examples, make_batches
+from symmetries.training.step import Step
+from symmetries.training.update import Loss, Metrics, Objective, Update
+
+OnStep = Callable[[Step, Metrics], None]
+
+
+def train(
+    model: nn.Module,
+    loss: Loss,
+    data: Data,
+    config: TrainConfig,
+    *,
+    param_groups: ParamGroups | None = None,
+    on_step: OnStep | None = None,
+) -> History:
+    r"""Minimise a loss: theta <- theta - lr(s) optimiser(grad loss(theta, batch_s, numbers_s)).
+
+    The batch and the random numbers of step s follow from (seed, s) alone. So a run that was
+    stopped, killed or interrupted and goes on with ``resume=True`` ends with the same weights as
+    one that was not (bit for bit on a CPU), and several processes do the work of one: each takes
+    its share of the batch, gradients and metrics are averaged, one process writes.
+
+    With ``config.out``, the folder receives ``metrics.csv`` and ``checkpoint.json`` with its
+    tensors, and is locked against a second run. Ctrl-C ends the step, writes a checkpoint and
+    raises ``KeyboardInterrupt`` with a note how to go on.
+
+    Args:
+        model: trained in place, in train mode; moved to the device and left there.
+        loss: ``loss(model, batch, step)`` gives a mapping with "loss" (a tensor without axes, the
+            mean over the batch) and further numbers to show. It may call any method of the model;
+            random numbers should come from ``step`` (see :class:`Step`).
+        data: a tuple of tensors with one row per example, an ``ImageSet``, or a ``Dataset``. A
+            batch is the tuple of their rows.
+        config: everything else.
+        param_groups: mappings with "params" and any of "lr" or "lr_multiplier", "weight_decay",
+            "clip" (False: not clipped). None trains all parameters alike.
+        on_step: called as ``on_step(step, metrics)`` after every step, in every process. The
+            metrics are tensors on the device: reading one waits for it, keeping one needs a clone.
+
+    Returns:
+        The logged numbers.
+
+    Raises:
+        NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it).
+        FolderInUseError: if another run writes into ``config.out``.
+
+    Example:
+        >>> model = nn.Linear(1, 1)
+        >>> x = torch.linspace(-1, 1, 64)[:, None]
+        >>> def loss(model, batch, step):
+        ...     return {"loss": (model(batch[0]) - 3 * batch[0]).square().mean()}
+        >>> config = TrainConfig(steps=200, batch_size=16, lr=0.1, device="cpu", progress=False)
+        >>> history = train(model, loss, (x,), config)
+        >>> history["loss"][-1] < 1e-3
+        True
+    """
+    examples = count_examples(data)
+    fabric = make_fabric(config)
+    device, rank, world = fabric.device, fabric.global_rank, fabric.world_size
+    graphed = wants_graph(config, device, world)
+    with ExitStack() as stack:
+        stack.enter_context(_random_state_kept(device))
+        _lock(fabric, config, stack)
+        model.train()
+        objective = fabric.setup_module(Objective(model, loss))
+        optimizer = build_optimizer(model, config, param_groups, lr_tensor=graphed)
+        checkpoints = None
+        first, history = 0, History()
+        if config.out is not None:
+            checkpoints = Checkpoints(config.out, model, optimizer, config, examples)
+            first, history = _start(fabric, config, checkpoints)
+        batches = make_batches(data, config, device, rank, world, first)
+        step = Step(config.steps, config.seed, device, rank, world)
+        update = Update(fabric, objective, optimizer, batches, step, config.clip)
+        advance = GraphedUpdate(update, step, model) if graphed else update
+        log = Log(fabric, config, history, first, stack)
+        interrupt = stack.enter_context(Interrupt())
+        for index in range(first, config.steps):
+            done = index + 1
+            inputs = batches.inputs(index)
+            step.begin(index)
+            factor = lr_factor(index, config)
+            set_lr(optimizer, factor)
+            metrics = advance(inputs)
+            if on_step is not None:
+                try:
+                    on_step(step, metrics)
+                except KeyboardInterrupt:
+                    interrupt.requested = True
+            if done == 1 or done % config.log_every == 0 or done == config.steps:
+                log.look(done, metrics, config.lr * factor, checkpoints)
+            log.bar.step(done)
+            stop = interrupt.requested
+            if checkpoints is not None and (
+                stop or done % config.checkpoint_every == 0 or done == config.steps
+            ):
+                _save(fabric, checkpoints, model, done, history, log.seconds())
+            if stop:
+                raise _interrupted(done, checkpoints)
+        seconds = log.seconds() - history.seconds
+        history.steps_per_second = (config.steps - first) / seconds if first < config.steps else 0.0
+        history.seconds += seconds
+    return history
+
+
+def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
+    """Own the folder, in the first process; where that fails, every process stops."""
+    problem: Exception | None = None
+    if config.out is not None and fabric.is_global_zero:
+        try:
+            stack.enter_context(folder_lock(config.out))
+        except (FolderInUseError, OSError) as error:
+            problem = error
+    if fabric.world_size > 1:
+        problem = fabric.broadcast(problem)
+    if problem is not None:
+        raise problem
+
+
+def _start(fabric: Fabric, config: TrainConfig, checkpoints: Checkpoints) -> tuple[int, History]:
+    """Resume, or clear the folder of an earlier run."""
+    resuming = config.resume and checkpoints.exists()
+    if fabric.world_size > 1:
+        resuming = fabric.broadcast(resuming)
+    if resuming:
+        return checkpoints.load()
+    if fabric.is_global_zero:
+        checkpoints.clear()
+    return 0, History()
+
+
+def _save(
+    fabric: Fabric,
+    checkpoints: Checkpoints,
+    model: nn.Module,
+    done: int,
+    history: History,
+    seconds: float,
+) -> None:
+    try:
+        check_weights(model, done)
+    except NonFiniteError as error:
+        raise NonFiniteError(f"{error}; {advice(history)}. {checkpoints.describe()}") from None
+    if fabric.is_global_zero:
+        checkpoints.save(done, history, seconds)
+
+
+def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrupt:
+    error = KeyboardInterrupt(f"stopped after step {done}")
+    if checkpoints is None:
+        error.add_note("nothing was kept, as the run has no folder (out)")
+    else:
+        folder = checkpoints.folder
+        error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
+    return error
+
+
+@contextmanager
+def _random_state_kept(device: torch.device) -> Iterator[None]:
+    """Give the global generators back as they were."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

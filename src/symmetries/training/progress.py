@@ -1,0 +1,87 @@
+"""The progress bar: how far, how fast, how long still, and the numbers that matter."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+INTERVAL = 0.2  # seconds between two drawings
+SHOWN = 4  # numbers beside the bar
+
+
+class ProgressBar:
+    """A bar on the error stream; with ``shown=False`` it does nothing.
+
+    It is drawn by the loop itself every ``INTERVAL`` seconds: a drawing thread would take the
+    interpreter's lock from the steps.
+
+    Args:
+        total: steps of the run.
+        done: steps that an earlier part of the run did.
+        shown: whether to draw at all.
+        console: where to draw.
+    """
+
+    def __init__(
+        self, total: int, done: int, shown: bool = True, console: Console | None = None
+    ) -> None:
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=console or Console(stderr=True),
+            auto_refresh=False,
+            disable=not shown,
+        )
+        self._task = self._progress.add_task("", total=total, completed=done, rate="", numbers="")
+        self._first = done
+        self._done = done
+        self._start = time.perf_counter()
+        self._next = self._start if shown else float("inf")
+
+    def __enter__(self) -> "ProgressBar":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._draw(time.perf_counter())
+        self._progress.stop()
+
+    def step(self, done: int) -> None:
+        """Tell how many steps are done; cheap enough for every step."""
+        self._done = done
+        now = time.perf_counter()
+        if now >= self._next:
+            self._draw(now)
+
+    def numbers(self, metrics: Mapping[str, float]) -> None:
+        """Show these numbers from now on."""
+        self._progress.update(self._task, numbers=describe(metrics))
+
+    def _draw(self, now: float) -> None:
+        rate = (self._done - self._first) / max(now - self._start, 1e-9)
+        text = f"{rate:,.0f} steps/s" if rate >= 10 else f"{rate:.2f} steps/s"
+        self._progress.update(self._task, completed=self._done, rate=text, refresh=True)
+        self._next = time.perf_counter() + INTERVAL
+
+
+def describe(metrics: Mapping[str, float]) -> str:
+    """The first few numbers as text, the loss before all.
+
+    Example:
+        >>> describe({"kl": 2.0, "loss": 0.123456, "lr": 1e-3})
+        'loss 0.1235  kl 2'
+    """
+    names = sorted((name for name in metrics if name != "lr"), key=lambda name: name != "loss")
+    return "  ".join(f"{name} {metrics[name]:.4g}" for name in names[:SHOWN])

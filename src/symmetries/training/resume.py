@@ -1,0 +1,116 @@
+"""The checkpoint of a run: weights, optimiser, history, and which run it was."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from symmetries.checks import invalid
+from symmetries.training.checkpoint import (
+    has_state,
+    load_state,
+    module_state,
+    remove_state,
+    write_state,
+)
+from symmetries.training.config import TrainConfig
+from symmetries.training.history import History
+from symmetries.training.optim import load_optimizer_tensors, optimizer_tensors
+
+NAME = "checkpoint"
+
+
+class NonFiniteError(RuntimeError):
+    """The loss or a weight became NaN or infinite."""
+
+
+@dataclass
+class Checkpoints:
+    """Writes and reads the one checkpoint of a run.
+
+    Random states are no part of it: all random numbers follow from (seed, step).
+
+    Args:
+        folder: of the run.
+        model: the weights.
+        optimizer: its state.
+        config: of the run.
+        examples: number of examples, which decides their order.
+    """
+
+    folder: Path
+    model: nn.Module
+    optimizer: Optimizer
+    config: TrainConfig
+    examples: int
+    last: int | None = None  # steps done at the newest checkpoint
+
+    def exists(self) -> bool:
+        """Whether there is one to resume from."""
+        return has_state(self.folder, NAME)
+
+    def clear(self) -> None:
+        """Remove what an earlier run left, so that nobody resumes from it."""
+        remove_state(self.folder, NAME)
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same when a run goes on."""
+        groups = [len(group["params"]) for group in self.optimizer.param_groups]
+        return {**self.config.identity(), "examples": self.examples, "parameters": groups}
+
+    def save(self, done: int, history: History, seconds: float) -> None:
+        """Write the state after ``done`` steps, replacing the one before."""
+        parts = {"model": module_state(self.model), "optimizer": optimizer_tensors(self.optimizer)}
+        tensors = {f"{part}.{key}": v for part, state in parts.items() for key, v in state.items()}
+        meta = {
+            "step": done,
+            "seconds": seconds,
+            "identity": self.identity(),
+            "history": history.to_json(),
+        }
+        write_state(self.folder, NAME, tensors, meta)
+        self.last = done
+
+    def load(self) -> tuple[int, History]:
+        """Put the state back; returns the number of steps done, and the history."""
+        tensors, meta = load_state(self.folder, NAME)
+        self._check_identity(meta["identity"])
+        parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimizer": {}}
+        for name, value in tensors.items():
+            part, _, key = name.partition(".")
+            parts[part][key] = value
+        try:
+            self.model.load_state_dict(parts["model"])
+        except RuntimeError as error:
+            message = f"{self.folder}: the checkpoint is of another model; {error}"
+            raise ValueError(message) from error
+        load_optimizer_tensors(self.optimizer, parts["optimizer"])
+        history = History.from_json(meta["history"])
+        history.seconds = meta["seconds"]
+        self.last = meta["step"]
+        return meta["step"], history
+
+    def _check_identity(self, stored: dict[str, Any]) -> None:
+        mine = self.identity()
+        stored = {name: value for name, value in stored.items() if name in mine}
+        for name in mine:
+            if mine[name] != stored.get(name, mine[name]):
+                expected = f"{stored[name]!r} as in the checkpoint of {self.folder}"
+                remedy = "resume with the same settings and data, or choose another folder"
+                raise invalid(name, expected, repr(mine[name]), remedy)
+
+    def describe(self) -> str:
+        """One sentence about the newest checkpoint, for errors."""
+        if self.last is None:
+            return "No checkpoint has been written"
+        return f"The last good checkpoint is {self.folder / NAME}.json, after step {self.last}"
+
+
+def check_weights(model: nn.Module, done: int) -> None:
+    """Raise before weights that are not finite replace a good checkpoint."""
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise NonFiniteError(f"weight {name!r} is NaN or infinite after step {done}")

@@ -1,0 +1,96 @@
+"""From what a caller hands in as data to batches on the device."""
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from symmetries.checks import invalid
+from symmetries.training.batches import (
+    Batch,
+    Batches,
+    Data,
+    HostBatches,
+    Images,
+    LoadedBatches,
+    Order,
+    ResidentBatches,
+)
+from symmetries.training.config import TrainConfig
+
+# Part of the free device memory that data may take: the rest is for the model and its gradients.
+DEVICE_SHARE = 0.5
+
+
+def as_tensors(data: Data) -> Batch | None:
+    """The tensors of ``data``, or None where it is a ``Dataset`` that makes its items itself.
+
+    Example:
+        >>> as_tensors((torch.zeros(5, 2), torch.zeros(5)))[0].shape
+        torch.Size([5, 2])
+    """
+    if isinstance(data, TensorDataset):
+        tensors: Batch = data.tensors
+    elif isinstance(data, tuple):
+        tensors = data
+    elif isinstance(data, Dataset):
+        if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+            remedy = "give a data set with __len__ and __getitem__: a run must be able to resume"
+            raise TypeError(str(invalid("data", "random access", type(data).__name__, remedy)))
+        return None
+    elif isinstance(data, Images):
+        tensors = (data.images,) if data.labels is None else (data.images, data.labels)
+    else:
+        expected = "a tuple of tensors, an ImageSet or a Dataset"
+        remedy = "wrap a single tensor as (tensor,)"
+        raise TypeError(str(invalid("data", expected, type(data).__name__, remedy)))
+    if not tensors or not all(isinstance(part, Tensor) and part.ndim for part in tensors):
+        kinds = ", ".join(type(part).__name__ for part in tensors) or "an empty tuple"
+        raise TypeError(str(invalid("data", "tensors with a first axis", kinds, "convert them")))
+    lengths = {len(part) for part in tensors}
+    if len(lengths) > 1:
+        remedy = "one row per example in each"
+        raise invalid("data", "tensors of one length", sorted(lengths), remedy)
+    return tensors
+
+
+def count_examples(data: Data) -> int:
+    """How many examples there are, at least one."""
+    tensors = as_tensors(data)
+    count = len(data) if tensors is None else len(tensors[0])  # type: ignore[arg-type]
+    if count == 0:
+        raise invalid("data", "at least one example", "none", "check the loader")
+    return count
+
+
+def make_batches(
+    data: Data, config: TrainConfig, device: torch.device, rank: int, world: int, first: int
+) -> Batches:
+    """Batches of ``data``: kept on the device where they fit, loaded otherwise.
+
+    Args:
+        data: tensors with one row per example, an ImageSet, or a Dataset.
+        config: the run.
+        device: where batches are wanted.
+        rank: number of this process.
+        world: number of processes.
+        first: the step the run starts or resumes with.
+    """
+    tensors = as_tensors(data)
+    examples = count_examples(data)
+    resident = tensors is not None and _fits(tensors, device)
+    order_device = device if resident else None
+    order = Order(examples, config.batch_size, config.seed, rank, world, order_device)
+    if tensors is None:
+        dataset: Dataset[object] = data  # type: ignore[assignment]
+        return LoadedBatches(dataset, order, device, config.workers, first, config.steps)
+    if resident:
+        return ResidentBatches(tuple(tensor.to(device) for tensor in tensors), order)
+    return HostBatches(tensors, order, device)
+
+
+def _fits(tensors: Batch, device: torch.device) -> bool:
+    if device.type != "cuda":
+        return True
+    missing = sum(part.nbytes for part in tensors if part.device != device)
+    free, _ = torch.cuda.mem_get_info(device)
+    return missing <= DEVICE_SHARE * free

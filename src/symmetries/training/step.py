@@ -1,0 +1,142 @@
+"""One step of a run as the loss sees it: where we are, and where random numbers come from."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+_MASK = (1 << 64) - 1
+
+# Different words for different uses of one seed.
+_ORDER, _STEP, _LAYERS, _EXAMPLE = 1, 2, 3, 4
+
+
+def mix(*words: int) -> int:
+    """A 63-bit seed from several whole numbers (a chain of SplitMix64 finalisers).
+
+    Neighbouring inputs give unrelated seeds, on every machine the same ones.
+
+    Example:
+        >>> mix(0, 1) != mix(1, 0)
+        True
+    """
+    state = 0
+    for word in words:
+        state = (state + word + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state >> 1
+
+
+def order_seed(seed: int, epoch: int) -> int:
+    """Seed of the order of the examples in an epoch."""
+    return mix(seed, _ORDER, epoch)
+
+
+def example_seed(seed: int, position: int) -> int:
+    """Seed of whatever a ``Dataset`` draws for the example at a position of the run."""
+    return mix(seed, _EXAMPLE, position)
+
+
+def _seed_layers(device: torch.device, seed: int) -> None:
+    # torch.manual_seed does this for every device there is, at a hundred times the cost.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
+
+
+class HostReadError(RuntimeError):
+    """The step's number was read by Python code while the step was about to become a graph."""
+
+
+class Step:
+    """Where a run stands, and the random numbers of this step.
+
+    All numbers follow from (seed, step), so a resumed run needs no stored random state:
+
+    - ``generator`` gives the same numbers in every process: for draws shared by the whole batch.
+    - ``rand`` and ``randn`` give numbers that belong to the examples: with several processes each
+      gets the rows of its own examples, as one process with the whole batch would.
+    - Layers that draw from the global generators (dropout) have them seeded here, apart for each
+      process.
+
+    The loop makes one and moves it on; a loss only reads it. Whatever else a loss computes in
+    Python from the step's number must use ``progress``, which is a tensor, where the step is to be
+    captured as a CUDA graph; reading ``index`` keeps the run out of a graph (and correct).
+
+    Args:
+        total: steps of the whole run.
+        seed: of the run.
+        device: where the loss is computed.
+        rank: number of this process.
+        world: number of processes.
+
+    Example:
+        >>> step = Step(total=10, seed=0, device=torch.device("cpu"))
+        >>> step.begin(5)
+        >>> step.index, float(step.progress)
+        (5, 0.5)
+        >>> first = step.randn(2, 3)
+        >>> step.begin(5)
+        >>> torch.equal(step.randn(2, 3), first)
+        True
+    """
+
+    def __init__(
+        self, total: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
+    ) -> None:
+        self.total = total
+        self.seed = seed
+        self.device = device
+        self.rank = rank
+        self.world = world
+        self.generator = torch.Generator(device)
+        self.host = True  # whether Python may read the number: not while a graph is made
+        self._index = 0
+        self._on_device: Tensor | None = None
+
+    def begin(self, index: int) -> None:
+        """Move to a step and seed its random numbers."""
+        self._index = index
+        self.generator.manual_seed(mix(self.seed, _STEP, index))
+        _seed_layers(self.device, mix(self.seed, _LAYERS, index, self.rank))
+        if self._on_device is not None:
+            self._on_device.fill_(index / self.total)
+
+    @property
+    def index(self) -> int:
+        """Number of this step, from 0."""
+        if not self.host:
+            raise HostReadError(
+                "the loss reads step.index, which a CUDA graph would freeze; "
+                "compute with step.progress (a tensor), or set graph='off'"
+            )
+        return self._index
+
+    @property
+    def progress(self) -> Tensor:
+        """``index / total`` as a tensor without axes, on the device."""
+        if self._on_device is not None:
+            return self._on_device
+        return torch.full((), self._index / self.total, device=self.device)
+
+    def keep_on_device(self) -> None:
+        """Hold ``progress`` in one fixed tensor from now on, as a graph needs it."""
+        self._on_device = self.progress.clone()
+
+    def rand(self, *shape: int) -> Tensor:
+        """Uniform numbers in [0, 1), of which the first axis runs over this process's examples."""
+        return self._rows(torch.rand, shape)
+
+    def randn(self, *shape: int) -> Tensor:
+        """Standard normal numbers; the first axis runs over this process's examples."""
+        return self._rows(torch.randn, shape)
+
+    def _rows(self, draw: Callable[..., Tensor], shape: tuple[int, ...]) -> Tensor:
+        rows = shape[0]
+        every = (rows * self.world, *shape[1:])
+        numbers = draw(every, generator=self.generator, device=self.device)
+        return numbers[rows * self.rank : rows * (self.rank + 1)]

@@ -1,0 +1,108 @@
+"""One update of the weights: loss, gradient, clipping, optimiser."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from symmetries.checks import invalid
+from symmetries.training.batches import Batch, Batches
+from symmetries.training.fabric import Fabric
+from symmetries.training.optim import clipped_parameters
+from symmetries.training.step import Step
+
+Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
+Metrics = dict[str, Tensor]
+
+RESERVED = frozenset({"step", "seconds", "lr"})
+
+
+class Objective(nn.Module):
+    """Model and loss as one module, so that Fabric wraps the whole of a loss.
+
+    A loss may then call any method of the model, several times, and still be seen whole by
+    autocast and DDP. The numbers it returns beside the loss leave the graph here.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self._checked = False
+
+    def forward(self, batch: Batch, step: Step) -> tuple[Tensor, Metrics]:
+        """The loss to minimise, and all numbers to show."""
+        terms = self.loss(self.model, batch, step)
+        if not self._checked:
+            _check_terms(terms)
+            self._checked = True
+        return terms["loss"], {name: value.detach() for name, value in terms.items()}
+
+
+def _check_terms(terms: object) -> None:
+    if not isinstance(terms, Mapping) or "loss" not in terms:
+        got = f"keys {list(terms)}" if isinstance(terms, Mapping) else type(terms).__name__
+        remedy = "return {'loss': loss, ...}"
+        raise invalid("what loss(...) returns", "a mapping with 'loss'", got, remedy)
+    for name, value in terms.items():
+        if not isinstance(value, Tensor) or value.ndim != 0:
+            is_tensor = isinstance(value, Tensor)
+            got = f"shape {tuple(value.shape)}" if is_tensor else type(value).__name__
+            raise invalid(f"loss term {name!r}", "a tensor without axes", got, "take its mean")
+    if RESERVED & set(terms):
+        raise invalid("loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename")
+    if not terms["loss"].requires_grad:
+        remedy = "is everything detached, or under no_grad?"
+        raise invalid("loss", "a tensor with a gradient", "none to any parameter", remedy)
+
+
+class Update:
+    """Moves the weights by one step, from the inputs of that step.
+
+    Args:
+        fabric: devices and precision.
+        objective: the :class:`Objective`, set up by Fabric.
+        optimizer: as built; Fabric is told to step it.
+        batches: turns inputs to a batch.
+        step: handed to the loss.
+        clip: largest norm of the gradient, or None.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        objective: nn.Module,
+        optimizer: Optimizer,
+        batches: Batches,
+        step: Step,
+        clip: float | None,
+    ) -> None:
+        self.fabric = fabric
+        self.objective = objective
+        self.optimizer = optimizer
+        self.fabric_optimizer: Any = fabric.setup_optimizers(optimizer)
+        self.batches = batches
+        self.step = step
+        self.clip = clip
+        self.clipped = clipped_parameters(optimizer)
+
+    def gradient(self, inputs: Batch) -> Metrics:
+        """Compute the gradient; change no weight."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss: Tensor
+        metrics: Metrics
+        loss, metrics = self.objective(self.batches.batch(inputs), self.step)
+        self.fabric.backward(loss)
+        return metrics
+
+    def __call__(self, inputs: Batch) -> Metrics:
+        """Do the step; returns its numbers, on the device."""
+        metrics = self.gradient(inputs)
+        if self.clip is not None and self.clipped:
+            precision = self.fabric.strategy.precision
+            precision.unscale_gradients(self.optimizer)  # 16-mixed scales them
+            torch.nn.utils.clip_grad_norm_(self.clipped, self.clip)
+        self.fabric_optimizer.step()
+        return metrics
