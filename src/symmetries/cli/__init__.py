@@ -1,0 +1,44 @@
+"""The ``symmetries`` command: thin faces over the library, one file per command."""
+
+from typing import Annotated
+
+import typer
+
+from symmetries import __version__
+from symmetries.cli.data import data
+from symmetries.cli.errors import EXIT_CODES, Commands
+from symmetries.cli.orbit import orbit
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: "
+    + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    + ".",
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"symmetries {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def symmetries(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (before the command).")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Learn the symmetries of data, build them into models, measure them, sample from them."""
+
+
+app.command()(orbit)
+app.add_typer(data, name="data")

@@ -1,0 +1,80 @@
+"""``symmetries data``: which sets there are, what is in one, and fetching the public ones."""
+
+import json as json_module
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from symmetries.cli import options
+
+data = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
+
+
+@data.command("list")
+def list_sets() -> None:
+    """Show the data sets that have a name.
+
+    [dim]Example:[/] symmetries data list
+    """
+    from symmetries.data import NAMES
+
+    table = _table("name", "what it is")
+    for name, meaning in NAMES.items():
+        table.add_row(escape(name), escape(meaning))
+    Console().print(table)
+
+
+@data.command("describe")
+def describe(data: options.Data, folder: options.Folder = None, json: options.Json = False) -> None:
+    """Show what is in a data set: sizes, classes, pixel values.
+
+    [dim]Example:[/] symmetries data describe digits
+    """
+    from symmetries.cli.runs import summary
+    from symmetries.data import load
+
+    images = load(data, folder=folder)
+    found = summary(images)
+    facts = {
+        **found.model_dump(exclude={"classes"}),
+        "classes": len(found.classes),
+        "mean": round(float(images.images.mean()), 4),
+        "std": round(float(images.images.std()), 4),
+    }
+    if json:
+        sys.stdout.write(json_module.dumps(facts, indent=2) + "\n")
+        return
+    console = Console()
+    table = _table("", "")
+    for name, value in facts.items():
+        table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
+    console.print(table)
+    if images.labels is not None:
+        counts = images.labels.bincount(minlength=len(found.classes)).tolist()
+        table = _table("class", "images")
+        for name, count in zip(found.classes, counts, strict=True):
+            table.add_row(escape(name), f"{count:,}")
+        console.print(table)
+
+
+@data.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist, cifar10 or cifar100.")],
+    folder: options.Folder = None,
+) -> None:
+    """Fetch the files of a public data set, checked by SHA-256.
+
+    [dim]Example:[/] symmetries data fetch mnist --folder data
+    """
+    from symmetries.data import download
+
+    for path in download(name, folder):
+        Console().print(f"have [bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def _table(*header: str) -> Table:
+    return Table(*header, box=None, pad_edge=False, header_style="dim", show_header=any(header))

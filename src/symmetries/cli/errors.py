@@ -1,0 +1,62 @@
+"""One line per error, with its remedy, and an exit code that means something."""
+
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from typer.core import TyperGroup
+
+UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, INTERRUPTED = 1, 2, 3, 4, 130
+EXIT_CODES = {
+    0: "done",
+    UNEXPECTED: "unexpected error",
+    USAGE: "wrong usage",
+    BAD_INPUT: "bad input",
+    NO_OUTPUT: "output could not be written",
+    INTERRUPTED: "interrupted",
+}
+
+
+class OutputError(OSError):
+    """The output cannot be written; the message says what to do."""
+
+
+class Commands(TyperGroup):
+    """A group of commands that turns every exception into one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- click's own signature
+        """Run the command; with ``--debug`` errors pass through."""
+        try:
+            return super().invoke(ctx)
+        except (Exception, KeyboardInterrupt) as error:
+            if is_clicks_own(error) or ctx.params.get("debug"):
+                raise
+            message, code = describe(error)
+            Console(stderr=True, soft_wrap=True, highlight=False).print(
+                f"[bold red]error[/]: {escape(message)}"
+            )
+            raise typer.Exit(code) from None
+
+
+def is_clicks_own(error: BaseException) -> bool:
+    """Whether click or typer prints this one (usage errors) or means it (exit)."""
+    return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """The line to show for an exception, and the exit code.
+
+    Example:
+        >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
+        ("group: expected a name, got 'x'; choose one", 3)
+    """
+    line = " ".join(str(error).split())
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; nothing was left half-written", INTERRUPTED
+    if isinstance(error, OutputError):
+        return line, NO_OUTPUT
+    if isinstance(error, ValueError | OSError):
+        return line, BAD_INPUT
+    kind = type(error).__name__
+    return f"{kind}: {line}; please report this with the output of --debug", UNEXPECTED

@@ -1,0 +1,140 @@
+"""``symmetries orbit``: images along the orbits of a group, as a page."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from symmetries.cli import options
+from symmetries.cli.output import output_folder
+from symmetries.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from symmetries.data import ImageSet
+    from symmetries.results import OrbitResult
+
+EXAMPLES = 6
+
+
+def orbit(
+    data: options.Data,
+    group: options.GroupName = "affine",
+    out: options.Out = None,
+    overwrite: options.Overwrite = False,
+    folder: options.Folder = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Draw the orbits of images under a group, and how much each transformation changes them.
+
+    Writes orbit.json (the numbers) and report.html (a page to look at).
+
+    [dim]Example:[/] symmetries orbit digits --group rotation,translation --out out/digits
+    """
+    out = out or Path("out") / f"orbit-{Path(data).stem}"
+    console = Console(stderr=json, quiet=quiet)
+    with output_folder(out, overwrite) as partial:
+        result = run(data, group, folder, seed, device, partial, quiet)
+    if json:
+        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+    console.print(_table(result))
+    for name in ("orbit.json", "report.html"):
+        console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
+
+
+def run(
+    data: str, group: str, folder: Path | None, seed: int, device: str, into: Path, quiet: bool
+) -> "OrbitResult":
+    """Load, measure, draw, and write everything ``into`` a folder."""
+    from symmetries.cli.runs import choose_device, run_info, summary
+    from symmetries.data import load
+    from symmetries.groups import group_name, parse_group
+    from symmetries.orbits import study_orbits
+    from symmetries.report import orbit_page, render
+    from symmetries.results import OrbitResult
+
+    start = time.perf_counter()
+    parsed = parse_group(group)
+    place = choose_device(device)
+    images = load(data, folder=folder)
+    chosen = example_indices(images, EXAMPLES)
+    with progress_bar("orbits", total=parsed.dim + 1, quiet=quiet) as advance:
+        study = study_orbits(
+            images.images.to(place),
+            parsed,
+            examples=for_display(images.images[chosen].to(place)),
+            seed=seed,
+            on_parameter=advance,
+        )
+        command = ["symmetries", "orbit", data, "--group", group, "--seed", str(seed)]
+        result = OrbitResult(
+            group=tuple(group_name(parsed).split(",")),
+            data=summary(images),
+            neighbour_distance=study.neighbour_distance,
+            transformations=study.curves,
+            run=run_info(shlex.join(command), seed, place, time.perf_counter() - start),
+        )
+        frames = {
+            name: (frame * 255).round().byte().movedim(2, -1).cpu().numpy()
+            for name, frame in study.frames.items()
+        }
+        html = render(orbit_page(result, frames, example_labels(images, chosen)))
+        result.save(into / "orbit.json")
+        (into / "report.html").write_text(html, encoding="utf-8")
+        advance("page")
+    return result
+
+
+def example_indices(images: "ImageSet", count: int) -> list[int]:
+    """The first image of each of ``count`` classes, or the first images where there are none."""
+    if images.labels is None:
+        return list(range(min(count, len(images))))
+    first: dict[int, int] = {}
+    for index, label in enumerate(images.labels.tolist()):
+        first.setdefault(label, index)
+    classes = sorted(first)
+    # From the end of the classes: for digits the last ones are less symmetric than 0 and 1.
+    return [first[label] for label in classes[-count:]]
+
+
+def for_display(images: "Tensor", side: int = 48) -> "Tensor":
+    """Images (N, C, H, W) with ``side`` pixels on the longer side, in the first 3 channels or 1.
+
+    An orbit is drawn at this resolution, so that small images look smooth and large ones do not
+    make a heavy page. The numbers are computed on the images as they are.
+    """
+    from torch.nn.functional import interpolate
+
+    factor = side / max(images.shape[-2:])
+    size = [max(1, round(factor * length)) for length in images.shape[-2:]]
+    images = images[:, :3] if images.shape[1] >= 3 else images[:, :1]
+    return interpolate(images, size, mode="bicubic", antialias=factor < 1).clamp(0, 1)
+
+
+def example_labels(images: "ImageSet", indices: list[int]) -> list[str]:
+    """A name for each example: its class, or its position in the set."""
+    if images.labels is None:
+        return [f"image {index}" for index in indices]
+    labels = [int(images.labels[index]) for index in indices]
+    if images.class_names is None:
+        return [f"class {label}" for label in labels]
+    return [images.class_names[label] for label in labels]
+
+
+def _table(result: "OrbitResult") -> Table:
+    from symmetries.report.orbits import reach_text
+
+    table = Table("transformation", box=None, pad_edge=False, header_style="dim")
+    table.add_column("changes less than a neighbour differs", justify="right")
+    for curve in result.transformations:
+        table.add_row(escape(curve.name), reach_text(curve))
+    return table

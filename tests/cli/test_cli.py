@@ -1,0 +1,153 @@
+"""Commands: what they write, what they say, and how they fail."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import symmetries
+from symmetries.cli import app
+from symmetries.results import OrbitResult
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+def test_version(run):
+    assert run("--version").output == f"symmetries {symmetries.__version__}\n"
+
+
+def test_the_command_is_installed():
+    found = subprocess.run(
+        [sys.executable, "-c", "import sys; from symmetries.cli import app; app(['--version'])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.startswith("symmetries ")
+
+
+@pytest.mark.parametrize(
+    "command", [["orbit"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
+)
+def test_every_command_has_help_with_an_example(run, command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example: symmetries " + " ".join(command) in result.output
+
+
+def test_help_documents_the_exit_codes(run):
+    assert "4 output could not be written" in " ".join(run("--help").output.split())
+
+
+def test_orbit_writes_the_numbers_and_the_page(run, tmp_path):
+    result = run("orbit", "digits", "--group", "rotation", "--out", "out")
+    assert result.exit_code == 0
+    assert "wrote out/report.html" in result.output
+    assert "rotation" in result.output
+    numbers = OrbitResult.load(tmp_path / "out" / "orbit.json")
+    assert numbers.group == ("rotation",)
+    assert numbers.data.count == 1437
+    low, high = numbers.transformations[0].reach
+    assert -30 < low < 0 < high < 30
+    assert "Orbits of digits" in (tmp_path / "out" / "report.html").read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
+
+
+def test_orbit_of_a_colour_file_without_labels(run, tmp_path):
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 255, (5, 12, 20, 3), dtype=np.uint8)
+    np.savez(tmp_path / "mine.npz", images=pictures)
+    result = run("orbit", "mine.npz", "--group", "shift_x,hue", "--quiet", "--json")
+    assert result.exit_code == 0
+    numbers = json.loads(result.stdout)
+    assert [t["name"] for t in numbers["transformations"]] == ["shift_x", "hue"]
+    assert numbers["data"]["width"] == 20
+    assert (tmp_path / "out" / "orbit-mine" / "report.html").exists()
+
+
+def test_orbit_is_the_same_for_the_same_seed(run, tmp_path):
+    for out in ("a", "b"):
+        run("orbit", "digits", "--group", "rotation", "--seed", 3, "--out", out)
+    first, second = (OrbitResult.load(tmp_path / out / "orbit.json") for out in ("a", "b"))
+    assert first.transformations == second.transformations
+
+
+def test_data_list_names_the_sets(run):
+    output = run("data", "list").output
+    assert "digits" in output
+    assert "mnist-rotated" in output
+
+
+def test_data_describe(run):
+    output = run("data", "describe", "digits").output
+    assert "1,437" in output
+    facts = json.loads(run("data", "describe", "digits", "--json").output)
+    assert (facts["height"], facts["classes"]) == (8, 10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["orbit", "digit"], 3, "did you mean digits"),
+        (["orbit", "digits", "--group", "spin"], 3, "group: expected"),
+        (["orbit", "digits", "--group", "c4"], 3, "group: expected continuous parameters"),
+        (["orbit", "digits", "--device", "abacus"], 3, "device: expected"),
+        (["orbit", "digits", "--group", "hue"], 3, "channel"),
+        (["orbit", "mnist", "--folder", "."], 3, "fetch them with"),
+        (["orbit", "digits", "--seed", "x"], 2, "--seed"),
+        (["orbit"], 2, "Missing argument"),
+        (["data", "fetch", "nope"], 3, "expected one of 'cifar10'"),
+        (["spin"], 2, "No such command"),
+    ],
+)
+def test_errors_are_one_line_with_a_remedy_and_a_code(run, tmp_path, arguments, code, message):
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    if code == 3:
+        assert len(result.stderr.splitlines()) <= 2  # the bar may have its own line
+    assert not list(tmp_path.glob("out/*"))
+    assert not list(tmp_path.glob("out/.*"))
+
+
+def test_an_existing_folder_is_refused_and_overwritten_when_told(run, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "orbit.json").write_text("old")
+    arguments = ["orbit", "digits", "--group", "rotation", "--out", "out"]
+    assert run(*arguments).exit_code == 4
+    assert (tmp_path / "out" / "orbit.json").read_text() == "old"
+    assert run(*arguments, "--overwrite").exit_code == 0
+    assert OrbitResult.load(tmp_path / "out" / "orbit.json").data.name == "digits"
+
+
+def test_an_interrupt_leaves_nothing_behind(run, tmp_path, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("symmetries.orbits.study_orbits", interrupt)
+    result = run("orbit", "digits", "--out", "out")
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unexpected_error_says_how_to_report_it(run, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("wheel fell off\nand rolled away [red]")
+
+    monkeypatch.setattr("symmetries.orbits.study_orbits", fail)
+    result = run("orbit", "digits")
+    assert result.exit_code == 1
+    assert "RuntimeError: wheel fell off and rolled away [red]; please report" in result.stderr
+    shown = run("--debug", "orbit", "digits")
+    assert isinstance(shown.exception, RuntimeError)
