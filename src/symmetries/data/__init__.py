@@ -1,1 +1,47 @@
 """Loaders returning tensors, and the papers' derived sets."""
+
+from symmetries.data.arrays import array_file, from_array, from_dataset
+from symmetries.data.base import ImageSet, data_folder, standardise
+from symmetries.data.cifar import cifar
+from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
+from symmetries.data.digits import digits
+from symmetries.data.download import download
+from symmetries.data.dsprites import dsprites, grid_factors, resampled_indices, sprites
+from symmetries.data.idx import fashion_mnist, mnist, read_idx
+from symmetries.data.pictures import picture_folder
+from symmetries.data.registry import NAMES, describe, load, names
+from symmetries.data.sprites import SpriteFactors, render
+from symmetries.data.transforming import drift, transforming
+
+__all__ = [
+    "NAMES",
+    "ImageSet",
+    "SpriteFactors",
+    "array_file",
+    "cifar",
+    "coloured",
+    "data_folder",
+    "describe",
+    "digits",
+    "download",
+    "drift",
+    "dsprites",
+    "fashion_mnist",
+    "from_array",
+    "from_dataset",
+    "grid_factors",
+    "load",
+    "mnist",
+    "names",
+    "picture_folder",
+    "read_idx",
+    "render",
+    "resampled_indices",
+    "rotated",
+    "scaled",
+    "sprites",
+    "standardise",
+    "transforming",
+    "translated",
+    "upside_down_sixes",
+]

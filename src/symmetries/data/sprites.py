@@ -43,12 +43,13 @@ class SpriteFactors:
     y: NDArray[np.float64]
 
     def __post_init__(self) -> None:
+        expected = np.shape(self.shape)
         for field in fields(self):
             values = getattr(self, field.name)
-            if not isinstance(values, np.ndarray) or values.shape != self.shape.shape:
-                got = getattr(values, "shape", type(values).__name__)
+            if not isinstance(values, np.ndarray) or values.shape != expected:
+                got = f"{type(values).__name__} of shape {np.shape(values)}"
                 remedy = "give one value per sprite"
-                raise invalid(field.name, f"an array of shape {self.shape.shape}", got, remedy)
+                raise invalid(field.name, f"an array of shape {expected}", got, remedy)
             if not np.isfinite(values).all():
                 raise invalid(field.name, "finite values", "NaN or infinity", "correct the factors")
         if self.shape.ndim != 1 or len(self.shape) == 0:

@@ -1,0 +1,170 @@
+"""Sets made from others by one fixed transformation per image, as the papers use them.
+
+Every image is moved once, by parameters that a seed fixes, and rounded back to 256 grey levels, so
+that a set is the same on every machine (interpolation is in double precision; rounding hides its
+last bits). Train and test draw from different streams.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import check_choice, invalid
+from symmetries.data.base import ImageSet
+from symmetries.data.draws import Draws, Floats
+from symmetries.groups.affine import Affine2
+
+_CHUNK = 2048
+
+
+def levels(images: Tensor) -> Tensor:
+    """Images in [0, 1] as the nearest of 256 levels, in double precision, 0 to 255."""
+    return (images.double() * 255).round().clamp(0, 255)
+
+
+def in_chunks(change: Callable[[Tensor, slice], Tensor], images: Tensor) -> Tensor:
+    """Change images some at a time, for memory; each result is rounded to 256 levels.
+
+    Args:
+        change: takes levels (n, C, H, W) and their place in the set, gives levels (n, D, H, W).
+        images: (N, C, H, W) in [0, 1].
+
+    Returns:
+        (N, D, H, W) float32 in [0, 1].
+    """
+    parts = []
+    for start in range(0, len(images), _CHUNK):
+        place = slice(start, min(start + _CHUNK, len(images)))
+        moved = change(levels(images[place]), place).round().clamp(0, 255)
+        parts.append(moved.float() / 255)
+    return torch.cat(parts)
+
+
+def _moved(data: ImageSet, group: Affine2, eta: Floats, suffix: str) -> ImageSet:
+    act = ImageAction(group, interpolation="bilinear", fill=0.0)
+    elements = group.exp(torch.from_numpy(eta))
+    images = in_chunks(lambda part, place: act(elements[place], part), data.images)
+    return ImageSet(images, data.labels, f"{data.name}-{suffix}", data.class_names)
+
+
+def _draws(kind: str, split: str, seed: int) -> Draws:
+    check_choice(split, ("train", "test"), "split")
+    return Draws(seed, f"{kind}/{split}")
+
+
+def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0) -> ImageSet:
+    """Every image turned by its own fixed angle, uniform in [-degrees, degrees].
+
+    Paper 0's fully rotated set has 180 and its partially rotated one 90 degrees; paper 2 adds
+    rotation of up to 15 and more. The angles of one split are proportional across ``degrees``.
+
+    Args:
+        data: the images.
+        degrees: largest angle, 0 to 180.
+        split: "train" or "test": which stream fixes the angles.
+        seed: fixes the angles.
+    """
+    if not 0 <= degrees <= 180:
+        raise invalid("degrees", "0 to 180", degrees, "the angle is drawn from both directions")
+    most = math.radians(degrees)
+    angles = _draws("rotation", split, seed).uniform(len(data), -most, most)
+    return _moved(data, Affine2("rotation"), angles[:, None], f"rotated-{degrees:g}")
+
+
+def translated(
+    data: ImageSet, pixels: float | None = None, split: str = "train", seed: int = 0
+) -> ImageSet:
+    """Every image moved by its own fixed shift, uniform in [-pixels, pixels] along x and y.
+
+    Args:
+        data: the images.
+        pixels: largest shift; paper 0's 8 by default, less (2/7 of the side) on small images.
+        split: "train" or "test".
+        seed: fixes the shifts.
+    """
+    side = max(data.images.shape[-2:])
+    most = min(8.0, side * 2 / 7) if pixels is None else pixels
+    if not 0 <= most <= side:
+        raise invalid("pixels", f"0 to {side}, the side of the image", pixels, "stay inside")
+    shifts = _draws("translation", split, seed).uniform(2 * len(data), -most, most)
+    eta = shifts.reshape(len(data), 2) * (2 / side)
+    return _moved(data, Affine2("translation"), eta, "translated")
+
+
+def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int = 0) -> ImageSet:
+    """Every image enlarged by its own fixed exp(s), s uniform in [-log factor, log factor].
+
+    Args:
+        data: the images.
+        factor: largest factor, paper 0's 2 by default.
+        split: "train" or "test".
+        seed: fixes the factors.
+    """
+    if not 1 <= factor < math.inf:
+        raise invalid("factor", "a number from 1", factor, "it is also divided by")
+    most = math.log(factor)
+    zooms = _draws("scale", split, seed).uniform(len(data), -most, most)
+    return _moved(data, Affine2("zoom"), zooms[:, None], "scaled")
+
+
+def hue_colours(hue: Floats, saturation: Floats) -> Floats:
+    """The RGB colours (N, 3) of HSV colours with value 1; hue in turns.
+
+    Channel c is 1 - saturation + saturation clip(|6 (hue - k_c) mod 6 - 3| - 1, 0, 1) with k_c
+    = 0, 1/3 and 2/3.
+    """
+    sixths = np.mod(6 * (hue[:, None] - np.array([0, 1 / 3, 2 / 3])), 6)
+    pure = np.clip(np.abs(sixths - 3) - 1, 0, 1)
+    colours: Floats = 1 - saturation[:, None] * (1 - pure)
+    return colours
+
+
+def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
+    """Grey images made red, then given a fixed hue and a fixed saturation each (paper 2).
+
+    The hue is turned by an angle uniform in [0, 0.6 pi], the saturation multiplied by a factor
+    uniform in [0.6, 0.9].
+
+    Args:
+        data: images with one channel.
+        split: "train" or "test".
+        seed: fixes the colours.
+    """
+    if data.images.shape[1] != 1:
+        got = f"{data.images.shape[1]} channels"
+        raise invalid("data", "grey images, one channel", got, "colours are added to grey sets")
+    draws = _draws("colour", split, seed)
+    hue = draws.uniform(len(data), 0, 0.3)  # 0.6 pi, in turns
+    colours = torch.from_numpy(hue_colours(hue, draws.uniform(len(data), 0.6, 0.9)))
+    images = in_chunks(lambda part, place: part * colours[place, :, None, None], data.images)
+    return ImageSet(images, data.labels, f"{data.name}-colour", data.class_names)
+
+
+def upside_down_sixes(
+    data: ImageSet, split: str = "train", seed: int = 0, pairs: bool = False
+) -> ImageSet:
+    """MNIST6-180: the sixes, half of them turned by 180 degrees (exactly); label 1 if turned.
+
+    Args:
+        data: digits with labels.
+        split: "train" or "test".
+        seed: fixes which half.
+        pairs: take every six together with its turned copy instead, as paper 4's baseline does.
+    """
+    if data.labels is None or not bool((data.labels == 6).any()):
+        raise invalid("data", "digits with labels, sixes among them", data.name, "use MNIST")
+    sixes = data.images[data.labels == 6]
+    if pairs:
+        images = torch.stack([sixes, sixes.flip(-2, -1)], 1).flatten(0, 1)
+        labels = torch.arange(2).repeat(len(sixes))
+    else:
+        order = _draws("sixes", split, seed).permutation(len(sixes))
+        labels = torch.zeros(len(sixes), dtype=torch.int64)
+        labels[torch.from_numpy(order[: len(sixes) // 2])] = 1
+        images = torch.where(labels[:, None, None, None] == 1, sixes.flip(-2, -1), sixes)
+    suffix = "6-180-pairs" if pairs else "6-180"
+    return ImageSet(images, labels, f"{data.name}{suffix}", ("6", "9"))

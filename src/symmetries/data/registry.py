@@ -1,0 +1,210 @@
+"""Data sets by name, by path, or as a torch data set."""
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from symmetries.checks import invalid
+from symmetries.data.arrays import array_file, from_dataset
+from symmetries.data.base import ImageSet
+from symmetries.data.cifar import cifar
+from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
+from symmetries.data.digits import digits
+from symmetries.data.dsprites import dsprites, sprites
+from symmetries.data.idx import fashion_mnist, mnist
+from symmetries.data.pictures import picture_folder
+from symmetries.data.transforming import transforming
+
+Folder = str | Path | None
+Loader = Callable[[str, Folder], ImageSet]
+Variant = Callable[[ImageSet, str], ImageSet]
+
+_BASES: dict[str, tuple[Loader, str]] = {
+    "digits": (
+        lambda split, folder: digits(split),
+        "scikit-learn's handwritten digits, 8 x 8 grey; no file needed",
+    ),
+    "sprites": (
+        lambda split, folder: sprites(split),
+        "rendered dSprites, 32 x 32 grey, evenly drawn; no file needed",
+    ),
+    "sprites-resampled": (
+        lambda split, folder: sprites(split, size=64, supersample=1, resample=True),
+        "rendered dSprites, 64 x 64, with paper 2's densities of factors; no file needed",
+    ),
+    "mnist": (mnist, "MNIST, handwritten digits, 28 x 28 grey"),
+    "fashion-mnist": (fashion_mnist, "Fashion-MNIST, articles of clothing, 28 x 28 grey"),
+    "cifar10": (
+        partial(cifar, "cifar10"),
+        "CIFAR-10, photographs of 10 classes, 32 x 32 colour",
+    ),
+    "cifar100": (
+        partial(cifar, "cifar100"),
+        "CIFAR-100, photographs of 100 classes, 32 x 32 colour",
+    ),
+    "dsprites": (
+        dsprites,
+        "the published dSprites, 64 x 64 grey, evenly drawn",
+    ),
+    "dsprites-resampled": (
+        partial(dsprites, resample=True),
+        "the published dSprites with paper 2's densities of factors",
+    ),
+}
+
+_VARIANTS: dict[str, tuple[Variant, str]] = {
+    "rotated": (
+        lambda data, split: rotated(data, 180, split),
+        "every image turned by its own angle in [-180, 180] degrees (paper 0)",
+    ),
+    "partially-rotated": (
+        lambda data, split: rotated(data, 90, split),
+        "every image turned by its own angle in [-90, 90] degrees (paper 0)",
+    ),
+    "translated": (
+        lambda data, split: translated(data, None, split),
+        "every image moved by up to 8 pixels along x and y (paper 0)",
+    ),
+    "scaled": (
+        lambda data, split: scaled(data, 2.0, split),
+        "every image scaled by its own factor from 1/2 to 2 (paper 0)",
+    ),
+    "colour": (
+        coloured,
+        "every image in its own hue and saturation (paper 2)",
+    ),
+}
+
+
+def _added_rotation(degrees: float) -> tuple[Variant, str]:
+    meaning = f"every image turned by its own angle of up to {degrees:g} degrees (paper 2)"
+    return (lambda data, split: rotated(data, degrees, split)), meaning
+
+
+_ANGLE = re.compile(r"rotated-(\d+(?:\.\d+)?)")
+
+_SPECIAL: dict[str, tuple[Loader, str]] = {
+    "mnist6-180": (
+        lambda split, folder: upside_down_sixes(mnist(split, folder), split),
+        "the sixes of MNIST, half of them upside down: which? (paper 4)",
+    ),
+    "mnist6-180-pairs": (
+        lambda split, folder: upside_down_sixes(mnist(split, folder), split, pairs=True),
+        "the sixes of MNIST, each with its upside-down copy (paper 4's baseline)",
+    ),
+}
+for _base, _title in (("mnist", "MNIST"), ("fashion-mnist", "FMNIST")):
+    for _group, _moves in (("r4", "quarter turns"), ("t3", "cyclic shifts by thirds")):
+        _SPECIAL[f"transforming-{_base}-{_group}"] = (
+            partial(transforming, _base, _group),
+            f"Transforming-{_title}: 9 classes, 36 x 36, {_moves} (paper 1)",
+        )
+
+NAMES: dict[str, str] = {name: entry[1] for name, entry in _BASES.items()}
+for _base in ("mnist", "cifar10"):
+    for _suffix in ("rotated", "partially-rotated", "translated", "scaled"):
+        NAMES[f"{_base}-{_suffix}"] = _VARIANTS[_suffix][1]
+NAMES["mnist-rotated-15"] = _added_rotation(15)[1]
+NAMES["mnist-colour"] = _VARIANTS["colour"][1]
+NAMES.update({name: entry[1] for name, entry in _SPECIAL.items()})
+
+
+def names() -> tuple[str, ...]:
+    """Names that :func:`load` knows; any plain set takes any ending of a derived one.
+
+    Example:
+        >>> "digits" in names() and "mnist-rotated" in names()
+        True
+    """
+    return tuple(NAMES)
+
+
+def describe(name: str) -> str:
+    """One line on what a named set is.
+
+    Example:
+        >>> describe("digits-rotated")
+        'digits: every image turned by its own angle in [-180, 180] degrees (paper 0)'
+    """
+    if name in _BASES or name in _SPECIAL:
+        return NAMES[name]
+    derived = _derived(name)
+    if derived is None:
+        raise _unknown(name, "the name of a data set")
+    base, (_, meaning) = derived
+    return f"{base}: {meaning}"
+
+
+def load(
+    name_or_path: "str | Path | Dataset[Any]",
+    split: str = "train",
+    folder: Folder = None,
+) -> ImageSet:
+    """A set of images by name, from a file or a folder of pictures, or from a torch data set.
+
+    Names win over paths: write "./digits" for a folder called digits. A plain name with an ending
+    is a derived set: "mnist-rotated", "cifar10-translated", "digits-rotated-45".
+
+    Args:
+        name_or_path: one of :func:`names`; a .npy or .npz file; a folder of pictures; or a torch
+            data set.
+        split: "train" or "test" (and "validation" where a set has one).
+        folder: folder of the data files of named sets; else $SYMMETRIES_DATA.
+
+    Example:
+        >>> load("digits-rotated", "test").images.shape
+        torch.Size([360, 1, 8, 8])
+    """
+    if isinstance(name_or_path, Dataset):
+        return from_dataset(name_or_path)
+    if isinstance(name_or_path, Path):
+        return _load_path(name_or_path, split)
+    if not isinstance(name_or_path, str):
+        kind = type(name_or_path).__name__
+        remedy = "use symmetries.data.from_array for arrays and tensors"
+        raise TypeError(str(invalid("data", "a name, a path or a torch data set", kind, remedy)))
+    plain = _SPECIAL.get(name_or_path) or _BASES.get(name_or_path)
+    if plain is not None:
+        return plain[0](split, folder)
+    derived = _derived(name_or_path)
+    if derived is None:
+        return _load_path(Path(name_or_path), split)
+    base, (change, _) = derived
+    return replace(change(_BASES[base][0](split, folder), split), name=name_or_path)
+
+
+def _load_path(path: Path, split: str) -> ImageSet:
+    path = path.expanduser()
+    if path.is_dir():
+        return picture_folder(path, split)
+    if not path.is_file():
+        raise _unknown(str(path), "a name or an existing path")
+    if path.suffix not in (".npy", ".npz"):
+        expected = "a .npy or .npz file or a folder of pictures"
+        raise invalid("data", expected, f"the file {path}", "convert it")
+    return array_file(path, split)
+
+
+def _unknown(name: str, expected: str) -> ValueError:
+    near = difflib.get_close_matches(name, NAMES, 3)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "symmetries.data.names() lists them"
+    return invalid("data", expected, repr(name), remedy)
+
+
+def _derived(name: str) -> tuple[str, tuple[Variant, str]] | None:
+    """The plain set under a derived name, what is done to it, and what that means."""
+    for base in sorted(_BASES, key=len, reverse=True):
+        if name.startswith(f"{base}-"):
+            suffix = name.removeprefix(f"{base}-")
+            angle = _ANGLE.fullmatch(suffix)
+            if angle is not None:
+                return base, _added_rotation(float(angle[1]))
+            if suffix in _VARIANTS:
+                return base, _VARIANTS[suffix]
+    return None
