@@ -13,7 +13,8 @@ class SignalAction(Action):
     """Signals (N, C, L) with their time and their values moved: y(t) = gamma x((t - b) / f) + o.
 
     Time runs from -1 to 1 over the whole length, samples sit in the middle of their intervals.
-    What comes from outside is a part of the signal: it is scaled and offset like the rest.
+    What comes from outside is a part of the signal: it is scaled and offset like the rest. With
+    an offset the law needs "border" or "reflect", as a constant outside would stay behind.
 
     Args:
         group: all of ``Signal()`` by default, or some of its parameters.
