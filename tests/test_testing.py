@@ -75,6 +75,7 @@ BROKEN = [
     (NoExponential(), "homomorphism"),
     (NotANumber(), "inverse"),
     (Product(Colour("hue"), WrongInverse()), "inverse"),
+    (Product(Colour("hue"), NotANumber()), "inverse"),
 ]
 
 

@@ -138,7 +138,7 @@ class CyclicShift(_Modular):
 
     Args:
         axis: "x" or "y".
-        fold: number of shifts; paper 1 of this library's references uses three along x.
+        fold: number of shifts (three along x in Moskalev et al. 2023).
 
     Example:
         >>> CyclicShift("x", 3).compose(torch.tensor(2), torch.tensor(2)).item()
