@@ -1,10 +1,9 @@
 """Finite groups acting on pixels without interpolation, where the pixel grid allows it."""
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 
+from symmetries.caching import constant
 from symmetries.checks import invalid
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
 
@@ -53,26 +52,25 @@ def permute(group: FiniteGroup, element: Tensor, images: Tensor) -> Tensor:
     return moved.reshape(n, versions, c, height, width)
 
 
-@lru_cache(maxsize=32)
+@constant
 def _sources(group: FiniteGroup, height: int, width: int, device: torch.device) -> Tensor:
     """(order, H W): for every element and output pixel, the pixel that it comes from."""
-    with torch.inference_mode(False):
-        rows, columns = torch.arange(height)[:, None], torch.arange(width)[None, :]
-        elements = group.elements()
-        if isinstance(group, CyclicShift):
-            steps = elements[:, None, None]
-            # Up is towards smaller rows: what moves up by s rows comes from s rows further down.
-            if group.axis == "x":
-                columns = (columns - steps * (width // group.fold)) % width
-            else:
-                rows = (rows + steps * (height // group.fold)) % height
-            table = (rows * width + columns).expand(len(elements), height, width)
+    rows, columns = torch.arange(height)[:, None], torch.arange(width)[None, :]
+    elements = group.elements()
+    if isinstance(group, CyclicShift):
+        steps = elements[:, None, None]
+        # Up is towards smaller rows: what moves up by s rows comes from s rows further down.
+        if group.axis == "x":
+            columns = (columns - steps * (width // group.fold)) % width
         else:
-            # Twice the coordinates of pixel centres are whole numbers, x right and y up.
-            matrix = group.matrix(group.inverse(elements)).round().long()  # type: ignore[attr-defined]
-            x = (2 * columns + 1 - width).expand(height, width)
-            y = (height - 1 - 2 * rows).expand(height, width)
-            source = matrix[:, :2, :2] @ torch.stack((x, y)).reshape(2, -1)
-            column, row = (source[:, 0] + width - 1) // 2, (height - 1 - source[:, 1]) // 2
-            table = row * width + column
-        return table.reshape(len(elements), -1).to(device)
+            rows = (rows + steps * (height // group.fold)) % height
+        table = (rows * width + columns).expand(len(elements), height, width)
+    else:
+        # Twice the coordinates of pixel centres are whole numbers, x right and y up.
+        matrix = group.matrix(group.inverse(elements)).round().long()  # type: ignore[attr-defined]
+        x = (2 * columns + 1 - width).expand(height, width)
+        y = (height - 1 - 2 * rows).expand(height, width)
+        source = matrix[:, :2, :2] @ torch.stack((x, y)).reshape(2, -1)
+        column, row = (source[:, 0] + width - 1) // 2, (height - 1 - source[:, 1]) // 2
+        table = row * width + column
+    return table.reshape(len(elements), -1).to(device)

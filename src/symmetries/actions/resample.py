@@ -5,7 +5,6 @@ in half-image units with x to the right and y up (half of the longer side is 1).
 squares and their values sit at the centres.
 """
 
-from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -13,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.spline import bspline_sample
+from symmetries.caching import constant
 from symmetries.checks import check_choice, check_images, invalid
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
@@ -150,20 +150,19 @@ def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) 
     return F.conv2d(flat, taps.reshape(1, 1, 1, -1)).reshape(n, c, height, width)
 
 
-@lru_cache(maxsize=32)
+@constant
 def _grid_matrix(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """K (6, 2HW): the homogeneous output points, spread over the rows of theta.
 
     Torch's grid divides x by the half width and y by the half height and points y down; with
     half of the longer side as our unit, that is a factor longer / side for each row.
     """
-    with torch.inference_mode(False):
-        longer = max(height, width)
-        x = (2 * torch.arange(width, dtype=torch.float64) + 1 - width) / longer
-        y = -(2 * torch.arange(height, dtype=torch.float64) + 1 - height) / longer
-        points = torch.stack((x.expand(height, width), y[:, None].expand(height, width)), 0)
-        points = torch.cat((points, torch.ones(1, height, width, dtype=torch.float64)))
-        k = torch.zeros(2, 3, height, width, 2, dtype=torch.float64)
-        k[0, ..., 0] = points * (longer / width)
-        k[1, ..., 1] = points * (-longer / height)
-        return k.reshape(6, -1).to(dtype=dtype, device=device)
+    longer = max(height, width)
+    x = (2 * torch.arange(width, dtype=torch.float64) + 1 - width) / longer
+    y = -(2 * torch.arange(height, dtype=torch.float64) + 1 - height) / longer
+    points = torch.stack((x.expand(height, width), y[:, None].expand(height, width)), 0)
+    points = torch.cat((points, torch.ones(1, height, width, dtype=torch.float64)))
+    k = torch.zeros(2, 3, height, width, 2, dtype=torch.float64)
+    k[0, ..., 0] = points * (longer / width)
+    k[1, ..., 1] = points * (-longer / height)
+    return k.reshape(6, -1).to(dtype=dtype, device=device)

@@ -1,10 +1,10 @@
 """Interpolating cubic B-splines: a prefilter, then sixteen taps as four bilinear look-ups."""
 
-from functools import lru_cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from symmetries.caching import constant
 
 # The prefilter forgets by a factor 0.268 a pixel: after this many it is below rounding.
 _MARGIN = {torch.float64: 26}
@@ -64,14 +64,14 @@ def _normalise(pixel: Tensor, size: int, margin: int) -> Tensor:
     return (2 * (pixel + margin) + 1) / (size + 2 * margin) - 1
 
 
-@lru_cache(maxsize=64)
+@constant
 def _prefilter(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Inverse of the matrix that samples a cubic B-spline at the pixels, with reflected ends."""
-    with torch.inference_mode(False):
-        matrix = torch.eye(size, dtype=torch.float64) * (4 / 6)
-        if size > 1:
-            off = torch.full((size - 1,), 1 / 6, dtype=torch.float64)
-            matrix += off.diag(1) + off.diag(-1)
-        matrix[0, 0] += 1 / 6
-        matrix[-1, -1] += 1 / 6
-        return torch.linalg.inv(matrix).to(dtype=dtype, device=device)
+    matrix = torch.eye(size, dtype=torch.float64) * (4 / 6)
+    if size > 1:
+        off = torch.full((size - 1,), 1 / 6, dtype=torch.float64)
+        matrix += off.diag(1) + off.diag(-1)
+    matrix[0, 0] += 1 / 6
+    matrix[-1, -1] += 1 / 6
+    inverse: Tensor = torch.linalg.inv(matrix)
+    return inverse.to(dtype=dtype, device=device)

@@ -11,11 +11,11 @@ where, by Cayley and Hamilton, u and w depend on the trace t and the determinant
 """
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from symmetries.caching import constant
 from symmetries.checks import invalid
 from symmetries.groups.base import Group, Parameter
 
@@ -98,7 +98,8 @@ def affine_exp(eta: Tensor) -> Tensor:
     """
     small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
     if small and not torch.compiler.is_compiling():
-        exponential: Tensor = torch.linalg.matrix_exp(_algebra(eta))
+        algebra = eta @ _basis(eta.dtype, eta.device)
+        exponential: Tensor = torch.linalg.matrix_exp(algebra.reshape(*eta.shape[:-1], 3, 3))
         return exponential
     bx, by, r, a, d, h = eta.unbind(-1)
     b, c = h - r, h + r
@@ -158,11 +159,10 @@ def affine_inverse(matrix: Tensor) -> Tensor:
     return _with_last_row((a, b, -(a * x + b * y), c, d, -(c * x + d * y)))
 
 
-def _algebra(eta: Tensor) -> Tensor:
-    bx, by, r, a, d, h = eta.unbind(-1)
-    zero = torch.zeros_like(r)
-    entries = torch.stack((a, h - r, bx, h + r, d, by, zero, zero, zero), -1)
-    return entries.reshape(*eta.shape[:-1], 3, 3)
+@constant
+def _basis(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The generators as rows (6, 9)."""
+    return generators(dtype).reshape(6, 9).to(device)
 
 
 def _with_last_row(top: tuple[Tensor, ...]) -> Tensor:
@@ -172,10 +172,9 @@ def _with_last_row(top: tuple[Tensor, ...]) -> Tensor:
     return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
 
 
-@lru_cache(maxsize=64)
+@constant
 def _last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
+    return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
 
 
 def _log_factor(q: Tensor, mean: Tensor) -> Tensor:
