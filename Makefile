@@ -49,7 +49,7 @@ slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow
 
 bench: setup ## every benchmark; results go to benchmarks/results
-	@set -e; for script in benchmarks/[a-z]*.py; do \
+	@set -e; for script in $(filter-out %/common.py,$(wildcard benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script; done
 
 docs: setup ## the documentation, into docs/_build/html

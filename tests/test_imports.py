@@ -11,9 +11,10 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"checks"}
+GROUND = {"caching", "checks"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
+    "caching": set(),
     "checks": set(),
     "groups": GROUND,
     "distributions": GROUND | {"groups"},

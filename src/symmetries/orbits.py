@@ -1,6 +1,6 @@
 """How far does each transformation move an image, measured with the data's own yardstick?
 
-For each parameter of a group, on its own: the root-mean-square change |g x - x| of a pixel along
+For each parameter of a group, on its own: the root-mean-square change ``g x - x`` of a pixel along
 the orbit, compared with the distance between an image and its nearest neighbour in the data.
 No model and no training: a first look at a data set under a group.
 """

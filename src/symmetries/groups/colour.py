@@ -80,5 +80,5 @@ class Colour(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Zeros (*batch, 3)."""
+        """Zeros ``(*batch, 3)``."""
         return torch.zeros(*batch, 3, dtype=dtype, device=device)

@@ -90,5 +90,5 @@ class SE2(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Unit matrices (*batch, 3, 3)."""
+        """Unit matrices ``(*batch, 3, 3)``."""
         return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)

@@ -95,6 +95,6 @@ class Signal(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Elements (*batch, 4) that do nothing: (1, 0, 1, 0)."""
+        """Elements ``(*batch, 4)`` that do nothing: (1, 0, 1, 0)."""
         zeros = torch.zeros(*batch, 2, dtype=dtype, device=device)
         return torch.stack((zeros + 1, zeros), -1).flatten(-2)

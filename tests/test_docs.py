@@ -1,0 +1,98 @@
+"""What the README and the documentation say is run, and their links lead somewhere."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import symmetries
+from symmetries.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+def blocks(text: str, language: str) -> Iterator[tuple[int, str]]:
+    """Code blocks of a language in a Markdown text, with the line on which the code starts."""
+    for match in FENCE.finditer(text):
+        if match[1] == language:
+            yield text[: match.start(2)].count("\n") + 1, match[2]
+
+
+def run_blocks(text: str, name: str) -> int:
+    """Run the Python blocks one after the other, in one namespace; returns how many."""
+    namespace: dict[str, object] = {"__name__": name}
+    count = 0
+    for line, code in blocks(text, "python"):
+        # Empty lines in front make a traceback point to the line of the page.
+        exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)  # noqa: S102
+        count += 1
+    return count
+
+
+def with_python(pages: list[Path]) -> list[Path]:
+    return [page for page in pages if any(blocks(page.read_text(), "python"))]
+
+
+@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(page.read_text(), page.name) > 0
+
+
+def test_there_is_python_in_the_readme_and_in_the_documentation():
+    assert {"README.md", "index.md", "add-your-own-group.md"} <= {
+        page.name for page in with_python(PAGES)
+    }
+
+
+def test_a_broken_block_is_found():
+    text = "Text\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n"
+    with pytest.raises(AssertionError) as caught:
+        run_blocks(text, "page.md")
+    assert caught.traceback[-1].lineno + 1 == 8
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    missing = [
+        target for target in LINK.findall(page.read_text()) if not (page.parent / target).exists()
+    ]
+    assert missing == []
+
+
+def test_the_commands_of_the_readme_print_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = [
+        code
+        for _, code in blocks((ROOT / "README.md").read_text(), "console")
+        if code.startswith("$ symmetries")
+    ]
+    assert shown
+    for code in shown:
+        command, _, output = code.partition("\n")
+        result = CliRunner().invoke(app, command.removeprefix("$ symmetries ").split())
+        assert result.stdout == output
+
+
+def test_every_part_of_the_package_has_an_api_page():
+    package = Path(symmetries.__file__).parent
+    parts = {path.stem for path in package.glob("[a-z]*.py")}
+    parts |= {path.parent.name for path in package.glob("*/__init__.py")}
+    listed = (ROOT / "docs" / "api" / "index.md").read_text().split()
+    pages = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
+    expected = parts - {"cli", "caching"}  # commands.md, and a helper that users do not need
+    assert expected - pages == set()
+    assert expected - set(listed) == set()
+
+
+def test_the_exit_codes_are_documented():
+    from symmetries.cli.errors import EXIT_CODES
+
+    text = (ROOT / "docs" / "commands.md").read_text()
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+    assert documented == set(EXIT_CODES)
