@@ -7,7 +7,8 @@ from pathlib import Path
 
 from symmetries.checks import check_choice, invalid
 
-PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed", "16-mixed")
+# Of Fabric's precisions those without a gradient scale, which would have to look at the gradients.
+PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed")
 SCHEDULES = ("cosine", "constant")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 GRAPH_MODES = ("auto", "off")
@@ -43,7 +44,7 @@ class TrainConfig:
         checkpoint_every: steps between checkpoints (one more is written at the end).
         log_every: steps between two looks at the metrics. Each look waits for the device.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        precision: one of Fabric's, such as "32-true", "bf16-mixed".
+        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as Fabric names them.
         devices: processes per node.
         nodes: number of nodes.
         progress: show a progress bar.

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
+from torch import nn
+
 from symmetries.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -12,7 +14,7 @@ else:
     except ImportError:  # only the `lightning` distribution is there
         from lightning.fabric import Fabric
 
-__all__ = ["Fabric", "make_fabric"]
+__all__ = ["Fabric", "make_fabric", "place"]
 
 
 def make_fabric(config: TrainConfig) -> Fabric:
@@ -32,3 +34,14 @@ def make_fabric(config: TrainConfig) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def place(fabric: Fabric, module: nn.Module) -> nn.Module:
+    """The module in the run's precision, on its device, wrapped by DDP where there are several.
+
+    ``Fabric.setup`` would add a wrapper that rounds inputs for mixed precision, targets included,
+    and costs 50 microseconds a call.
+    """
+    module = fabric.strategy.precision.convert_module(module)
+    fabric.to_device(module)
+    return fabric.strategy.setup_module(module)

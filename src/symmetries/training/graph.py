@@ -21,9 +21,8 @@ WARMUP = 3
 
 
 def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
-    """Whether to try: on one CUDA device, with a precision that needs no look at the gradients."""
-    fits = device.type == "cuda" and world == 1 and config.precision != "16-mixed"
-    return config.graph == "auto" and fits
+    """Whether to try: on one CUDA device, unless it is turned off."""
+    return config.graph == "auto" and device.type == "cuda" and world == 1
 
 
 class GraphedUpdate:
@@ -97,7 +96,7 @@ class GraphedUpdate:
     def _restore(self, buffers: list[tuple[Tensor, Tensor]]) -> None:
         for buffer, before in buffers:
             buffer.copy_(before)
-        self.update.optimizer.zero_grad(set_to_none=True)
+        self.update.clear_gradients()
         self.step.begin(self.step.index)
 
     def _capture(self) -> torch.cuda.CUDAGraph:

@@ -10,7 +10,7 @@ from torch import nn
 
 from symmetries.training.batches import Data
 from symmetries.training.config import TrainConfig
-from symmetries.training.fabric import Fabric, make_fabric
+from symmetries.training.fabric import Fabric, make_fabric, place
 from symmetries.training.files import FolderInUseError, folder_lock
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
@@ -84,7 +84,7 @@ def train(
         stack.enter_context(_random_state_kept(device))
         _lock(fabric, config, stack)
         model.train()
-        objective = fabric.setup_module(Objective(model, loss))
+        objective = place(fabric, Objective(model, loss))
         optimizer = build_optimizer(model, config, param_groups, lr_tensor=graphed)
         checkpoints = None
         first, history = 0, History()
@@ -93,7 +93,7 @@ def train(
             first, history = _start(fabric, config, checkpoints)
         batches = make_batches(data, config, device, rank, world, first)
         step = Step(config.steps, config.seed, device, rank, world)
-        update = Update(fabric, objective, optimizer, batches, step, config.clip)
+        update = Update(fabric, objective, optimizer, batches, step, config)
         advance = GraphedUpdate(update, step, model) if graphed else update
         log = Log(fabric, config, history, first, stack)
         interrupt = stack.enter_context(Interrupt())

@@ -1,7 +1,6 @@
 """One update of the weights: loss, gradient, clipping, optimiser."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +8,7 @@ from torch.optim import Optimizer
 
 from symmetries.checks import invalid
 from symmetries.training.batches import Batch, Batches
+from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
@@ -63,11 +63,11 @@ class Update:
 
     Args:
         fabric: devices and precision.
-        objective: the :class:`Objective`, set up by Fabric.
-        optimizer: as built; Fabric is told to step it.
+        objective: an :class:`Objective`, in its place.
+        optimizer: of its parameters.
         batches: turns inputs to a batch.
         step: handed to the loss.
-        clip: largest norm of the gradient, or None.
+        config: the run: largest norm of the gradient, precision.
     """
 
     def __init__(
@@ -77,23 +77,34 @@ class Update:
         optimizer: Optimizer,
         batches: Batches,
         step: Step,
-        clip: float | None,
+        config: TrainConfig,
     ) -> None:
         self.fabric = fabric
         self.objective = objective
         self.optimizer = optimizer
-        self.fabric_optimizer: Any = fabric.setup_optimizers(optimizer)
         self.batches = batches
         self.step = step
-        self.clip = clip
+        self.clip = config.clip
+        # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
+        self.converts = config.precision != "32-true" and config.precision.endswith("-true")
+        self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.clipped = clipped_parameters(optimizer)
+
+    def clear_gradients(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def gradient(self, inputs: Batch) -> Metrics:
         """Compute the gradient; change no weight."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.clear_gradients()
+        precision = self.fabric.strategy.precision
+        batch = self.batches.batch(inputs)
         loss: Tensor
         metrics: Metrics
-        loss, metrics = self.objective(self.batches.batch(inputs), self.step)
+        with precision.forward_context():
+            batch = precision.convert_input(batch) if self.converts else batch
+            loss, metrics = self.objective(batch, self.step)
         self.fabric.backward(loss)
         return metrics
 
@@ -101,8 +112,6 @@ class Update:
         """Do the step; returns its numbers, on the device."""
         metrics = self.gradient(inputs)
         if self.clip is not None and self.clipped:
-            precision = self.fabric.strategy.precision
-            precision.unscale_gradients(self.optimizer)  # 16-mixed scales them
             torch.nn.utils.clip_grad_norm_(self.clipped, self.clip)
-        self.fabric_optimizer.step()
+        self.fabric.strategy.optimizer_step(self.optimizer)
         return metrics

@@ -1,0 +1,131 @@
+"""What all benchmarks share: timing alternatives side by side, and recording the result."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("torch", "numpy", "lightning-fabric", "lightning", "kornia")
+
+
+def record(name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows of results to ``benchmarks/results/NAME.json``, with what they depend on.
+
+    Args:
+        name: of the benchmark.
+        rows: plain data, one mapping per measurement.
+
+    Returns:
+        The file.
+    """
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    result = {"name": name, **environment(), "rows": [dict(row) for row in rows]}
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"wrote {path}")
+    return path
+
+
+def environment() -> dict[str, Any]:
+    """Commit, device, versions and threads of this run."""
+    return {
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d"),
+        "device": device_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": versions(),
+    }
+
+
+def commit() -> str:
+    """The commit of the working tree, with "+" if files differ from it; "unknown" without git."""
+    root = Path(__file__).parent
+    try:
+        head = _git(root, "rev-parse", "--short=12", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "../src", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + ("+" if changed else "")
+
+
+def device_name() -> str:
+    """The GPU if there is one, else the processor."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that matter, of those that are installed."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def interleaved(
+    alternatives: Mapping[str, Callable[[], object]],
+    rounds: int = 9,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each alternative, measured in turn so that all see the same machine.
+
+    Args:
+        alternatives: by name; each call is one measurement (repeat inside it if it is short).
+        rounds: measurements of each, after one that does not count.
+        clock: ``time.process_time`` counts processor time, which a busy machine disturbs less.
+
+    Returns:
+        For each name its times, one per round: compare medians, or ratios round by round.
+    """
+    times: dict[str, list[float]] = {name: [] for name in alternatives}
+    for turn in range(rounds + 1):
+        for name, call in alternatives.items():
+            synchronise()
+            start = clock()
+            call()
+            synchronise()
+            if turn:
+                times[name].append(clock() - start)
+    return times
+
+
+def medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The median of each alternative's times."""
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def synchronise() -> None:
+    """Wait for the GPU, if there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    json.dump(environment(), sys.stdout, indent=1)

@@ -1,0 +1,124 @@
+"""CUDA graph against eager: the same weights after 50 steps, and how many steps per second.
+
+    python benchmarks/graph_check.py [--steps 50] [--speed-steps 2000]
+
+Each case trains one model twice from the same start, with graph="auto" and graph="off", and
+compares the weights. A case that cannot be captured (it reads a number on the host) must stay
+eager, say so, and still be right. Without CUDA only the eager path runs.
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.training import Batch, Step, TrainConfig, train
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record
+
+TOLERANCE = 1e-4  # relative, in the norm of all weights; bf16 gets a hundred times that
+
+
+def mlp(dropout: float = 0.0, norm: bool = False) -> nn.Module:
+    """A small network with the same weights every time."""
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Linear(64, 128), nn.ReLU(), nn.Dropout(dropout)]
+    layers += [nn.BatchNorm1d(128)] if norm else []
+    return nn.Sequential(*layers, nn.Linear(128, 10))
+
+
+def plain(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+    """Classification of noisy inputs; noise from the step, its size from the progress."""
+    images, labels = batch
+    noise = 0.1 * (1 - step.progress) * step.randn(*images.shape)
+    scores = model(images + noise)
+    accuracy = (scores.argmax(1) == labels).float().mean()
+    return {"loss": nn.functional.cross_entropy(scores, labels), "accuracy": accuracy}
+
+
+def reads_value(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+    """Waits for the device: cannot be captured."""
+    terms = plain(model, batch, step)
+    return {"loss": terms["loss"] * (1.0 + 0.0 * terms["accuracy"].item())}
+
+
+def reads_index(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+    """Computes with the step's number in Python: must not be captured."""
+    return {"loss": plain(model, batch, step)["loss"] * (1.0 + 0.1 * (step.index % 2))}
+
+
+MODES = ("off", "auto")
+
+Case = tuple[str, Callable[..., dict[str, Tensor]], dict[str, Any], dict[str, Any], bool]
+
+# Name, loss, model, settings, and whether a graph is expected.
+CASES: list[Case] = [
+    ("adam", plain, {}, {}, True),
+    ("adamw, warm-up", plain, {}, {"optimizer": "adamw", "warmup": 10, "weight_decay": 0.1}, True),
+    ("sgd, momentum", plain, {}, {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}, True),
+    ("clipped", plain, {}, {"clip": 0.5}, True),
+    ("dropout", plain, {"dropout": 0.3}, {}, True),
+    ("batch norm", plain, {"norm": True}, {}, True),
+    ("bf16-mixed", plain, {}, {"precision": "bf16-mixed"}, True),
+    ("reads a value", reads_value, {}, {}, False),
+    ("reads the index", reads_index, {"norm": True}, {}, False),
+]
+
+
+def run(case: Case, graph: str, steps: int, device: str) -> tuple[Tensor, float, bool]:
+    """Train once: all weights and buffers in a row, steps per second, whether it stayed eager."""
+    _, loss, build, settings, _ = case
+    generator = torch.Generator().manual_seed(1)
+    data = (torch.randn(4096, 64, generator=generator), torch.arange(4096) % 10)
+    model = mlp(**build)
+    config = TrainConfig(
+        **{"steps": steps, "batch_size": 128, "lr": 1e-3, "seed": 3, **settings},
+        device=device,
+        graph=graph,
+        progress=False,
+        log_every=1000,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        history = train(model, loss, data, config)
+    eager = any("not captured" in str(warning.message) for warning in caught)
+    values = [value.flatten().double().cpu() for value in model.state_dict().values()]
+    return torch.cat(values), history.steps_per_second, eager
+
+
+def main() -> None:
+    """Compare, print, record; a failure ends with an error."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--speed-steps", type=int, default=2000)
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        _, speed, _ = run(CASES[0], "auto", arguments.steps, "cpu")
+        print(f"no CUDA here: the eager path ran on the CPU at {speed:,.0f} steps/s")
+        return
+    rows, failed = [], []
+    for case in CASES:
+        name, expected = case[0], case[4]
+        eager, _, _ = run(case, "off", arguments.steps, "cuda")
+        graphed, _, fell_back = run(case, "auto", arguments.steps, "cuda")
+        difference = float((graphed - eager).norm() / eager.norm())
+        tolerance = TOLERANCE * (100 if name == "bf16-mixed" else 1)
+        fine = difference <= tolerance and fell_back != expected
+        speeds = {mode: run(case, mode, arguments.speed_steps, "cuda")[1] for mode in MODES}
+        row = {"case": name, "captured": not fell_back, "difference": difference, **speeds}
+        print(row, "fine" if fine else "FAILED")
+        rows.append(row)
+        failed += [] if fine else [name]
+    record("graph_check", rows)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
