@@ -32,7 +32,9 @@ def cell(value: object) -> str:
     """A value as a table shows it: three significant digits, an empty cell for nothing."""
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 class Benchmarks(SphinxDirective):
