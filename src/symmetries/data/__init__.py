@@ -2,16 +2,16 @@
 
 from symmetries.data.arrays import array_file, from_array, from_dataset
 from symmetries.data.base import ImageSet, data_folder, standardise
-from symmetries.data.cifar import cifar
+from symmetries.data.bundled import digits
+from symmetries.data.cifar_files import cifar
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
-from symmetries.data.digits import digits
-from symmetries.data.download import download
-from symmetries.data.dsprites import dsprites, grid_factors, resampled_indices, sprites
+from symmetries.data.drifting import drift, transforming
 from symmetries.data.idx import fashion_mnist, mnist, read_idx
 from symmetries.data.pictures import picture_folder
 from symmetries.data.registry import NAMES, describe, load, names
-from symmetries.data.sprites import SpriteFactors, render
-from symmetries.data.transforming import drift, transforming
+from symmetries.data.remote import download
+from symmetries.data.rendering import SpriteFactors, render
+from symmetries.data.sprite_sets import dsprites, grid_factors, resampled_indices, sprites
 
 __all__ = [
     "NAMES",

@@ -76,7 +76,8 @@ def from_array(
         array = array[:, None]
     elif layout == "NHWC":
         array = np.moveaxis(array, 3, 1)
-    pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+    with np.errstate(over="ignore"):  # beyond float32 is beyond [0, 1]: the range check says so
+        pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     if scale is not None:
         pixels /= scale
     return ImageSet(pixels, _labels(labels), name, class_names)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from symmetries.checks import check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.download import REMOTE, advice
 from symmetries.data.files import AGAIN, check_claim, read_bytes
+from symmetries.data.remote import REMOTE, advice
 
 PREFIX = {"train": "train", "test": "t10k"}
 FOLDERS = {

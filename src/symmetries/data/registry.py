@@ -13,13 +13,13 @@ from torch.utils.data import Dataset
 from symmetries.checks import invalid
 from symmetries.data.arrays import array_file, from_dataset
 from symmetries.data.base import ImageSet
-from symmetries.data.cifar import cifar
+from symmetries.data.bundled import digits
+from symmetries.data.cifar_files import cifar
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
-from symmetries.data.digits import digits
-from symmetries.data.dsprites import dsprites, sprites
+from symmetries.data.drifting import transforming
 from symmetries.data.idx import fashion_mnist, mnist
 from symmetries.data.pictures import picture_folder
-from symmetries.data.transforming import transforming
+from symmetries.data.sprite_sets import dsprites, sprites
 
 Folder = str | Path | None
 Loader = Callable[[str, Folder], ImageSet]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from symmetries.checks import check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.download import advice
 from symmetries.data.files import AGAIN, read_bytes
 from symmetries.data.pickles import read_plain_pickle
+from symmetries.data.remote import advice
 
 _PIXELS = 3 * 32 * 32
 
@@ -80,7 +80,8 @@ def _from_archive(path: Path, layout: _Layout, wanted: set[str]) -> dict[str, by
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
                 file = member.name.removeprefix("./").removeprefix(f"{layout.folder}/")
-                stream = archive.extractfile(member) if file in wanted else None
+                plain = member.isfile() and file in wanted
+                stream = archive.extractfile(member) if plain else None
                 if stream is not None:
                     found[file] = stream.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:

@@ -17,10 +17,10 @@ from torch import Tensor
 from symmetries.checks import check_choice, invalid
 from symmetries.data.arrays import npy_header
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.download import advice
 from symmetries.data.draws import Draws, Floats, Integers
 from symmetries.data.files import AGAIN
-from symmetries.data.sprites import SHAPES, SpriteFactors, render
+from symmetries.data.remote import advice
+from symmetries.data.rendering import SHAPES, SpriteFactors, render
 
 SCALES = np.linspace(0.5, 1, 6)
 ORIENTATIONS = np.linspace(0, 2 * math.pi, 40)
@@ -111,14 +111,26 @@ def resampled_indices(count: int, seed: int = 0, stream: str = "dsprites/resampl
     return np.asarray(np.ravel_multi_index(tuple(parts), GRID), dtype=np.int64)
 
 
+def even_indices(split: str, count: int, seed: int = 0) -> Integers:
+    """Positions in the published grid, all equally likely, none twice, none in both splits.
+
+    Args:
+        split: "train" or "test".
+        count: how many, at most half of the grid.
+        seed: fixes them.
+    """
+    half = math.prod(GRID) // 2
+    if not 1 <= count <= half:
+        raise invalid("count", f"1 to {half}", count, "each split has one half")
+    order = Draws(seed, "dsprites/split").permutation(2 * half)
+    return order[:count] if split == "test" else order[half : half + count]
+
+
 def _indices(split: str, count: int, seed: int, *, resample: bool) -> Integers:
     check_choice(split, ("train", "test"), "split")
     if resample:
         return resampled_indices(count, seed, f"dsprites/resampled/{split}")
-    if not 1 <= count <= math.prod(GRID) // 2:
-        raise invalid("count", f"1 to {math.prod(GRID) // 2}", count, "each split has one half")
-    order = Draws(seed, "dsprites/split").permutation(math.prod(GRID))
-    return order[:count] if split == "test" else order[::-1][:count].copy()
+    return even_indices(split, count, seed)
 
 
 def sprites(

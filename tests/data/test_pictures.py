@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from symmetries.data import load, picture_folder
+
+RNG = np.random.default_rng(1)
+
+
+def grey(path, size=(6, 9)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = RNG.integers(0, 256, size, dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return torch.from_numpy(pixels).float() / 255
+
+
+def test_loose_pictures_in_the_order_of_their_names(tmp_path):
+    second, first = grey(tmp_path / "b.png"), grey(tmp_path / "a.PNG")
+    (tmp_path / "notes.txt").write_text("not a picture")
+    (tmp_path / ".hidden.png").write_text("not a picture")
+    data = load(tmp_path)
+    assert torch.equal(data.images, torch.stack([first, second])[:, None])
+    assert (data.labels, data.name) == (None, tmp_path.name)
+
+
+def test_class_folders(tmp_path):
+    for name, count in (("dog", 2), ("cat", 3)):
+        for i in range(count):
+            grey(tmp_path / name / f"{i}.png")
+    (tmp_path / ".cache").mkdir()
+    data = load(str(tmp_path))
+    assert data.class_names == ("cat", "dog")
+    assert data.labels.tolist() == [0, 0, 0, 1, 1]
+    assert data.images.shape == (5, 1, 6, 9)
+
+
+def test_splits(tmp_path):
+    for split, count in (("train", 3), ("test", 1)):
+        for i in range(count):
+            grey(tmp_path / split / "a" / f"{i}.png")
+    assert len(load(tmp_path, "train")) == 3
+    assert len(load(tmp_path, "test")) == 1
+    with pytest.raises(ValueError, match="a folder 'test', got none"):
+        picture_folder(tmp_path / "train", "test")
+
+
+def test_colour_and_grey_together_are_colour(tmp_path):
+    pixels = grey(tmp_path / "a.png")
+    colours = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    Image.fromarray(colours).save(tmp_path / "b.png")
+    Image.fromarray(colours).quantize(4).save(tmp_path / "c.png")  # a palette
+    data = picture_folder(tmp_path)
+    assert data.images.shape == (3, 3, 6, 9)
+    assert torch.equal(data.images[0], pixels.expand(3, 6, 9))
+    assert torch.equal(data.images[1], torch.from_numpy(colours).permute(2, 0, 1).float() / 255)
+
+
+def test_small_pictures_keep_their_layout(tmp_path):
+    """A height of three pixels is not taken for three channels."""
+    Image.fromarray(RNG.integers(0, 256, (3, 9, 3), dtype=np.uint8)).save(tmp_path / "a.png")
+    assert picture_folder(tmp_path).images.shape == (1, 3, 3, 9)
+
+
+def test_sizes_must_agree_or_be_given(tmp_path):
+    grey(tmp_path / "a.png", (6, 9))
+    grey(tmp_path / "b.png", (7, 9))
+    with pytest.raises(ValueError, match=r"\(9, 7\) in b\.png and \(9, 6\) in a\.png"):
+        picture_folder(tmp_path)
+    assert picture_folder(tmp_path, size=(4, 5)).images.shape == (2, 1, 4, 5)
+
+
+def test_bad_folders_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"pictures .* got none"):
+        picture_folder(tmp_path)
+    with pytest.raises(ValueError, match="path: expected a folder of pictures"):
+        picture_folder(tmp_path / "nowhere")
+    grey(tmp_path / "a.png")
+    grey(tmp_path / "cat" / "a.png")
+    with pytest.raises(ValueError, match="1 pictures beside class folders such as 'cat'"):
+        picture_folder(tmp_path)
+
+
+def test_unreadable_pictures_are_named(tmp_path):
+    grey(tmp_path / "a.png", (40, 40))
+    whole = (tmp_path / "a.png").read_bytes()
+    for data in (b"", b"no picture", whole[: len(whole) // 2]):
+        (tmp_path / "a.png").write_bytes(data)
+        with pytest.raises(ValueError, match=r"a\.png: expected a readable picture"):
+            picture_folder(tmp_path)
+    Image.fromarray(np.zeros((4, 4), np.uint16)).save(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="8 bits per channel"):
+        picture_folder(tmp_path)
