@@ -57,7 +57,7 @@ docs: setup ## the documentation, into docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 constraints: setup ## renew constraints.txt from .venv
-	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable | \
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable | \
 	  sed -E '/^#|@ file:/d; s/\+[a-z0-9.]+$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
