@@ -69,7 +69,7 @@ def _group(
     device = parameters[0].device if parameters else None
     return {
         "params": parameters,
-        "lr": torch.tensor(peak, device=device) if lr_tensor else peak,
+        "lr": torch.tensor(peak, dtype=torch.float32, device=device) if lr_tensor else peak,
         "peak_lr": peak,
         "weight_decay": float(group.get("weight_decay", config.weight_decay)),
         "clip": bool(group.get("clip", True)),

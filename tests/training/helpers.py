@@ -1,0 +1,64 @@
+"""A small problem that every test of the loop can train."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from symmetries.training import TrainConfig
+
+ROWS = 50
+
+
+def make_model(dropout=0.2, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+
+
+def make_data():
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(ROWS, 4, generator=generator)
+    return x, x.sum(1, keepdim=True)
+
+
+def loss(model, batch, step):
+    x, y = batch
+    noise = 0.1 * step.randn(*x.shape) + 0.1 * torch.randn(4, generator=step.generator)
+    error = (model(x + noise) - y).square().mean()
+    return {"loss": error + 0.01 * step.progress, "error": error}
+
+
+def make_config(out=None, **changes):
+    settings = {"steps": 24, "batch_size": 8, "lr": 0.01, "warmup": 3, "clip": 1.0, "seed": 7}
+    settings |= {"log_every": 4, "checkpoint_every": 5, "device": "cpu", "progress": False}
+    return TrainConfig(**(settings | changes), out=None if out is None else Path(out))
+
+
+def same_state(a, b):
+    first, second = a.state_dict(), b.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+def run_worker(*arguments):
+    """Run worker.py; what it printed."""
+    worker = Path(__file__).with_name("worker.py")
+    command = [sys.executable, str(worker), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def run_jobs(jobs):
+    """Run jobs in processes of their own: the exit codes of each, and the error output."""
+    out, errors = run_worker(json.dumps(jobs))
+    return json.loads(out.splitlines()[-1]), errors
+
+
+def assert_weights(path, model, tolerance=0.0):
+    """The weights a worker wrote are those of ``model``."""
+    state = json.loads(Path(path).read_text())["state"]
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(torch.tensor(state[name]), value, rtol=tolerance, atol=tolerance)

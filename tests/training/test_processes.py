@@ -1,0 +1,83 @@
+"""Several processes do the work of one."""
+
+import json
+
+import pytest
+import torch
+
+from symmetries.training import train
+from symmetries.training.batches import Order
+from symmetries.training.step import Step
+
+from .helpers import assert_weights, loss, make_config, make_data, make_model, run_jobs, run_worker
+
+
+def test_two_processes_train_as_one(tmp_path):
+    model = make_model(dropout=0.0)  # dropout's numbers belong to the process
+    first = train(model, loss, make_data(), make_config())
+    second = train(model, loss, make_data(), make_config(seed=1))
+    configs = [{"devices": 2, "out": str(tmp_path / "run")}, {"devices": 2, "seed": 1}]
+    job = {"world": 2, "dropout": 0.0, "configs": configs, "result": str(tmp_path / "result")}
+    codes, errors = run_jobs([job])
+    assert codes == [[0, 0]], errors
+    assert_weights(tmp_path / "result", model, tolerance=1e-5)
+    metrics = json.loads((tmp_path / "result").read_text())["metrics"]
+    for ours, history in zip(metrics, (first, second), strict=True):
+        for name, values in history.metrics.items():
+            assert ours[name] == pytest.approx(values, rel=1e-4)
+    lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(first.step), "one process writes"
+
+
+@pytest.mark.slow
+def test_fabric_starts_the_other_process(tmp_path):
+    model = make_model(dropout=0.0)
+    train(model, loss, make_data(), make_config())
+    job = {"dropout": 0.0, "configs": [{"devices": 2}], "result": str(tmp_path / "result")}
+    run_worker("--direct", json.dumps(job))
+    assert_weights(tmp_path / "result", model, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_shares_make_up_the_batch(world):
+    whole = Order(examples=10, batch_size=8, seed=3)
+    shares = [Order(10, 8, 3, rank, world) for rank in range(world)]
+    for step in range(7):
+        together = torch.cat([share.indices(step) for share in shares])
+        assert torch.equal(together, whole.indices(step))
+
+
+def test_every_example_comes_once_per_epoch():
+    order = Order(examples=10, batch_size=4, seed=3)
+    row = torch.cat([order.indices(step) for step in range(10)]).view(4, 10)
+    assert torch.equal(row.sort(dim=1).values, torch.arange(10).expand(4, 10))
+    assert not torch.equal(row[0], row[1])
+
+
+def test_batch_larger_than_the_data():
+    order = Order(examples=3, batch_size=8, seed=0)
+    row = torch.cat([order.indices(step) for step in range(3)]).view(8, 3)
+    assert torch.equal(row.sort(dim=1).values, torch.arange(3).expand(8, 3))
+
+
+def test_uneven_shares_are_refused():
+    with pytest.raises(ValueError, match="batch_size: expected a multiple of 3"):
+        Order(examples=10, batch_size=8, seed=0, rank=0, world=3)
+
+
+def test_random_numbers_belong_to_the_example():
+    device = torch.device("cpu")
+    whole = Step(10, 0, device)
+    halves = [Step(10, 0, device, rank, 2) for rank in range(2)]
+    for step in (whole, *halves):
+        step.begin(4)
+    for draw in ("rand", "randn"):
+        parts = [getattr(step, draw)(3, 5) for step in halves]
+        assert torch.equal(torch.cat(parts), getattr(whole, draw)(6, 5))
+    shared = {torch.rand(1, generator=step.generator).item() for step in (whole, *halves)}
+    assert len(shared) == 1
+    layers = set()
+    for step in halves:
+        step.begin(4)
+        layers.add(torch.rand(1).item())
+    assert len(layers) == 2, "dropout differs between processes"
