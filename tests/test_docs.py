@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import symmetries
 from symmetries.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -77,17 +76,6 @@ def test_the_commands_of_the_readme_print_what_it_shows(tmp_path, monkeypatch):
         command, _, output = code.partition("\n")
         result = CliRunner().invoke(app, command.removeprefix("$ symmetries ").split())
         assert result.stdout == output
-
-
-def test_every_part_of_the_package_has_an_api_page():
-    package = Path(symmetries.__file__).parent
-    parts = {path.stem for path in package.glob("[a-z]*.py")}
-    parts |= {path.parent.name for path in package.glob("*/__init__.py")}
-    listed = (ROOT / "docs" / "api" / "index.md").read_text().split()
-    pages = {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
-    expected = parts - {"cli", "caching"}  # commands.md, and a helper that users do not need
-    assert expected - pages == set()
-    assert expected - set(listed) == set()
 
 
 def test_the_exit_codes_are_documented():

@@ -84,14 +84,14 @@ def study_orbits(
     act = ImageAction(group, interpolation=interpolation, fill=fill)
     curves, frames = [], {}
     for index, parameter in enumerate(group.parameters):
+        values = torch.linspace(-parameter.bound, parameter.bound, steps, dtype=torch.float64)
         eta = torch.zeros(steps, group.dim, dtype=images.dtype, device=images.device)
-        eta[:, index] = torch.linspace(-parameter.bound, parameter.bound, steps)
+        eta[:, index] = values
         element = group.exp(eta)
         frames[parameter.name] = act.orbit(element, examples).clamp(0, 1)
         change = _change(act, element, chosen, steps)
-        shown = [
-            parameter.display(value, max(images.shape[-2:])) for value in eta[:, index].tolist()
-        ]
+        side = max(images.shape[-2:])
+        shown = [parameter.display(value, side) for value in values.tolist()]
         curves.append(_curve(parameter.name, shown, change, distance))
         if on_parameter is not None:
             on_parameter(parameter.name)
