@@ -1,8 +1,11 @@
 """What the README and the documentation say is run, and their links lead somewhere."""
 
+import importlib.util
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -84,3 +87,55 @@ def test_the_exit_codes_are_documented():
     text = (ROOT / "docs" / "commands.md").read_text()
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert documented == set(EXIT_CODES)
+
+
+def extension(name: str) -> ModuleType:
+    """A module of docs/_ext."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_ext" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_docstrings_are_escaped_outside_markup_examples_and_formulas():
+    lines = [
+        "|H| elements (*batch, 3), *not* ``a|b`` nor :math:`|x|`.",
+        "",
+        ".. math:: |a|",
+        "   |b|",
+        "",
+        "Example:",
+        "    >>> 1 | 2",
+        "    |3|",
+        "",
+        "    |c|",
+    ]
+    assert extension("plain_docstrings").escape_docstring(lines) == [
+        r"\|H\| elements (\*batch, 3), *not* ``a|b`` nor :math:`|x|`.",
+        *lines[1:9],
+        r"    \|c\|",
+    ]
+
+
+def test_benchmark_tables_hold_every_column_and_round():
+    result = {
+        "name": "warp_cpu",
+        "device": "CPU",
+        "threads": 2,
+        "commit": "abc",
+        "versions": {"torch": "2"},
+        "rows": [{"n": 32, "ms": 1234.56}, {"n": 64, "ms": 0.123456, "peer": "kornia"}],
+    }
+    assert extension("benchmark_tables").markdown(result)[2:] == [
+        "| n | ms | peer |",
+        "| --- | --- | --- |",
+        "| 32 | 1,235 |  |",
+        "| 64 | 0.123 | kornia |",
+        "",
+    ]
+
+
+def test_every_stored_benchmark_result_can_be_shown():
+    module = extension("benchmark_tables")
+    for path in module.RESULTS.glob("*.json"):
+        assert len(module.markdown(json.loads(path.read_text()))) > 4
