@@ -1,0 +1,1 @@
+"""Layers: no losses, no data."""

@@ -1,0 +1,153 @@
+r"""Functions on a Lie algebra whose dependence on each coordinate is a number one can set.
+
+.. math:: \gamma_\omega(a) = \sqrt{1/D}\,[\cos(2\pi W(a\odot\omega)),\ \sin(2\pi W(a\odot\omega))]
+
+A coordinate with frequency 0 drops out exactly, and the features have norm 1 at every point and
+every frequency. The second fact makes a variance-preserving start of a network on them exact: its
+inputs need no whitening, whatever the frequencies are.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+
+
+def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
+    """Random Fourier features [cos(2 pi W (a omega)), sin(2 pi W (a omega))] / sqrt(D).
+
+    Reference: van der Ouderaa, Romero, van der Wilk 2022, equation 7; Rahimi, Recht 2007.
+
+    Args:
+        coordinates: a, (..., dim).
+        directions: W, (D, dim).
+        frequency: omega, (dim,); 0 makes the features independent of that coordinate.
+
+    Returns:
+        (..., 2 D), of norm 1.
+
+    Example:
+        >>> a, directions = torch.randn(5, 2), torch.randn(8, 2)
+        >>> features = fourier_features(a, directions, torch.tensor([1.0, 0.0]))
+        >>> up = torch.tensor([0.0, 3.0])
+        >>> moved = fourier_features(a + up, directions, torch.tensor([1.0, 0.0]))
+        >>> torch.equal(features, moved), torch.allclose(features.norm(dim=-1), torch.ones(5))
+        (True, True)
+    """
+    dim = directions.shape[-1]
+    if coordinates.shape[-1] != dim or frequency.shape != (dim,):
+        got = f"shapes {tuple(coordinates.shape)} and {tuple(frequency.shape)}"
+        expected = f"coordinates (..., {dim}) and frequency ({dim},)"
+        raise invalid("coordinates", expected, got, "one frequency for each coordinate")
+    phase = coordinates @ (2 * math.pi * directions * frequency).T
+    return torch.cat((phase.cos(), phase.sin()), -1) / math.sqrt(len(directions))
+
+
+class KernelNetwork(nn.Module):
+    r"""k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])): a kernel and its domain.
+
+    The last layer is linear in the features phi that the others compute, and the two orders in
+    which V and the convolution can be done are left to the caller: :meth:`features` gives phi.
+
+    Started with normal numbers so that every hidden unit has variance 1 before its relu, at every
+    point and frequency, and every output variance ``variance``: as gamma has norm 1, the first
+    layer's variance is 1 / (number of gammas), and He's rule does the rest exactly.
+
+    Args:
+        relative: number of coordinates of a, in filter space.
+        absolute: number of coordinates of b, in domain space; 0 for a stationary kernel.
+        outputs: shape of a value of the kernel, such as (channels out, channels in).
+        variance: of each value at the start.
+        features: D, half of the number of Fourier features of each argument.
+        hidden: units of a hidden layer.
+        depth: number of hidden layers.
+        generator: fixes W and the weights.
+
+    Example:
+        >>> network = KernelNetwork(3, 1, (4, 2), variance=0.1)
+        >>> a, b = torch.randn(7, 3), torch.zeros(7, 1)
+        >>> phi = network.features(a, torch.ones(3), b, torch.ones(1))
+        >>> phi.shape, network.output.shape
+        (torch.Size([7, 32]), torch.Size([4, 2, 32]))
+    """
+
+    def __init__(
+        self,
+        relative: int,
+        absolute: int,
+        outputs: Sequence[int],
+        variance: float,
+        *,
+        features: int = 32,
+        hidden: int = 32,
+        depth: int = 2,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value in (("features", features), ("hidden", hidden), ("depth", depth)):
+            if value < 1:
+                raise invalid(name, "a whole number of at least 1", value, "give a larger number")
+        arguments = 2 if absolute else 1
+        self.relative_directions: Tensor
+        self.absolute_directions: Tensor
+
+        def normal(*shape: int, variance: float) -> Tensor:
+            return torch.randn(shape, generator=generator) * math.sqrt(variance)
+
+        self.register_buffer("relative_directions", normal(features, relative, variance=1.0))
+        first = normal(hidden, 2 * features, variance=1 / arguments)
+        self.relative_weight = nn.Parameter(first)
+        if absolute:
+            self.register_buffer("absolute_directions", normal(features, absolute, variance=1.0))
+            second = normal(hidden, 2 * features, variance=1 / arguments)
+            self.absolute_weight = nn.Parameter(second)
+        self.biases = nn.ParameterList(torch.zeros(hidden) for _ in range(depth))
+        self.weights = nn.ParameterList(
+            normal(hidden, hidden, variance=2 / hidden) for _ in range(depth - 1)
+        )
+        self.output = nn.Parameter(normal(*outputs, hidden, variance=2 * variance / hidden))
+
+    def features(
+        self,
+        relative: Tensor,
+        frequency: Tensor,
+        absolute: Tensor | None = None,
+        absolute_frequency: Tensor | None = None,
+    ) -> Tensor:
+        """The features phi (..., hidden), of the broadcast shape of both arguments.
+
+        Args:
+            relative: a, (..., relative).
+            frequency: omega, (relative,).
+            absolute: b, (..., absolute), broadcast against ``relative``; None if stationary.
+            absolute_frequency: omega', (absolute,).
+        """
+        z = self.project_relative(relative, frequency)
+        if absolute is not None and absolute_frequency is not None:
+            z = z + self.project_absolute(absolute, absolute_frequency)
+        return self.finish(z)
+
+    def project_relative(self, relative: Tensor, frequency: Tensor) -> Tensor:
+        """What the first layer makes of a, (..., hidden).
+
+        Both arguments are projected apart and then added, so that the Fourier features of all
+        their pairs are never written down.
+        """
+        gamma = fourier_features(relative, self.relative_directions, frequency)
+        projected: Tensor = gamma @ self.relative_weight.T + self.biases[0]
+        return projected
+
+    def project_absolute(self, absolute: Tensor, frequency: Tensor) -> Tensor:
+        """What the first layer makes of b, (..., hidden)."""
+        gamma = fourier_features(absolute, self.absolute_directions, frequency)
+        return gamma @ self.absolute_weight.T
+
+    def finish(self, z: Tensor) -> Tensor:
+        """The remaining hidden layers: phi from the sum of both projections."""
+        z = z.relu()
+        for weight, bias in zip(self.weights, list(self.biases)[1:], strict=True):
+            z = (z @ weight.T + bias).relu()
+        return z

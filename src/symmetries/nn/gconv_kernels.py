@@ -1,0 +1,214 @@
+"""Where a group convolution samples its kernel, and how the samples become a convolution.
+
+The plane's group is T(2) times a finite group H of rotations (and flips) about the origin. With
+v = (y, j) and u = (x, i), the relative element v^-1 u has the position M_j^-1 (x - y) and the
+element j^-1 i of H, whose index is whole-number arithmetic: equal relative elements get equal
+coordinates, also where the logarithm jumps, at half a turn.
+
+Coordinates are those of the Lie algebra (of T(2), or of SE(2) by its principal logarithm), in
+units that make each of them run over [-1, 1]: half a kernel or half an image for a shift, half a
+turn for a rotation. A flip is no part of a Lie algebra; its coordinate is 0 or 1.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.finite import Cyclic, Dihedral, principal_steps
+from symmetries.groups.special import wrap_angle, x_cot_x
+
+PointGroup = Cyclic | Dihedral
+SHIFTS = ("shift_x", "shift_y")
+
+
+def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...]:
+    """Names of the coordinates of T(2) times ``group``; an image to be lifted has positions only.
+
+    Example:
+        >>> coordinate_names(Cyclic(1)), coordinate_names(Cyclic(4))
+        (('shift_x', 'shift_y'), ('shift_x', 'shift_y', 'rotation'))
+    """
+    names: tuple[str, ...] = SHIFTS
+    if lifting:
+        return names
+    names = (*names, "rotation") if group.n > 1 else names
+    return (*names, "flip") if isinstance(group, Dihedral) else names
+
+
+def relative_coordinates(
+    group: PointGroup, kernel_size: int, lifting: bool = False, turn: Tensor | None = None
+) -> Tensor:
+    """log(v^-1 u) at all samples of a kernel.
+
+    Args:
+        group: H.
+        kernel_size: k.
+        lifting: whether v has a position only; then the frame is that of u.
+        turn: () angle by which the rotations of the whole grid are turned; None for 0.
+
+    Returns:
+        (elements out, elements in, k k, coordinates); one element in for a lifting.
+    """
+    displacement = _displacements(kernel_size)
+    if turn is not None:
+        displacement = _rotate(displacement.to(turn), -turn)
+    elements = group.elements(displacement.device)
+    inverse = group.matrix(group.inverse(elements), displacement.dtype)[:, :2, :2]
+    position = displacement @ inverse.mT  # (frame, k k, 2)
+    if lifting:
+        return position[:, None]
+    relative = group.compose(group.inverse(elements)[None, :], elements[:, None])  # (out, in)
+    return _coordinates(group, relative[..., None], position[None], None)
+
+
+def absolute_coordinates(
+    group: PointGroup, position: Tensor | None = None, turn: Tensor | None = None
+) -> Tensor:
+    """log(v) for the elements of H at given positions.
+
+    Args:
+        group: H.
+        position: (..., 2), x right and y up in half-image units; None for the origin.
+        turn: () angle by which the grid is turned.
+
+    Returns:
+        (elements, ..., coordinates).
+    """
+    position = torch.zeros(2) if position is None else position
+    elements = group.elements(position.device)
+    return _coordinates(group, elements.view(-1, *[1] * (position.ndim - 1)), position, turn)
+
+
+def _coordinates(
+    group: PointGroup, element: Tensor, position: Tensor, turn: Tensor | None
+) -> Tensor:
+    """The logarithm of "element, then a translation to position", flips apart."""
+    angle = principal_steps(element % group.n, group.n).to(position.dtype) * (2 * math.pi / group.n)
+    if turn is not None:
+        angle = wrap_angle(angle + turn)
+    x, y = straighten(angle, *position.unbind(-1))
+    parts = [x, y]
+    if group.n > 1:
+        parts.append((angle / math.pi).expand_as(x))
+    if isinstance(group, Dihedral):
+        parts.append((element // group.n).to(x.dtype).expand_as(x))
+    return torch.stack(parts, -1)
+
+
+def straighten(angle: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """V^-1 (x, y), the shift part of the principal logarithm of SE(2), for an angle in [-pi, pi).
+
+    V^-1 = h cot(h) I - h J with h = angle / 2. As in ``SE2.log``, but from the angle itself: taken
+    from a matrix, the sign of a half turn would be decided by rounding.
+    """
+    half = angle / 2
+    cot = x_cot_x(half)
+    return cot * x + half * y, cot * y - half * x
+
+
+def _displacements(kernel_size: int) -> Tensor:
+    """(k k, 2): x - y for each tap of ``conv2d``, x right and y up, in half-kernel units."""
+    centre = (kernel_size - 1) / 2
+    steps = (torch.arange(kernel_size) - centre) / (centre or 1)
+    # conv2d reads the input at x + tap, so the displacement is minus the tap; rows go down.
+    row, column = torch.meshgrid(steps, steps, indexing="ij")
+    return torch.stack((-column, row), -1).flatten(0, 1)
+
+
+def _rotate(points: Tensor, angle: Tensor) -> Tensor:
+    x, y = points.unbind(-1)
+    c, s = torch.cos(angle), torch.sin(angle)
+    return torch.stack((c * x - s * y, s * x + c * y), -1)
+
+
+def support_mask(group: PointGroup, kernel_size: int, support: str) -> Tensor | None:
+    """(k k,) ones inside the kernel's support, or None for the whole square.
+
+    "auto" takes the square where H maps it to itself, and else the disk: samples in the corners
+    would be inside the support for some rotations of the kernel only.
+    """
+    if support == "square" or (support == "auto" and group.n in (1, 2, 4)):
+        return None
+    radius = kernel_size / max(kernel_size - 1, 1)  # to the outer edge of the outer pixels
+    x, y = _displacements(kernel_size).unbind(-1)
+    return (x * x + y * y <= radius * radius).float()
+
+
+def pixel_positions(height: int, width: int, margin: int, like: Tensor) -> Tensor:
+    """(H + 2 margin, W + 2 margin, 2) centres of the pixels, x right and y up, half-image units."""
+    unit = max(height, width) / 2
+    column = torch.arange(-margin, width + margin, device=like.device, dtype=like.dtype)
+    row = torch.arange(-margin, height + margin, device=like.device, dtype=like.dtype)
+    x, y = (column - (width - 1) / 2) / unit, ((height - 1) / 2 - row) / unit
+    grid = torch.meshgrid(y, x, indexing="ij")
+    return torch.stack((grid[1], grid[0]), -1)
+
+
+def filter_bank(phi: Tensor, output: Tensor, kernel_size: int) -> Tensor:
+    """The filters of an ordinary convolution: w[o i, c j] = sum_m V[o, c, m] phi[i, j, :, m].
+
+    Args:
+        phi: (elements out, elements in, k k, hidden).
+        output: V, (fields out, fields in, hidden).
+        kernel_size: k.
+
+    Returns:
+        (fields out * elements out, fields in * elements in, k, k), channels last in memory.
+    """
+    elements_out, elements_in, _, _ = phi.shape
+    fields_out, fields_in, hidden = output.shape
+    values = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
+    values = values.view(elements_out, elements_in, kernel_size, kernel_size, fields_out, fields_in)
+    values = values.permute(4, 0, 2, 3, 5, 1)  # out, i, row, column, in, j
+    bank = values.reshape(fields_out * elements_out, kernel_size, kernel_size, -1)
+    return bank.permute(0, 3, 1, 2)
+
+
+def padding_of(padding: int | str, kernel_size: int) -> int:
+    """The number of zeros that ``padding`` puts on each side."""
+    if isinstance(padding, int) and not isinstance(padding, bool) and padding >= 0:
+        return padding
+    if padding == "valid":
+        return 0
+    if padding == "same" and kernel_size % 2 == 1:
+        return kernel_size // 2
+    expected = "a whole number, 'valid', or 'same' with an odd kernel_size"
+    raise invalid("padding", expected, repr(padding), "as for nn.Conv2d with equal sides")
+
+
+def relaxed_coordinates(
+    names: tuple[str, ...], mode: str, relax: Mapping[str, float] | None
+) -> dict[str, float]:
+    """The relaxed coordinates and their omega' at the start, in the order of ``names``."""
+    if mode != "soft":
+        if relax:
+            raise invalid("relax", f"nothing with mode {mode!r}", dict(relax), "use mode='soft'")
+        return {}
+    if relax is None:
+        relax = {"rotation": 1.0} if "rotation" in names else {"translation": 1.0}
+    given = _by_coordinate(names, relax, "relax")
+    if not given:
+        raise invalid("relax", "a coordinate with mode 'soft'", "none", "use mode='strict'")
+    return {name: given[name] for name in names if name in given}
+
+
+def frequencies(names: tuple[str, ...], frequency: float | Mapping[str, float]) -> Tensor:
+    """Frequencies omega (coordinates,): the same for all, or by name, and 1 where there is none."""
+    if not isinstance(frequency, Mapping):
+        return torch.full((len(names),), float(frequency))
+    given = _by_coordinate(names, frequency, "frequency")
+    return torch.tensor([given.get(name, 1.0) for name in names])
+
+
+def _by_coordinate(
+    names: tuple[str, ...], values: Mapping[str, float], argument: str
+) -> dict[str, float]:
+    """Values by coordinate, "translation" standing for both shifts."""
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        check_choice(name, {*names, "translation"}, argument)
+        found.update(dict.fromkeys(SHIFTS if name == "translation" else (name,), float(value)))
+    return found

@@ -1,0 +1,184 @@
+"""What else a network on a group needs: how fields move, their norms, and the way back to images.
+
+Fields are laid out as in :mod:`symmetries.nn.gconv`: (N, C |H|, H, W), channel c |H| + h. Norms
+count over all elements of a field together, and so commute with the group.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.permute import permute, permutes_pixels
+from symmetries.checks import check_choice, check_images, invalid
+from symmetries.nn.gconv_kernels import PointGroup
+
+
+def split_fields(x: Tensor, elements: int) -> Tensor:
+    """The view (N, C, |H|, H, W) of fields (N, C |H|, H, W).
+
+    Example:
+        >>> split_fields(torch.rand(2, 12, 5, 5), 4).shape
+        torch.Size([2, 3, 4, 5, 5])
+    """
+    check_images(x, "features")
+    if x.shape[1] % elements:
+        got = f"{x.shape[1]} channels"
+        raise invalid("features", f"channels in fields of {elements}", got, "check the group")
+    n, channels, height, width = x.shape
+    return x.view(n, channels // elements, elements, height, width)
+
+
+def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
+    """(g f)(y, h) = f(g^-1 y, g^-1 h): how a rotation or flip of the grid moves fields.
+
+    Args:
+        group: H.
+        element: () index of an element that maps the pixels onto each other.
+        x: (N, C |H|, H, W).
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> x = torch.rand(1, 8, 5, 5)
+        >>> four = act_on_fields(Cyclic(8), torch.tensor(2), x)
+        >>> for _ in range(3): four = act_on_fields(Cyclic(8), torch.tensor(2), four)
+        >>> torch.equal(four, x)
+        True
+    """
+    fields = split_fields(x, group.order)
+    pixels, index = _pixel_group(group, int(element))
+    if not permutes_pixels(pixels, *x.shape[2:]):
+        got = f"element {int(element)} of {group} on {x.shape[2]} x {x.shape[3]}"
+        raise invalid("element", "a map of the pixels onto each other", got, "use quarter turns")
+    source = group.compose(group.inverse(torch.as_tensor(int(element))), group.elements())
+    return permute(pixels, torch.tensor(index, device=x.device), fields[:, :, source].flatten(1, 2))
+
+
+def _pixel_group(group: PointGroup, element: int) -> tuple[PointGroup, int]:
+    """The group of pixel permutations that has an element of H, and its index there."""
+    rotation, flip = element % group.n, element // group.n
+    for n in (1, 2, 4):
+        if rotation * n % group.n == 0:
+            return type(group)(n), rotation * n // group.n + n * flip
+    return group, element
+
+
+class GroupPool(nn.Module):
+    """Projection: from fields on the group back to images, or to one number per field.
+
+    An invariant of H acting on each point: its maximum or mean over the elements. With
+    ``space=True`` also over all positions, which makes it an invariant of the whole group.
+
+    Args:
+        group: H.
+        reduction: "max", "mean", or "sum".
+        space: whether to pool over the positions too.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> x = torch.rand(2, 12, 5, 5)
+        >>> GroupPool(Cyclic(4))(x).shape, GroupPool(Cyclic(4), space=True)(x).shape
+        (torch.Size([2, 3, 5, 5]), torch.Size([2, 3]))
+    """
+
+    def __init__(self, group: PointGroup, reduction: str = "max", space: bool = False) -> None:
+        super().__init__()
+        check_choice(reduction, ("max", "mean", "sum"), "reduction")
+        self.group = group
+        self.reduction = reduction
+        self.space = space
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, C, H, W), or (N, C) with ``space``, from (N, C |H|, H, W)."""
+        fields = split_fields(x, self.group.order)
+        axes = (2, 3, 4) if self.space else (2,)
+        if self.reduction == "max":
+            return fields.amax(axes)
+        return fields.mean(axes) if self.reduction == "mean" else fields.sum(axes)
+
+    def extra_repr(self) -> str:
+        """For ``print(model)``."""
+        return f"{self.group}, {self.reduction}, space={self.space}"
+
+
+class FieldNorm2d(nn.Module):
+    """Layer norm over (element, row, column): each field of each sample by its mean and variance.
+
+    Args:
+        fields: C.
+        group: H.
+        eps: added to the variance.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> y = FieldNorm2d(3, Cyclic(4))(3 + torch.randn(2, 12, 5, 5))
+        >>> bool(split_fields(y, 4).mean((2, 3, 4)).abs().max() < 1e-5)
+        True
+    """
+
+    def __init__(self, fields: int, group: PointGroup, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(fields))
+        self.bias = nn.Parameter(torch.zeros(fields))
+        self.group = group
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised fields, of the shape of ``x``."""
+        fields = split_fields(x, self.group.order)
+        variance, mean = torch.var_mean(fields, (2, 3, 4), correction=0, keepdim=True)
+        return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
+
+
+class FieldBatchNorm2d(nn.Module):
+    """Batch norm of fields: mean and variance over samples, elements, rows and columns.
+
+    Args:
+        fields: C.
+        group: H.
+        eps: added to the variance.
+        momentum: weight of the newest batch in the running averages.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> y = FieldBatchNorm2d(3, Cyclic(4))(3 + torch.randn(2, 12, 5, 5))
+        >>> bool(split_fields(y, 4).mean((0, 2, 3, 4)).abs().max() < 1e-5)
+        True
+    """
+
+    def __init__(
+        self, fields: int, group: PointGroup, eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(fields))
+        self.bias = nn.Parameter(torch.zeros(fields))
+        self.running_mean: Tensor
+        self.running_var: Tensor
+        self.register_buffer("running_mean", torch.zeros(fields))
+        self.register_buffer("running_var", torch.ones(fields))
+        self.group = group
+        self.eps = eps
+        self.momentum = momentum
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised fields, of the shape of ``x``."""
+        fields = split_fields(x, self.group.order)
+        if self.training:
+            variance, mean = torch.var_mean(fields, (0, 2, 3, 4), correction=0)
+            count = fields.numel() // fields.shape[1]
+            with torch.no_grad():
+                unbiased = variance * (count / max(count - 1, 1))
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+        else:
+            variance, mean = self.running_var, self.running_mean
+        shape = (1, -1, 1, 1, 1)
+        mean, variance = mean.view(shape), variance.view(shape)
+        return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
+
+
+def _affine(
+    fields: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> Tensor:
+    """(fields - mean) / sqrt(variance + eps) * weight + bias, in two passes over the fields."""
+    scale = torch.rsqrt(variance + eps) * weight.view(1, -1, 1, 1, 1)
+    shift = bias.view(1, -1, 1, 1, 1) - mean * scale
+    return torch.addcmul(shift, fields, scale).to(fields.dtype).flatten(1, 2)

@@ -1,0 +1,330 @@
+"""The layer behind all group convolutions over the plane; :mod:`symmetries.nn.gconv` names them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import check_choice, check_images, invalid
+from symmetries.groups.finite import Dihedral, principal_steps
+from symmetries.nn.fourier import KernelNetwork
+from symmetries.nn.gconv_kernels import (
+    SHIFTS,
+    PointGroup,
+    absolute_coordinates,
+    coordinate_names,
+    filter_bank,
+    frequencies,
+    padding_of,
+    pixel_positions,
+    relative_coordinates,
+    relaxed_coordinates,
+    support_mask,
+)
+from symmetries.nn.kernel_cache import KernelCache, Sampled
+from symmetries.nn.position_conv import (
+    ORDERS,
+    Geometry,
+    PositionConv2d,
+    neighbourhoods,
+    position_conv2d,
+)
+
+MODES = ("strict", "soft", "partial")
+
+
+class PlaneConv2d(nn.Module):
+    """What the three layers below share: all but whether the input is an image.
+
+    Args:
+        in_channels: fields that come in (channels, for a lifting).
+        out_channels: fields that go out; the tensor has |H| times as many channels.
+        kernel_size: k, of a k x k kernel.
+        stride: in pixels. Rotations of the grid stay exact where (size + 2 padding - k) is a
+            multiple of it.
+        padding: zeros on each side, "same" or "valid".
+        bias: whether to add one number per field.
+        group: H, ``Cyclic(n)`` or ``Dihedral(n)``.
+        mode: "strict": equivariant. "soft": the kernel also depends on the coordinates in
+            ``relax``. "partial" (Romero and Lohit 2022): only a learned part of the rotations,
+            around the identity, goes out; the others are zero.
+        relax: for "soft", the frequency omega' of each relaxed coordinate at the start: any of
+            "rotation", "flip", "shift_x", "shift_y", or "translation" for both shifts. By default
+            rotation, or translation where there is none, at 1.
+        learn: whether omega' (or the partial fraction) is a parameter; a buffer if not.
+        frequency: omega, one number or one for each coordinate by name.
+        support: "square", "disk", or "auto": the disk unless H maps the square to itself.
+        gain: root mean square of the output for inputs of mean square 1, at the start.
+        features: Fourier features D of the kernel network.
+        hidden: its units.
+        depth: its hidden layers.
+        order: for relaxed translation, see :func:`~symmetries.nn.position_conv.position_conv2d`.
+        generator: fixes the weights.
+    """
+
+    lifting: ClassVar[bool]
+    default_mode: ClassVar[str]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int | str = 0,
+        bias: bool = True,
+        *,
+        group: PointGroup,
+        mode: str | None = None,
+        relax: Mapping[str, float] | None = None,
+        learn: bool = True,
+        frequency: float | Mapping[str, float] = 1.0,
+        support: str = "auto",
+        gain: float = 1.0,
+        features: int = 32,
+        hidden: int = 32,
+        depth: int = 2,
+        order: str = "auto",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.mode = self.default_mode if mode is None else mode
+        check_choice(self.mode, MODES, "mode")
+        check_choice(support, ("auto", "square", "disk"), "support")
+        check_choice(order, ORDERS, "order")
+        counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": stride}
+        for name, value in {**counts, "kernel_size": kernel_size}.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise invalid(name, "a whole number of at least 1", repr(value), "give an int")
+        self.group = group
+        elements = group.order
+        self.geometry = Geometry(
+            in_channels,
+            out_channels,
+            1 if self.lifting else elements,
+            elements,
+            kernel_size,
+            stride,
+            padding_of(padding, kernel_size),
+        )
+        self.order = order
+        names = coordinate_names(group)
+        relaxed = relaxed_coordinates(names, self.mode, relax)
+        self.relaxed = tuple(relaxed)
+        self.learn = learn
+        self._absolute_index = [names.index(name) for name in relaxed]
+        self._cache = KernelCache()
+
+        self.signature: Tensor
+        self.frequency: Tensor
+        self.relative: Tensor
+        self.absolute: Tensor
+        self.mask: Tensor | None
+        self.turn: Tensor | None
+        flips = int(isinstance(group, Dihedral))
+        self.register_buffer("signature", torch.tensor([group.n, flips]))
+        filter_names = coordinate_names(group, self.lifting)
+        self.register_buffer("frequency", frequencies(filter_names, frequency))
+        relative = relative_coordinates(group, kernel_size, self.lifting)
+        self.register_buffer("relative", relative, persistent=False)
+        self.register_buffer("absolute", absolute_coordinates(group), persistent=False)
+        self.register_buffer("mask", support_mask(group, kernel_size, support), persistent=False)
+        self.register_buffer("turn", None, persistent=False)
+        taps = kernel_size**2 if self.mask is None else int(self.mask.sum())
+        fan_in = in_channels * self.geometry.elements_in * taps
+        self.kernel = KernelNetwork(
+            relative.shape[-1],
+            len(relaxed),
+            (out_channels, in_channels),
+            gain**2 / fan_in,
+            features=features,
+            hidden=hidden,
+            depth=depth,
+            generator=generator,
+        )
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.relaxed_frequency: Tensor
+        self.fraction: Tensor
+        if relaxed:
+            self._learned("relaxed_frequency", torch.tensor(list(relaxed.values())))
+        if self.mode == "partial":
+            self._learned("fraction", torch.ones(()))
+
+    def _learned(self, name: str, value: Tensor) -> None:
+        if self.learn:
+            self.register_parameter(name, nn.Parameter(value))
+        else:
+            self.register_buffer(name, value)
+
+    @property
+    def positional(self) -> bool:
+        """Whether the kernel depends on the position, so that one filter bank does not do."""
+        return bool(set(self.relaxed) & set(SHIFTS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve.
+
+        Args:
+            x: (N, in_channels |H|, H, W), or (N, in_channels, H, W) for a lifting.
+
+        Returns:
+            (N, out_channels |H|, height, width), channels last in memory.
+        """
+        self._check(x)
+        if self.training and _exporting():
+            raise invalid("model", "evaluation mode for an export", "training", "call model.eval()")
+        g = self.geometry
+        weight, bias = self.sampled((x.shape[2], x.shape[3]))
+        if self.positional:
+            return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
+        # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
+        x = x.contiguous(memory_format=torch.channels_last)
+        return F.conv2d(x, weight, bias, g.stride, g.padding)
+
+    def sampled(self, size: tuple[int, int]) -> Sampled:
+        """The kernel at its samples for images of a size, kept where nothing can change it."""
+        tensors = [*self.parameters(), self.frequency]
+        if self.relaxed and not self.learn:
+            tensors.append(self.relaxed_frequency)
+        gradient = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        if self.training or gradient or torch.compiler.is_compiling():
+            return self.generate(size)
+        made_for = size if self.positional else None
+        kernel = self._cache.get(tensors, made_for)
+        if kernel is None:
+            with torch.inference_mode(False), torch.no_grad():
+                kernel = self.generate(size)
+            self._cache.put(tensors, made_for, kernel)
+        return kernel
+
+    def generate(self, size: tuple[int, int]) -> Sampled:
+        """Sample the kernel, in full precision whatever autocast says."""
+        with torch.autocast(self.frequency.device.type, enabled=False):
+            scale = self.membership() if self.mode == "partial" else None
+            bias: Tensor | None = None
+            if self.bias is not None:
+                bias = self.bias[:, None].expand(-1, self.group.order)
+                bias = (bias if scale is None else bias * scale).reshape(-1)
+            if self.positional:
+                return Sampled(self._positional_phi(size), bias)
+            z = self._projected_relative()
+            if self.relaxed:
+                z = z + self._projected_absolute(None)
+            phi = self._masked(self.kernel.finish(z))
+            if scale is not None:
+                phi = phi * scale[:, None, None, None]
+            return Sampled(filter_bank(phi, self.kernel.output, self.geometry.kernel_size), bias)
+
+    def membership(self) -> Tensor:
+        """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
+
+        Rotation by s steps belongs to it if |s| <= n fraction / 2; the first outside fades, so
+        that the fraction has a gradient.
+        """
+        n = self.group.n
+        steps = principal_steps(self.group.elements(self.fraction.device) % n, n).abs()
+        return (1 + self.fraction.abs() * n / 2 - steps).clamp(0, 1)
+
+    def baked(self, size: tuple[int, int]) -> nn.Module:
+        """The same map as a plain layer with fixed weights, for images of a size."""
+        g = self.geometry
+        with torch.no_grad():
+            weight, bias = self.sampled(size)
+        if self.positional:
+            output = self.kernel.output.detach()
+            return PositionConv2d(weight, output, bias, g, size, self.order)
+        out_channels, in_channels, k, _ = weight.shape
+        layer = nn.Conv2d(in_channels, out_channels, k, g.stride, g.padding, bias=bias is not None)
+        layer.weight = nn.Parameter(weight.clone(), requires_grad=False)
+        if bias is not None:
+            layer.bias = nn.Parameter(bias.clone(), requires_grad=False)
+        return layer.eval()
+
+    def train(self, mode: bool = True) -> "PlaneConv2d":
+        """Switch the mode and drop the kept kernel."""
+        self._cache.clear()
+        return super().train(mode)
+
+    def extra_repr(self) -> str:
+        """Sizes, group and relaxation, for ``print(model)``."""
+        g = self.geometry
+        sizes = f"{g.fields_in}, {g.fields_out}, kernel_size={g.kernel_size}, stride={g.stride}"
+        relax = f", relax={self.relaxed}" if self.relaxed else ""
+        return f"{sizes}, padding={g.padding}, group={self.group}, mode={self.mode!r}{relax}"
+
+    def _turn(self) -> Tensor | None:
+        return self.turn if self.training else None
+
+    def _projected_relative(self) -> Tensor:
+        turn, relative = self._turn(), self.relative
+        if turn is not None:
+            relative = relative_coordinates(
+                self.group, self.geometry.kernel_size, self.lifting, turn
+            )
+        return self.kernel.project_relative(relative, self.frequency)
+
+    def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
+        """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
+        turn = self._turn()
+        absolute = self.absolute
+        if size is not None:
+            grid = pixel_positions(*size, self.geometry.padding, self.frequency)
+            absolute = absolute_coordinates(self.group, grid, turn)
+        elif turn is not None:
+            absolute = absolute_coordinates(self.group, turn=turn)
+        absolute = absolute[..., self._absolute_index]
+        z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
+        z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
+        return z[:, None] if self.lifting else z[None]
+
+    def _positional_phi(self, size: tuple[int, int]) -> Tensor:
+        z = self._projected_relative()[:, :, None] + self._projected_absolute(size)
+        phi = self._masked(self.kernel.finish(z))
+        return phi.permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
+
+    def _masked(self, phi: Tensor) -> Tensor:
+        return phi if self.mask is None else phi * self.mask[:, None]
+
+    def _check(self, x: Tensor) -> None:
+        check_images(x, "features")
+        g, (_, channels, height, width) = self.geometry, x.shape
+        expected = g.fields_in * g.elements_in
+        if channels != expected:
+            what = f"{expected} channels ({g.fields_in} fields of {g.elements_in} elements)"
+            remedy = "lift images with LiftingConv2d first" if not self.lifting else "check them"
+            raise invalid("features", what, f"{channels} channels", remedy)
+        if self.group.n % 4 == 0 and height != width:
+            remedy = "pad to a square, or use a group without quarter turns"
+            raise invalid(
+                "features", "square images for quarter turns", f"{height} x {width}", remedy
+            )
+        if g.kernel_size > min(height, width) + 2 * g.padding:
+            largest = min(height, width) + 2 * g.padding
+            remedy = "use a smaller kernel, more padding, or less pooling"
+            raise invalid("kernel_size", f"at most the image, {largest}", g.kernel_size, remedy)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
+        self._cache.clear()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:  # noqa: ANN401
+        self._cache.clear()
+        saved = state.get(f"{prefix}signature")
+        if saved is not None and saved.tolist() != self.signature.tolist():
+            mine, theirs = (_group_text(t) for t in (self.signature, saved))
+            where = f"state_dict of {prefix.rstrip('.') or 'the layer'}"
+            raise invalid(where, f"weights for {mine}", theirs, "build the model with that group")
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
+def _group_text(signature: Tensor) -> str:
+    n, flips = signature.tolist()
+    return f"{n} rotations {'with' if flips else 'without'} flips"
+
+
+def _exporting() -> bool:
+    exporting = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
+    return bool(exporting()) if exporting is not None else False

@@ -1,0 +1,166 @@
+"""Convolutions whose kernel also depends on where it is applied.
+
+    h[o, i](p) = sum over c, j, d of  f[c, j](p + d)  sum over m of  V[o, c, m] phi[p, j d, i m]
+
+phi has few numbers per position (hidden units, not channels times channels), so V can be applied
+after the sum over the neighbourhood, as one product over all positions: then the kernel at every
+position is never written down. Where channels are few and images many, writing it down is cheaper.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ORDERS = ("auto", "factored", "table")
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes of a convolution over the plane.
+
+    Args:
+        fields_in: C.
+        fields_out: O.
+        elements_in: group elements of each field that comes in, J.
+        elements_out: group elements of each field that goes out, I.
+        kernel_size: k.
+        stride: in pixels.
+        padding: zeros on each side.
+    """
+
+    fields_in: int
+    fields_out: int
+    elements_in: int
+    elements_out: int
+    kernel_size: int
+    stride: int
+    padding: int
+
+    def out_size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the result."""
+        reach = 2 * self.padding - self.kernel_size
+        return (height + reach) // self.stride + 1, (width + reach) // self.stride + 1
+
+
+def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
+    """Multiplications per output position of the two orders.
+
+    Example:
+        >>> wide, narrow = Geometry(64, 64, 1, 1, 7, 1, 3), Geometry(2, 2, 1, 1, 7, 1, 3)
+        >>> [min(c, key=c.get) for c in (costs(wide, 32, 32), costs(narrow, 32, 32))]
+        ['factored', 'table']
+    """
+    g = geometry
+    taps = g.elements_in * g.kernel_size**2
+    pairs = g.fields_in * g.fields_out * g.elements_out
+    return {
+        "factored": images * hidden * (taps * g.fields_in * g.elements_out + pairs),
+        "table": taps * pairs * (images + hidden),
+    }
+
+
+def position_conv2d(
+    x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, geometry: Geometry, order: str
+) -> Tensor:
+    """Apply a kernel that depends on the position; see the formula above.
+
+    Args:
+        x: (N, C J, H, W).
+        phi: (positions out, J k k, I, hidden).
+        output: V, (O, C, hidden).
+        bias: (O I,), or None.
+        geometry: the sizes.
+        order: "factored", "table", or "auto" for the one with fewer multiplications.
+
+    Returns:
+        (N, O I, height out, width out), channels last in memory.
+    """
+    g, images, hidden = geometry, len(x), phi.shape[-1]
+    if order == "auto":
+        cost = costs(g, images, hidden)
+        order = min(cost, key=lambda name: cost[name])
+    height, width = g.out_size(*x.shape[2:])
+    dtype = torch.promote_types(x.dtype, phi.dtype)
+    if torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+    x, phi, output = x.to(dtype), phi.to(dtype), output.to(dtype)
+    patches = _patches(x, g)  # (positions, N, C, J k k)
+    positions, taps = len(patches), patches.shape[-1]
+    if order == "factored":
+        gathered = patches.view(positions, -1, taps) @ phi.reshape(positions, taps, -1)
+        gathered = gathered.view(positions, images, g.fields_in, g.elements_out, hidden)
+        gathered = gathered.transpose(2, 3).reshape(-1, g.fields_in * hidden)
+        out = gathered @ output.reshape(g.fields_out, -1).T
+        out = out.view(height, width, images, g.elements_out, g.fields_out).transpose(3, 4)
+    else:
+        table = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
+        table = table.view(positions, taps, g.elements_out, g.fields_out, g.fields_in)
+        table = table.permute(0, 4, 1, 3, 2).reshape(positions, g.fields_in * taps, -1)
+        out = patches.view(positions, images, -1) @ table
+        out = out.view(height, width, images, g.fields_out, g.elements_out)
+    out = out.reshape(height, width, images, -1)
+    out = out if bias is None else out + bias.to(dtype)
+    return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
+
+
+def _patches(x: Tensor, g: Geometry) -> Tensor:
+    """(positions, N, C, J k k): what each output position sees."""
+    k = g.kernel_size
+    x = F.pad(x, (g.padding,) * 4).unfold(2, k, g.stride).unfold(3, k, g.stride)
+    n, _, height, width, _, _ = x.shape
+    x = x.unflatten(1, (g.fields_in, g.elements_in)).permute(3, 4, 0, 1, 2, 5, 6)
+    return x.reshape(height * width, n, g.fields_in, -1)
+
+
+def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
+    """What each output position's taps find in ``values`` on the padded grid.
+
+    Args:
+        values: (..., H + 2 padding, W + 2 padding, E).
+        geometry: the sizes.
+
+    Returns:
+        (..., positions out, k k, E).
+    """
+    k, step = geometry.kernel_size, geometry.stride
+    values = values.unfold(-3, k, step).unfold(-3, k, step)  # (..., rows, columns, E, k, k)
+    return values.flatten(-2).transpose(-1, -2).flatten(-4, -3)
+
+
+class PositionConv2d(nn.Module):
+    """A position-dependent convolution with its kernel fixed, for images of one size.
+
+    Args:
+        phi: see :func:`position_conv2d`.
+        output: V.
+        bias: (O I,) or None.
+        geometry: the sizes.
+        size: height and width of the images.
+        order: as for :func:`position_conv2d`.
+    """
+
+    def __init__(
+        self,
+        phi: Tensor,
+        output: Tensor,
+        bias: Tensor | None,
+        geometry: Geometry,
+        size: tuple[int, int],
+        order: str,
+    ) -> None:
+        super().__init__()
+        self.phi: Tensor
+        self.output: Tensor
+        self.bias: Tensor | None
+        self.register_buffer("phi", phi)
+        self.register_buffer("output", output)
+        self.register_buffer("bias", bias)
+        self.geometry = geometry
+        self.size = size
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the kernel to images (N, C J, H, W) of the size it was made for."""
+        return position_conv2d(x, self.phi, self.output, self.bias, self.geometry, self.order)
