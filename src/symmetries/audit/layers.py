@@ -1,0 +1,176 @@
+"""Equivariance error of the layers of a model, by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.base import Action
+from symmetries.actions.images import ImageAction
+from symmetries.audit.models import model_device, untouched
+from symmetries.audit.moves import Moves, make_moves
+from symmetries.checks import check_finite, invalid
+from symmetries.groups.base import Group
+
+Act = Callable[[Any, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How far the output of a layer is from moving with the input.
+
+    Args:
+        name: of the layer, as in ``model.named_modules()``.
+        shape: of its output for one example.
+        law: "equivariance" of a feature map, g h(x) = h(g x); or "invariance" of a vector,
+            h(x) = h(g x).
+        error: norm of the difference relative to the norm of h(x); None where the group cannot
+            act on the layer's output.
+        discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
+            alone explains. None where ``error`` is.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    law: str
+    error: float | None
+    discretisation: float | None
+
+
+def layer_equivariance(
+    model: nn.Module,
+    x: Tensor,
+    group: Group[Any] | Action,
+    *,
+    layers: Sequence[str] | None = None,
+    actions: Mapping[str, Act] | None = None,
+    identity: bool = False,
+    samples: int = 4,
+    half_width: float | Sequence[float] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> tuple[LayerError, ...]:
+    """|h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements together.
+
+    The group acts on feature maps (N, C, H, W) as on images of C channels (channels are not
+    mixed), and not at all on vectors (N, D), whose invariance is measured.
+
+    Args:
+        model: the model.
+        x: (N, ...).
+        group: a group or an action.
+        layers: names; by default every layer without children that returns one tensor.
+        actions: for some names, how an element acts on that layer's output,
+            ``act(element, output)``: for representations other than the trivial one.
+        identity: whether the identity of a finite group counts.
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box that they are drawn from.
+        batch_size: examples at once.
+        seed: of the draw.
+
+    Returns:
+        One row per layer, in the order of the model.
+
+    Example:
+        >>> from symmetries.groups import CyclicShift
+        >>> conv = nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")
+        >>> model = nn.Sequential(conv, nn.Flatten(), nn.Linear(72, 2))
+        >>> rows = layer_equivariance(model, torch.rand(4, 1, 6, 6), CyclicShift("x", 3))
+        >>> [(row.name, row.law, row.error < 1e-5) for row in rows]
+        [('0', 'equivariance', True), ('1', 'invariance', False), ('2', 'invariance', False)]
+    """
+    if not isinstance(model, nn.Module):
+        got = type(model).__name__
+        raise TypeError(str(invalid("model", "an nn.Module", got, "only modules have layers")))
+    check_finite(x, "x")
+    moves = make_moves(
+        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    chosen = _choose(model, layers)
+    sums: dict[str, Tensor] = {}
+    shapes: dict[str, torch.Size] = {}
+    device = model_device(model, x)
+    with untouched(model), torch.no_grad():
+        for start in range(0, len(x), batch_size):
+            batch = x[start : start + batch_size].to(device)
+            still = _outputs(model, chosen, batch)
+            for element in moves.of(start, start + len(batch), device):
+                moved = _outputs(model, chosen, moves.action(element, batch))
+                again = _outputs(model, chosen, moves.there_and_back(element, batch))
+                for name, h in still.items():
+                    act = (actions or {}).get(name) or _usual(moves.action, h)
+                    row = _squares(act, moves, element, h, moved[name], again[name])
+                    sums[name] = sums[name] + row if name in sums else row
+                    shapes[name] = h.shape[1:]
+    return tuple(
+        _row(name, shapes[name], total, name in (actions or {})) for name, total in sums.items()
+    )
+
+
+def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+    every = dict(model.named_modules())
+    if layers is None:
+        return {name: m for name, m in every.items() if name and not list(m.children())}
+    unknown = [name for name in layers if name not in every]
+    if unknown:
+        known = ", ".join(name for name in every if name)
+        raise invalid("layers", f"names among {known}", ", ".join(unknown), "check the spelling")
+    return {name: every[name] for name in layers}
+
+
+def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
+    """What the chosen layers return, in the order in which they run."""
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
+            if isinstance(output, Tensor) and output.is_floating_point() and output.ndim >= 2:
+                found[name] = output.detach().clone()  # a later layer may work in place
+
+        return hook
+
+    handles = [module.register_forward_hook(keep(name)) for name, module in chosen.items()]
+    try:
+        model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def _usual(action: Action, output: Tensor) -> Act | None:
+    """Feature maps move like images; a vector stays; None where the group cannot act."""
+    if output.ndim == 2:
+        return lambda _, h: h
+    return action if output.ndim == 4 and isinstance(action, ImageAction) else None
+
+
+def _squares(
+    act: Act | None,
+    moves: Moves,
+    element: Any,  # noqa: ANN401 - elements differ by group
+    h: Tensor,
+    moved: Tensor,
+    again: Tensor,
+) -> Tensor:
+    """Squared norms of h(g x) - g h(x), of the round trip, and of h(x); NaN if g cannot act."""
+    size = h.square().sum()
+    try:
+        if act is None:
+            raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
+        error = (moved - act(element, h)).square().sum()
+        back = act(moves.inverse(element), act(element, again))
+    except ValueError:
+        return torch.stack((size.new_tensor(torch.nan), size.new_tensor(torch.nan), size))
+    return torch.stack((error, (back - h).square().sum(), size))
+
+
+def _row(name: str, shape: torch.Size, total: Tensor, own: bool) -> LayerError:
+    error, back, size = total.to("cpu", torch.float64).tolist()
+    law = "equivariance" if own or len(shape) > 1 else "invariance"
+    if error != error:  # NaN: the group could not act
+        return LayerError(name, tuple(shape), law, None, None)
+    scale = size if size > 0 else 1.0
+    return LayerError(name, tuple(shape), law, (error / scale) ** 0.5, (back / scale) ** 0.5)

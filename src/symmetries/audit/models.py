@@ -1,0 +1,98 @@
+"""Looking at a model without leaving a trace, and finding out early what is wrong with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import check_finite, invalid
+
+Model = Callable[[Tensor], Tensor]
+
+PROBE = 16  # examples that the checks look at
+
+
+@contextmanager
+def untouched(model: Model) -> Iterator[None]:
+    """Evaluation mode inside; afterwards modes and random states are as they were.
+
+    Nothing here ever calls ``backward``, so gradients stay what they are.
+    """
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices):
+        try:
+            for module in modules:
+                module.training = False
+            yield
+        finally:
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
+
+
+def model_device(model: Model, x: Tensor) -> torch.device:
+    """Where the model's parameters are; where the data is, if it has none."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    first = next(parameters, None)
+    return x.device if first is None else first.device
+
+
+def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
+    """Raise unless the model gives finite, repeatable logits (N, K); returns K.
+
+    Call it under :func:`untouched`. It looks at the first examples only.
+
+    Args:
+        model: from inputs to logits.
+        x: (N, ...).
+        y: (N,) class numbers, if there are any.
+    """
+    _check_data(x, y)
+    some = x[:PROBE].to(model_device(model, x))
+    with torch.no_grad():
+        logits, again = model(some), model(some)
+    _check_logits(logits, len(some))
+    if float((logits - again).abs().max()) > 1e-3 * float(logits.abs().max()):
+        got = f"outputs that differ by {float((logits - again).abs().max()):.3g}"
+        remedy = "turn off dropout and sampling, or average inside of the model"
+        raise invalid("model", "the same outputs when called twice", got, remedy)
+    classes = logits.shape[1]
+    if y is not None and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        got = f"{int(y.min())} to {int(y.max())}"
+        raise invalid("y", f"class numbers from 0 to {classes - 1}", got, "check the labels")
+    return classes
+
+
+def _check_data(x: Tensor, y: Tensor | None) -> None:
+    if not isinstance(x, Tensor):
+        got = type(x).__name__
+        raise TypeError(str(invalid("x", "a torch.Tensor", got, "use torch.as_tensor(...)")))
+    if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
+        got = f"shape {tuple(x.shape)}, {x.dtype}"
+        raise invalid("x", "floating-point (N, ...) with at least one example", got, "reshape it")
+    check_finite(x, "x")
+    if y is None:
+        return
+    if y.shape != (len(x),) or y.is_floating_point() or y.is_complex():
+        got = f"shape {tuple(y.shape)}, {y.dtype}"
+        raise invalid("y", f"{len(x)} class numbers", got, "give one whole number per example")
+
+
+def _check_logits(logits: object, n: int) -> None:
+    if not isinstance(logits, Tensor):
+        got = type(logits).__name__
+        remedy = "wrap the model so that it returns its logits alone"
+        raise invalid("model", "one tensor of logits (N, K)", got, remedy)
+    if logits.ndim != 2 or len(logits) != n or logits.shape[1] < 2:
+        got = f"shape {tuple(logits.shape)} for {n} examples"
+        remedy = "wrap the model so that it returns one row of K >= 2 logits per example"
+        raise invalid("model", "logits of shape (N, K)", got, remedy)
+    if not logits.is_floating_point():
+        got = f"{logits.dtype}"
+        raise invalid("model", "floating-point logits", got, "return logits, not class numbers")
+    check_finite(logits, "model outputs")
+    if bool((logits >= 0).all()) and bool(((logits.sum(1) - 1).abs() < 1e-3).all()):
+        remedy = "leave out the softmax, or return log-probabilities: probabilities.log()"
+        raise invalid("model", "logits", "probabilities (rows that sum to 1)", remedy)

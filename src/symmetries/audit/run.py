@@ -1,0 +1,169 @@
+"""One call: how invariant is this classifier?"""
+
+import dataclasses
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor, nn
+
+from symmetries.actions.base import Action
+from symmetries.audit.estimate import Estimate, estimate
+from symmetries.audit.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
+from symmetries.audit.layers import layer_equivariance
+from symmetries.audit.models import Model, check_classifier, untouched
+from symmetries.audit.moves import make_moves
+from symmetries.audit.result import AuditResult, LayerRow, Measure
+from symmetries.audit.saliency import Saliency, saliency_map
+from symmetries.audit.spectrum import largest_singular_value
+from symmetries.checks import check_finite, invalid
+from symmetries.groups.base import Group
+from symmetries.groups.names import group_name
+
+LAYER_EXAMPLES = 256  # for the table of layers, whose rows are ratios of large sums
+
+
+def audit(
+    model: Model,
+    data: tuple[Tensor, Tensor],
+    group: Group[Any] | Action,
+    *,
+    saliency: Saliency | None = None,
+    steps: int = 50,
+    baseline: float | Tensor = 0.0,
+    identity: bool = False,
+    samples: int = 16,
+    half_width: float | Sequence[float] | None = None,
+    layers: Sequence[str] | None = None,
+    level: float = 0.95,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool = True,
+) -> AuditResult:
+    """Measure the invariance of a classifier under a group, from every side.
+
+    Accuracy, logit invariance LI, distribution invariance DI, saliency similarity SI, sensitivity
+    and equivariance error by layer, all with what resampling alone explains beside them. Finite
+    groups are gone through whole; continuous ones are sampled, anew for each example. The model's
+    mode, its gradients and all random states are left as they were.
+
+    Args:
+        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
+        data: x (N, ...) and y (N,), class numbers. Moved to where the model is, batch by batch.
+        group: a group, or an action for data that groups do not usually act on.
+        saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
+        steps: of the integrated gradients, for the default saliency.
+        baseline: of the integrated gradients, for the default saliency.
+        identity: whether the identity of a finite group counts in the means.
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box of parameters that they are drawn from; the group's bounds by
+            default.
+        layers: names of layers for the table; all by default, () for none.
+        level: of the confidence intervals (normal approximation).
+        batch_size: examples at once.
+        seed: of everything drawn.
+        progress: show a bar.
+
+    Returns:
+        Plain numbers; ``save`` writes them as JSON.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> model = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.ReLU(), nn.Linear(16, 3))
+        >>> import torch
+        >>> x, y = torch.rand(32, 1, 6, 6), torch.randint(3, (32,))
+        >>> found = audit(model, (x, y), Cyclic(4), progress=False)
+        >>> found.logit_invariance.discretisation, found.elements
+        (0.0, 3)
+    """
+    begin = time.perf_counter()
+    x, y = _pair(data)
+    with untouched(model):
+        classes = check_classifier(model, x, y)
+    moves = make_moves(
+        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    look = saliency or partial(saliency_map, steps=steps, baseline=baseline)
+    watch = partial(_bar, shown=progress)
+    values = examine(model, x, y, moves, look, batch_size=batch_size, watch=watch)
+    for name, numbers in values.items():
+        check_finite(numbers, name.replace("_", " "))
+    measures: dict[str, Any] = {
+        name: _measure(estimate(values[name]), level, _back(values, name))
+        for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY)
+    }
+    sensitivity = largest_singular_value(model, x, batch_size=batch_size, seed=seed)
+    rows: tuple[LayerRow, ...] = ()
+    if isinstance(model, nn.Module) and (layers is None or len(layers)):
+        found = layer_equivariance(
+            model,
+            x[:LAYER_EXAMPLES],
+            group,
+            layers=layers,
+            identity=identity,
+            half_width=half_width,
+            seed=seed,
+        )
+        rows = tuple(LayerRow(**dataclasses.asdict(row)) for row in found)
+    return AuditResult(
+        group=_name(moves.action.group),
+        elements=len(moves),
+        exhaustive=moves.shared,
+        identity=identity and moves.shared,
+        examples=len(x),
+        classes=classes,
+        level=level,
+        sensitivity=_measure(estimate(sensitivity), level, None),
+        layers=rows,
+        seconds=time.perf_counter() - begin,
+        **measures,
+    )
+
+
+def _pair(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        got = type(data).__name__
+        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
+    x, y = data
+    if not isinstance(y, Tensor):
+        got = type(y).__name__
+        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
+    if isinstance(x, Tensor) and len(x) < 2:
+        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+    return x, y
+
+
+def _back(values: dict[str, Tensor], name: str) -> float | None:
+    found = values.get(name + ROUND_TRIP)
+    return None if found is None else float(found.double().mean())
+
+
+def _measure(found: Estimate, level: float, discretisation: float | None) -> Measure:
+    low, high = found.interval(level)
+    return Measure(
+        mean=found.mean,
+        standard_error=found.standard_error,
+        low=low,
+        high=high,
+        discretisation=discretisation,
+    )
+
+
+def _name(group: Group[Any]) -> str:
+    try:
+        return group_name(group)
+    except ValueError:  # a group of the user's own
+        return repr(group)
+
+
+def _bar(batches: Iterable[int], shown: bool) -> Iterable[int]:
+    return track(
+        list(batches),
+        "audit",
+        console=Console(stderr=True),
+        disable=not shown,
+        transient=True,
+    )

@@ -1,0 +1,261 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from symmetries.actions.signals import SignalAction
+from symmetries.audit import (
+    AuditResult,
+    audit,
+    distribution_invariance,
+    drift_curve,
+    layer_equivariance,
+    logit_invariance,
+    saliency_similarity,
+)
+from symmetries.groups import Affine2, Colour, Cyclic, CyclicShift, Flip, Signal
+
+
+class Net(nn.Module):
+    """Everything that could leave a trace: dropout, batch norm, one part in train mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.drop = nn.Dropout(0.5)
+        self.head = nn.Linear(4 * 36, 3)
+
+    def forward(self, x):
+        return self.head(self.drop(self.norm(self.conv(x)).relu()).flatten(1))
+
+
+@pytest.fixture
+def x():
+    return torch.randn(24, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def y():
+    return torch.randint(3, (24,), generator=torch.Generator().manual_seed(2))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Net()
+
+
+def test_audit_agrees_with_the_functions_and_comes_back_from_json(net, x, y, tmp_path):
+    found = audit(net, (x, y), Cyclic(4), batch_size=10, progress=False)
+    assert found.logit_invariance.mean == pytest.approx(
+        logit_invariance(net, x, Cyclic(4)).mean, rel=1e-5
+    )
+    assert found.distribution_invariance.mean == pytest.approx(
+        distribution_invariance(net, x, Cyclic(4)).mean, rel=1e-5
+    )
+    similarity = saliency_similarity(net, x, Cyclic(4), y)
+    assert found.saliency_similarity.mean == pytest.approx(similarity.mean, rel=1e-5)
+    assert found.saliency_similarity.low < similarity.mean < found.saliency_similarity.high
+    with torch.no_grad():
+        net.eval()
+        right = (net(x).argmax(1) == y).float().mean()
+    assert found.accuracy.mean == pytest.approx(float(right))
+    assert (found.group, found.elements, found.exhaustive, found.classes) == ("c4", 3, True, 3)
+    assert AuditResult.load(found.save(tmp_path / "audit.json")) == found
+
+
+def test_audit_leaves_no_trace(net, x, y):
+    net.train()
+    net.head.eval()
+    net(x).sum().backward()
+    before = copy.deepcopy(net.state_dict())
+    gradients = [p.grad.clone() for p in net.parameters()]
+    random_state = torch.get_rng_state()
+    audit(net, (x, y), Cyclic(4), progress=False)
+    audit(net, (x, y), Affine2("rotation"), samples=2, progress=False)
+    drift_curve(net, x, x.flip(0), y, Cyclic(4), betas=(0.0, 1.0))
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert (net.training, net.drop.training, net.head.training) == (True, True, False)
+    assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), gradients, strict=True))
+    assert all(torch.equal(a, before[name]) for name, a in net.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+
+
+def test_audit_works_without_gradients_and_without_a_module(x, y):
+    weight = torch.randn(36, 3, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found = audit(lambda x: x.flatten(1) @ weight, (x, y), Flip("x"), progress=False)
+    assert found.layers == ()
+    assert found.sensitivity.mean == pytest.approx(
+        float(torch.linalg.matrix_norm(weight, 2)), rel=1e-4
+    )
+
+
+def test_discretisation_is_nought_for_exact_actions_and_not_for_rotations(net, x, y):
+    exact = audit(net, (x, y), CyclicShift("x", 3), progress=False)
+    assert exact.logit_invariance.discretisation == 0
+    assert exact.distribution_invariance.discretisation == pytest.approx(0, abs=1e-6)
+    assert exact.saliency_similarity.discretisation == pytest.approx(1, abs=1e-5)
+    turned = audit(net, (x, y), Cyclic(8), progress=False)
+    assert turned.logit_invariance.discretisation > 1e-3
+    assert turned.saliency_similarity.discretisation < 0.999
+
+
+def test_the_grid_is_not_blamed_on_an_invariant_model(y):
+    """A model of the norm is invariant on the plane; on pixels only resampling is left to see."""
+    side = torch.linspace(-2, 2, 24)
+    blob = torch.exp(-4 * (side[:, None] ** 2 + (side[None, :] - 0.5) ** 2))
+    x = blob.expand(24, 1, 24, 24) * torch.linspace(1, 2, 24).reshape(-1, 1, 1, 1)
+
+    def model(x):
+        return x.square().mean((2, 3)) * torch.tensor([100.0, -100.0, 50.0])
+
+    found = audit(model, (x, y), Affine2("rotation"), samples=8, progress=False)
+    measure = found.logit_invariance
+    assert measure.mean > 0
+    assert measure.mean < 3 * measure.discretisation
+
+
+def test_continuous_groups_are_sampled_and_say_so(net, x, y):
+    found = audit(net, (x, y), Affine2("rotation"), samples=3, half_width=0.5, progress=False)
+    assert (found.elements, found.exhaustive, found.group) == (3, False, "rotation")
+    assert found.logit_invariance.standard_error > 0
+
+
+def test_signals_and_points(y):
+    torch.manual_seed(0)
+    signals, points = torch.randn(24, 2, 20), torch.randn(24, 5, 2)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(40, 3))
+    found = audit(model, (signals, y), Signal("shift"), samples=2, progress=False)
+    assert found.elements == 2
+    action = SignalAction(Signal("shift", "sign"))
+    assert audit(model, (signals, y), action, samples=2, progress=False).group == "shift,sign"
+
+    def invariant(x):
+        return x.norm(dim=2).sum(1, keepdim=True) * torch.tensor([1.0, 2, 3])
+
+    found = audit(invariant, (points, y), Affine2("rotation"), samples=4, progress=False)
+    assert found.logit_invariance.mean < 1e-8
+
+
+def test_layers_of_a_shift_equivariant_network(x):
+    torch.manual_seed(0)
+
+    def conv(i, o):
+        return nn.Conv2d(i, o, 3, padding=1, padding_mode="circular")
+
+    model = nn.Sequential(conv(1, 4), nn.ReLU(), conv(4, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    rows = {row.name: row for row in layer_equivariance(model, x, CyclicShift("x", 3))}
+    assert all(rows[name].error < 1e-5 for name in "012")
+    assert (rows["0"].law, rows["0"].shape) == ("equivariance", (4, 6, 6))
+    assert rows["3"].error is None  # a single pixel cannot be shifted by thirds
+    assert rows["4"].law == "invariance"
+    assert rows["4"].error < 1e-5
+    turned = {row.name: row for row in layer_equivariance(model, x, Cyclic(4))}
+    assert turned["0"].error > 0.1
+    assert turned["0"].discretisation == pytest.approx(0, abs=1e-6)
+
+
+def test_layers_by_name_and_with_an_own_action(x):
+    class Lift(nn.Module):
+        """One filter in four orientations: channels move round when the image turns."""
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(1, 1, 3, 3))
+            self.out = nn.Identity()
+
+        def forward(self, x):
+            filters = torch.cat([torch.rot90(self.weight, k, (2, 3)) for k in range(4)])
+            return self.out(F.conv2d(x, filters, padding=1))
+
+    def regular(element, h):
+        return torch.rot90(h, int(element), (2, 3)).roll(int(element), 1)
+
+    (trivial,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"])
+    (row,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"], actions={"out": regular})
+    assert trivial.error > 0.1
+    assert row.error < 1e-5
+    with pytest.raises(ValueError, match="layers: expected names among out"):
+        layer_equivariance(Lift(), x, Cyclic(4), layers=["in"])
+
+
+def test_drift(x, y):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
+    second = torch.randn_like(x)
+    curve = drift_curve(model, x, second, y, Cyclic(4), betas=(0.0, 0.25, 1.0), steps=5)
+    assert [point.beta for point in curve] == [0.0, 0.25, 1.0]
+    assert curve[0].accuracy_ratio == 1
+    middle = 0.75 * x + 0.25 * second
+    expected = distribution_invariance(model, middle, Cyclic(4))
+    assert curve[1].distribution_invariance.mean == pytest.approx(expected.mean, rel=1e-4)
+    right = (model(second).argmax(1) == y).float().mean() / (model(x).argmax(1) == y).float().mean()
+    assert curve[2].accuracy_ratio == pytest.approx(float(right), rel=1e-5)
+    with pytest.raises(ValueError, match="second: expected the shape of first"):
+        drift_curve(model, x, second[:3], y, Cyclic(4))
+    with pytest.raises(ValueError, match="betas"):
+        drift_curve(model, x, second, y, Cyclic(4), betas=(0.0, 2.0))
+
+
+BAD = {
+    "probabilities": (lambda x: x.flatten(1)[:, :3].softmax(1), "logits, got probabilities"),
+    "rank": (lambda x: x, r"logits of shape \(N, K\)"),
+    "one output": (lambda x: x.flatten(1)[:, :1], r"logits of shape \(N, K\)"),
+    "classes": (lambda x: x.flatten(1)[:, :3].argmax(1)[:, None].expand(-1, 3), "floating-point"),
+    "NaN": (lambda x: x.flatten(1)[:, :3] * float("nan"), "finite values"),
+    "tuple": (lambda x: (x, x), "one tensor of logits"),
+    "random": (lambda x: F.dropout(x.flatten(1)[:, :3]), "same outputs when called twice"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x, y: audit(model, (x, y), Cyclic(4), progress=False),
+        lambda model, x, y: logit_invariance(model, x, Cyclic(4)),
+        lambda model, x, y: distribution_invariance(model, x, Cyclic(4)),
+        lambda model, x, y: saliency_similarity(model, x, Cyclic(4)),
+    ],
+)
+def test_bad_models_are_named(name, call, x, y):
+    model, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        call(model, x, y)
+
+
+def test_log_probabilities_are_fine(x):
+    assert logit_invariance(lambda x: x.flatten(1)[:, :3].log_softmax(1), x, Cyclic(4)).mean > 0
+
+
+def test_bad_data(net, x, y):
+    with pytest.raises(ValueError, match="x: expected finite values"):
+        audit(net, (x / 0, y), Cyclic(4), progress=False)
+    with pytest.raises(ValueError, match="y: expected 24 class numbers"):
+        audit(net, (x, y[:3]), Cyclic(4), progress=False)
+    with pytest.raises(ValueError, match="y: expected class numbers from 0 to 2"):
+        audit(net, (x, y + 1), Cyclic(4), progress=False)
+    with pytest.raises(ValueError, match="at least 2 examples"):
+        audit(net, (x[:1], y[:1]), Cyclic(4), progress=False)
+    with pytest.raises(TypeError, match="a pair"):
+        audit(net, x, Cyclic(4), progress=False)
+
+
+def test_groups_that_cannot_act(net, x, y):
+    for group in (Colour(), CyclicShift("x", 5), Signal("shift")):
+        with pytest.raises(ValueError, match="group: expected a group that acts on this data"):
+            audit(net, (x, y), group, progress=False)
+    flat = nn.Linear(36, 3)
+    with pytest.raises(ValueError, match="a group that acts on this data"):
+        audit(flat, (x.flatten(1), y), Cyclic(4), progress=False)
+    with pytest.raises(TypeError, match="a Group or an Action"):
+        audit(net, (x, y), "c4", progress=False)
+
+
+def test_progress_goes_to_the_error_stream(net, x, y, capsys):
+    audit(net, (x, y), Cyclic(4), progress=True)
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,55 @@
+import pytest
+import torch
+from torch import nn
+
+from symmetries.audit import largest_singular_value
+
+
+def oracle(model, x):
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda one: model(one[None])[0]))(x)
+    return torch.linalg.svdvals(jacobian.flatten(2))[:, 0].detach()
+
+
+def mlp(outputs):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(64, 20),
+        nn.ReLU(),
+        nn.Linear(20, 20),
+        nn.ReLU(),
+        nn.Linear(20, outputs),
+    ).double()
+
+
+def cnn():
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 3, 3), nn.Softplus(), nn.Flatten(), nn.Linear(108, 5))
+    return nn.Sequential(*layers).double()
+
+
+@pytest.mark.parametrize("model", [mlp(9), cnn(), lambda x: x.flatten(1)[:, :4].square()])
+@pytest.mark.parametrize("method", ["exact", "power", "auto"])
+def test_both_methods_are_the_svd(model, method):
+    x = torch.randn(12, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = largest_singular_value(model, x, method=method, tolerance=1e-9, batch_size=5)
+    tolerance = 1e-9 if method != "power" else 1e-3  # power comes from below, slowly
+    torch.testing.assert_close(found, oracle(model, x), rtol=tolerance, atol=1e-12)
+
+
+def test_many_outputs_go_by_power_iteration():
+    model = mlp(200)
+    x = torch.randn(6, 1, 8, 8, dtype=torch.float64)
+    found = largest_singular_value(model, x, tolerance=1e-8, iterations=1000)
+    torch.testing.assert_close(found, oracle(model, x), rtol=1e-3, atol=0)
+
+
+def test_a_constant_model_has_no_sensitivity():
+    assert float(largest_singular_value(lambda x: x[:, :2] * 0, torch.rand(3, 5)).max()) == 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="method"):
+        largest_singular_value(mlp(3), torch.rand(2, 1, 8, 8).double(), method="svd")
+    with pytest.raises(ValueError, match="Jacobian"):
+        largest_singular_value(lambda x: (x - x).sqrt(), torch.rand(2, 3))
