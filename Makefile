@@ -43,7 +43,7 @@ doctest: setup ## the examples in docstrings
 	$(BIN)/python -m pytest -q --doctest-modules src
 
 tests: setup ## the tests, without the slow campaigns
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not slow'
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not slow' --durations=5 --durations-min=5
 
 slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow

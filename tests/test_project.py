@@ -21,7 +21,7 @@ PACKAGE = Path(symmetries.__file__).parent
 # Homes and mounts of a machine, and package indexes: neither means anything elsewhere.
 FOREIGN = re.compile(
     r"(?<![\w.~])/(?:root|work|opt|Users|mnt|srv)/[\w.]|(?<![\w.~])/home/\w+/|/tmp/\w|index[-_]url"
-    r"|find[-_]links|pypi[.]org|pythonhosted",
+    r"|find[-_]links|pypi[.]org|python[h]osted",
     re.IGNORECASE,
 )
 
