@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups import SE2, Cyclic, Dihedral
@@ -318,7 +319,7 @@ def test_a_linear_layer_is_fitted_with_a_large_frequency_only():
         phi = layer.generate((size, size)).weight[:, 0, 0]
         _fit_output(layer, phi, target)
         out = layer(images).sum((2, 3))
-        errors.append(float((out - wanted).norm() / wanted.norm()))
+        errors.append(float((out - wanted).detach().norm() / wanted.norm()))
     assert errors[0] > 0.5
     assert errors[1] < 1e-6
 
@@ -375,10 +376,19 @@ def test_factored_order_is_chosen_where_it_is_cheaper():
     assert cost["factored"] < cost["table"]
     x = torch.randn(4, 64, 9, 9)
     table = 4 * 64 * 64 * 25 * 81  # bytes
-    with torch.profiler.profile(profile_memory=True) as profile, torch.no_grad():
+    largest = 0
+
+    class Largest(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal largest
+            out = function(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor):
+                largest = max(largest, out.untyped_storage().nbytes())
+            return out
+
+    with Largest(), torch.no_grad():
         layer(x)
-    largest = max(event.self_cpu_memory_usage for event in profile.events())
-    assert largest < table
+    assert 0 < largest < table / 4
 
 
 # Strict, soft and partial through one layer

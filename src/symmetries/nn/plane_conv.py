@@ -28,6 +28,7 @@ from symmetries.nn.position_conv import (
     ORDERS,
     Geometry,
     PositionConv2d,
+    cheaper_order,
     neighbourhoods,
     position_conv2d,
 )
@@ -227,14 +228,17 @@ class PlaneConv2d(nn.Module):
         steps = principal_steps(self.group.elements(self.fraction.device) % n, n).abs()
         return (1 + self.fraction.abs() * n / 2 - steps).clamp(0, 1)
 
-    def baked(self, size: tuple[int, int]) -> nn.Module:
-        """The same map as a plain layer with fixed weights, for images of a size."""
+    def baked(self, size: tuple[int, int], images: int) -> nn.Module:
+        """The same map as a plain layer with fixed weights, for so many images of a size."""
         g = self.geometry
         with torch.no_grad():
             weight, bias = self.sampled(size)
         if self.positional:
             output = self.kernel.output.detach()
-            return PositionConv2d(weight, output, bias, g, size, self.order)
+            order = self.order
+            if order == "auto":
+                order = cheaper_order(g, images, output.shape[-1])
+            return PositionConv2d(weight, output, bias, g, size, order)
         out_channels, in_channels, k, _ = weight.shape
         layer = nn.Conv2d(in_channels, out_channels, k, g.stride, g.padding, bias=bias is not None)
         layer.weight = nn.Parameter(weight.clone(), requires_grad=False)

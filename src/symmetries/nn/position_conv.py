@@ -44,6 +44,12 @@ class Geometry:
         return (height + reach) // self.stride + 1, (width + reach) // self.stride + 1
 
 
+def cheaper_order(geometry: Geometry, images: int, hidden: int) -> str:
+    """The order with fewer multiplications for a number of images."""
+    cost = costs(geometry, images, hidden)
+    return min(cost, key=lambda name: cost[name])
+
+
 def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
     """Multiplications per output position of the two orders.
 
@@ -77,17 +83,16 @@ def position_conv2d(
     Returns:
         (N, O I, height out, width out), channels last in memory.
     """
-    g, images, hidden = geometry, len(x), phi.shape[-1]
+    g, images, hidden = geometry, x.shape[0], phi.shape[-1]
     if order == "auto":
-        cost = costs(g, images, hidden)
-        order = min(cost, key=lambda name: cost[name])
+        order = cheaper_order(g, images, hidden)
     height, width = g.out_size(*x.shape[2:])
     dtype = torch.promote_types(x.dtype, phi.dtype)
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
     x, phi, output = x.to(dtype), phi.to(dtype), output.to(dtype)
     patches = _patches(x, g)  # (positions, N, C, J k k)
-    positions, taps = len(patches), patches.shape[-1]
+    positions, taps = phi.shape[:2]
     if order == "factored":
         gathered = patches.view(positions, -1, taps) @ phi.reshape(positions, taps, -1)
         gathered = gathered.view(positions, images, g.fields_in, g.elements_out, hidden)

@@ -1,0 +1,189 @@
+"""From an ordinary CNN to a relaxed one, and from a relaxed one to fixed kernels for inference."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
+from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gpool import FieldBatchNorm2d
+from symmetries.nn.plane_conv import PlaneConv2d
+
+
+def relax_convolutions(
+    model: nn.Module,
+    group: PointGroup,
+    *,
+    mode: str = "soft",
+    relax: Mapping[str, float] | None = None,
+    learn: bool = True,
+    generator: torch.Generator | None = None,
+    **options: Any,  # noqa: ANN401 - of the layers
+) -> nn.Module:
+    """A copy of a CNN with its convolutions replaced by group convolutions of the same channels.
+
+    Each ``nn.Conv2d`` with C channels becomes one with C / |H| fields, so that everything around
+    it still fits; the first lifts the image. ``nn.BatchNorm2d`` becomes a norm of fields. With
+    ``Cyclic(1)`` the channels are the fields. The new layers start afresh: they do not inherit the
+    weights. For an invariant model, put a ``GroupPool`` before the head.
+
+    Args:
+        model: any module whose first ``nn.Conv2d``, in the order of its definition, takes the
+            image. Left as it is.
+        group: H.
+        mode: "strict", "soft" or "partial", as for the layers; the first layer is strict in mode
+            "partial".
+        relax: omega' at the start, as for the layers.
+        learn: whether it is learned.
+        generator: fixes the new weights.
+        options: further arguments of the layers, such as ``hidden``.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> first, second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+        >>> cnn = nn.Sequential(first, nn.BatchNorm2d(8), nn.ReLU(), second)
+        >>> relaxed = relax_convolutions(cnn, Cyclic(4))
+        >>> relaxed(torch.rand(2, 3, 9, 9)).shape
+        torch.Size([2, 4, 5, 5])
+    """
+    model = copy.deepcopy(model)
+    names = [n for n, m in model.named_modules() if type(m) in (nn.Conv2d, nn.BatchNorm2d)]
+    convolutions = [n for n in names if isinstance(model.get_submodule(n), nn.Conv2d)]
+    if not convolutions:
+        raise invalid("model", "a module with nn.Conv2d layers", "none", "give a CNN")
+    common = {"group": group, "learn": learn, "generator": generator, **options}
+    for name in names:
+        old = model.get_submodule(name)
+        if isinstance(old, nn.BatchNorm2d):
+            fields = _fields(name, old.num_features, group)
+            momentum = 0.1 if old.momentum is None else old.momentum
+            model = _replaced(model, name, FieldBatchNorm2d(fields, group, old.eps, momentum))
+            continue
+        lifting = name == convolutions[0]
+        kind = "strict" if lifting and mode == "partial" else mode
+        settings = {**common, "mode": kind, "relax": relax if kind == "soft" else None}
+        model = _replaced(model, name, _converted(name, old, lifting, group, settings))
+    return model
+
+
+def _converted(
+    name: str, old: nn.Module, lifting: bool, group: PointGroup, settings: Mapping[str, Any]
+) -> PlaneConv2d:
+    if not isinstance(old, nn.Conv2d):
+        raise TypeError(f"{name} is no nn.Conv2d")
+    simple = {
+        "a square kernel": old.kernel_size[0] == old.kernel_size[1],
+        "one stride": old.stride[0] == old.stride[1],
+        "dilation 1": old.dilation == (1, 1),
+        "one group of channels": old.groups == 1,
+        "padding with zeros": old.padding_mode == "zeros",
+        "equal padding": isinstance(old.padding, str) or len(set(old.padding)) == 1,
+    }
+    for expected, holds in simple.items():
+        if not holds:
+            raise invalid(f"layer {name}", expected, str(old), "change or exclude that layer")
+    inputs = old.in_channels if lifting else _fields(name, old.in_channels, group)
+    padding = old.padding if isinstance(old.padding, str) else old.padding[0]
+    return (LiftingConv2d if lifting else GroupConv2d)(
+        inputs,
+        _fields(name, old.out_channels, group),
+        old.kernel_size[0],
+        old.stride[0],
+        padding,
+        old.bias is not None,
+        **settings,
+    )
+
+
+def _fields(name: str, channels: int, group: PointGroup) -> int:
+    if channels % group.order:
+        expected = f"channels in multiples of {group.order}, the elements of {group}"
+        raise invalid(
+            f"layer {name}", expected, channels, "widen the model, or take fewer rotations"
+        )
+    return channels // group.order
+
+
+def _replaced(model: nn.Module, name: str, layer: nn.Module) -> nn.Module:
+    """The model with one part replaced; the layer itself where the model is that part."""
+    layer.train(model.training)
+    if not name:
+        return layer
+    parent, _, child = name.rpartition(".")
+    setattr(model.get_submodule(parent), child, layer)
+    return model
+
+
+def bake(model: nn.Module, example: Tensor) -> nn.Module:
+    """A copy of a model with its kernels generated once and for all.
+
+    Group convolutions become ``nn.Conv2d`` with fixed weights; those that depend on the position
+    become layers for the image size of the example. The copy costs what they cost, needs no
+    group, and exports to anything that takes convolutions.
+
+    Args:
+        model: in evaluation mode.
+        example: an input (N, C, H, W) of the size to be used, with about as many images.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> model = nn.Sequential(LiftingConv2d(1, 2, 3, group=Cyclic(4))).eval()
+        >>> bake(model, torch.rand(1, 1, 8, 8))
+        Sequential(
+          (0): Conv2d(1, 8, kernel_size=(3, 3), stride=(1, 1))
+        )
+    """
+    if model.training:
+        raise invalid("model", "evaluation mode, to bake its kernels", "training", "call eval()")
+    sizes: dict[str, tuple[int, int]] = {}
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, PlaneConv2d)}
+
+    def remember(name: str, layer: PlaneConv2d, x: Tensor) -> None:
+        size = (x.shape[2], x.shape[3])
+        if layer.positional and sizes.get(name, size) != size:
+            got = f"{sizes[name]} and {size}"
+            raise invalid(f"layer {name}", "images of one size", got, "do not share that layer")
+        sizes[name] = size
+
+    hooks = [
+        layer.register_forward_pre_hook(lambda m, x, name=name: remember(name, m, x[0]))
+        for name, layer in layers.items()
+    ]
+    try:
+        with torch.no_grad():
+            model(example)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    baked = copy.deepcopy(model)
+    for name, layer in layers.items():
+        if name in sizes:
+            baked = _replaced(baked, name, layer.baked(sizes[name], len(example)))
+    return baked.eval()
+
+
+def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
+    """A program of ``torch.export`` with the kernels baked in, for any number of images.
+
+    For ONNX, hand ``bake(model, example)`` to ``torch.onnx.export`` (which needs the packages
+    onnx and onnxscript).
+
+    Args:
+        model: in evaluation mode.
+        example: an input (N, C, H, W) with N of at least 2.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> model = nn.Sequential(LiftingConv2d(1, 2, 3, group=Cyclic(4))).eval()
+        >>> x = torch.rand(2, 1, 8, 8)
+        >>> torch.allclose(export(model, x).module()(x), model(x), atol=1e-6)
+        True
+    """
+    if len(example) < 2:  # torch.export takes a size of 1 for a constant
+        raise invalid("example", "at least two images", len(example), "repeat it")
+    batch = {0: torch.export.Dim("batch")}
+    return torch.export.export(bake(model, example), (example,), dynamic_shapes=(batch,))
