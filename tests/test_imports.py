@@ -11,10 +11,11 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"caching", "checks"}
+GROUND = {"caching", "checks", "kernels"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
     "caching": set(),
+    "kernels": set(),
     "checks": set(),
     "groups": GROUND,
     "distributions": GROUND | {"groups"},

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.actions.spline import bspline_sample
+from symmetries.actions.spline import spline_coefficients, spline_sample
 from symmetries.caching import constant
 from symmetries.checks import check_choice, check_images, invalid
+from symmetries.kernels.available import usable
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
@@ -53,22 +54,15 @@ def warp(
     check_images(images)
     check_choice(interpolation, INTERPOLATIONS, "interpolation")
     check_choice(padding, PADDINGS, "padding")
-    n, c, height, width = images.shape
-    lead = theta.shape[:-2]
+    n, lead = len(images), theta.shape[:-2]
     if theta.shape[-2:] != (2, 3) or len(lead) > 2 or (lead and lead[0] != n):
         shape = f"shape {tuple(theta.shape)}"
         remedy = "give one map, one per image, or S per image"
         raise invalid("theta", f"shape (2, 3), ({n}, 2, 3) or ({n}, S, 2, 3)", shape, remedy)
-    grid = sampling_grid(theta.to(images.dtype), height, width)
-    if not lead:
-        shared = sample(
-            images.reshape(1, n * c, height, width), grid[None], interpolation, padding, fill
-        )
-        return shared.reshape(n, c, height, width)
-    if len(lead) == 1:
-        return sample(images, grid, interpolation, padding, fill)
-    stacked = sample(images, grid.flatten(1, 2), interpolation, padding, fill)
-    return stacked.reshape(n, c, lead[1], height, width).transpose(1, 2)
+    if len(lead) == 2:
+        return _resample(images, theta, interpolation, padding, fill)
+    maps = theta[:, None] if lead else theta[None, None]
+    return _resample(images, maps, interpolation, padding, fill)[:, 0]
 
 
 def warp_shared(
@@ -79,16 +73,72 @@ def warp_shared(
     padding: Padding = "constant",
     fill: float = 0.0,
 ) -> Tensor:
-    """Every image seen through every one of S maps: (N, C, H, W), (S, 2, 3) -> (N, S, C, H, W).
+    """Every image seen through every one of S maps: (N, C, H, W), (S, 2, 3) -> (N, S, C, H, W)."""
+    check_images(images)
+    if theta.ndim != 3 or theta.shape[1:] != (2, 3):
+        shape = f"shape {tuple(theta.shape)}"
+        raise invalid("theta", "shape (S, 2, 3)", shape, "one map for each version")
+    return _resample(images, theta[None], interpolation, padding, fill)
 
-    The S grids are stacked along the height and the batch lies in the channels, so that neither
-    images nor grids are copied.
+
+def _resample(
+    images: Tensor, theta: Tensor, interpolation: Interpolation, padding: Padding, fill: float
+) -> Tensor:
+    """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W)."""
+    theta = theta.to(images.dtype)
+    shift = fill if padding == "constant" else 0.0
+    if shift:
+        images = images - shift
+    if padding == "constant" and usable(images, theta):
+        out = _kernel_warp(images, theta, interpolation)
+    else:
+        out = _grid_warp(images, theta, interpolation, padding)
+    return out + shift if shift else out
+
+
+def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
+    from symmetries.kernels.warp import KernelWarp
+
+    size = (images.shape[-2], images.shape[-1])
+    source = spline_coefficients(images, "constant") if interpolation == "bspline" else images
+
+    def plain(source: Tensor, maps: Tensor) -> Tensor:
+        """The same from torch's operations; sources of splines are coefficients already."""
+        maps = maps.reshape(*maps.shape[:2], 2, 3)
+        return _grid_warp(source, maps, interpolation, "constant", size)
+
+    out: Tensor = KernelWarp.apply(source, theta.flatten(2), interpolation, size, plain)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _grid_warp(
+    images: Tensor,
+    theta: Tensor,
+    interpolation: Interpolation,
+    padding: Padding,
+    coefficients_of: tuple[int, int] | None = None,
+) -> Tensor:
+    """Through torch's ``grid_sample``.
+
+    The S grids are stacked along the height; where they are shared the batch lies in the
+    channels. So neither images nor grids are copied. With ``coefficients_of`` the images are
+    spline coefficients already, of images of that size.
     """
-    n, c, height, width = images.shape
-    grid = sampling_grid(theta.to(images.dtype), height, width).flatten(0, 1)[None]
-    flat = images.reshape(1, n * c, height, width)
-    out = sample(flat, grid, interpolation, padding, fill)
-    return out.reshape(n, c, len(theta), height, width).transpose(1, 2)
+    n, c = images.shape[:2]
+    height, width = coefficients_of or images.shape[-2:]
+    shared, versions = len(theta) < n, theta.shape[1]
+    grid = sampling_grid(theta, height, width).flatten(1, 2)
+    source = images.reshape(1, n * c, *images.shape[-2:]) if shared else images
+    if interpolation == "bspline":
+        if coefficients_of is None:
+            source = spline_coefficients(source, padding)
+        out = spline_sample(source, grid, padding, (height, width))
+    else:
+        mode = PADDINGS[padding]
+        out = F.grid_sample(
+            source, grid, mode=interpolation, padding_mode=mode, align_corners=False
+        )
+    return out.reshape(n, c, versions, height, width).transpose(1, 2)
 
 
 def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
@@ -100,23 +150,6 @@ def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
     k = _grid_matrix(height, width, theta.dtype, theta.device)
     lead = theta.shape[:-2]
     return (theta.reshape(-1, 6) @ k).reshape(*lead, height, width, 2)
-
-
-def sample(
-    images: Tensor, grid: Tensor, interpolation: Interpolation, padding: Padding, fill: float
-) -> Tensor:
-    """Values of images (N, C, H, W) at grid points (N, H2, W2, 2) in torch's coordinates."""
-    shift = fill if padding == "constant" else 0.0
-    if shift:
-        images = images - shift
-    if interpolation == "bspline":
-        out = bspline_sample(images, grid, padding)
-    else:
-        mode = PADDINGS[padding]
-        out = F.grid_sample(
-            images, grid, mode=interpolation, padding_mode=mode, align_corners=False
-        )
-    return out + shift if shift else out
 
 
 def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) -> Tensor:

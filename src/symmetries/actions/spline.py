@@ -11,40 +11,53 @@ _MARGIN = {torch.float64: 26}
 _MARGIN_SINGLE = 12
 
 
-def bspline_sample(images: Tensor, grid: Tensor, padding: str) -> Tensor:
-    """Values of the interpolating cubic B-spline of images (N, C, H, W) at grid points.
+def spline_coefficients(images: Tensor, padding: str) -> Tensor:
+    """Coefficients of the cubic B-spline that passes through the pixels, with a margin around.
+
+    Args:
+        images: (N, C, H, W).
+        padding: "constant" (zero), "border" or "reflect"; the last needs no margin.
+
+    Returns:
+        (N, C, H + 2m, W + 2m).
+    """
+    if padding != "reflect":
+        margin = _MARGIN.get(images.dtype, _MARGIN_SINGLE)
+        mode = "constant" if padding == "constant" else "replicate"
+        images = F.pad(images, (margin,) * 4, mode=mode)
+    height, width = images.shape[-2:]
+    rows = _prefilter(height, images.dtype, images.device)
+    return rows @ images @ _prefilter(width, images.dtype, images.device)
+
+
+def spline_sample(
+    coefficients: Tensor, grid: Tensor, padding: str, size: tuple[int, int]
+) -> Tensor:
+    """Values of a cubic B-spline at grid points.
 
     The four taps of each axis are taken two at a time: linear interpolation between two
     neighbours at the right place gives their weighted sum.
 
     Args:
-        images: (N, C, H, W).
-        grid: (N, H', W', 2) in torch's coordinates.
-        padding: "constant" (zero), "border" or "reflect".
+        coefficients: (N, C, H + 2m, W + 2m).
+        grid: (N, H2, W2, 2) in torch's coordinates of the image without its margin.
+        padding: as the coefficients were made.
+        size: (H, W).
     """
-    height, width = images.shape[-2:]
-    if padding == "reflect":
-        margin = 0
-        coefficients = images
-    else:
-        margin = _MARGIN.get(images.dtype, _MARGIN_SINGLE)
-        mode = "constant" if padding == "constant" else "replicate"
-        coefficients = F.pad(images, (margin,) * 4, mode=mode)
-    rows = _prefilter(height + 2 * margin, images.dtype, images.device)
-    columns = _prefilter(width + 2 * margin, images.dtype, images.device)
-    coefficients = rows @ coefficients @ columns
+    height, width = size
+    margin = (coefficients.shape[-1] - width) // 2
     outside = {"constant": "zeros", "border": "border", "reflect": "reflection"}[padding]
     x, x_weight = _pair(grid[..., 0], width)
     y, y_weight = _pair(grid[..., 1], height)
-    total: Tensor | float = 0.0
+    columns = [_normalise(position, width, margin) for position in x]
+    rows = [_normalise(position, height, margin) for position in y]
+    total = coefficients.new_zeros(())
     for i in range(2):
         for j in range(2):
-            points = torch.stack(
-                (_normalise(x[i], width, margin), _normalise(y[j], height, margin)), -1
-            )
+            points = torch.stack((columns[i], rows[j]), -1)
             part = F.grid_sample(coefficients, points, padding_mode=outside, align_corners=False)
             total = total + (x_weight[i] * y_weight[j])[:, None] * part
-    return total  # type: ignore[return-value]
+    return total
 
 
 def _pair(coordinate: Tensor, size: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

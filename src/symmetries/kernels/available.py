@@ -1,0 +1,28 @@
+"""Where kernels may be used."""
+
+import importlib.util
+import os
+
+import torch
+from torch import Tensor
+
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def usable(*tensors: Tensor) -> bool:
+    """Whether Triton kernels can take these tensors: float32, on CUDA, seen eagerly.
+
+    The compiler fuses torch's operations by itself, and torch.func's wrappers hide the memory.
+    ``TRITON_INTERPRET=1`` runs the kernels on the CPU, for tests.
+    """
+    if not _HAS_TRITON or torch.compiler.is_compiling():
+        return False
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    for tensor in tensors:
+        if not (tensor.is_cuda or interpreted) or tensor.dtype != torch.float32:
+            return False
+        if tensor.numel() == 0:
+            return False
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+    return True

@@ -1,0 +1,246 @@
+"""Image warps as one kernel forward and one or two backward.
+
+The sampling point is computed in registers from the 2 x 3 map, so no grid is written or read.
+The gradient to the map is reduced inside the kernel to six numbers a block of pixels. Outside
+the image lies zero. The taps are a table of weights: 2 x 2 (bilinear), or 4 x 4 for the Keys
+kernel and for cubic B-splines (whose images are coefficients with a margin around them).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
+_BLOCK = 256
+
+
+@triton.jit
+def _weight(f, k: tl.constexpr, MODE: tl.constexpr):
+    """Weight of tap k at the fraction f, and its derivative."""
+    if MODE == 0:
+        if k == 0:
+            return 1.0 - f, tl.zeros_like(f) - 1.0
+        return f, tl.zeros_like(f) + 1.0
+    if MODE == 1:
+        a: tl.constexpr = -0.75
+        if k == 0:
+            t = 1.0 + f
+            return a * (((t - 5.0) * t + 8.0) * t - 4.0), a * ((3.0 * t - 10.0) * t + 8.0)
+        if k == 1:
+            return ((a + 2.0) * f - (a + 3.0)) * f * f + 1.0, (
+                3.0 * (a + 2.0) * f - 2.0 * (a + 3.0)
+            ) * f
+        if k == 2:
+            t = 1.0 - f
+            return ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0, -(
+                3.0 * (a + 2.0) * t - 2.0 * (a + 3.0)
+            ) * t
+        t = 2.0 - f
+        return a * (((t - 5.0) * t + 8.0) * t - 4.0), -a * ((3.0 * t - 10.0) * t + 8.0)
+    if k == 0:
+        t = 1.0 - f
+        return t * t * t / 6.0, -0.5 * t * t
+    if k == 1:
+        return 2.0 / 3.0 - f * f * (2.0 - f) * 0.5, f * (1.5 * f - 2.0)
+    if k == 2:
+        t = 1.0 - f
+        return 2.0 / 3.0 - t * t * (2.0 - t) * 0.5, -t * (1.5 * t - 2.0)
+    return f * f * f / 6.0, 0.5 * f * f
+
+
+@triton.jit
+def _point(theta, i, H, W, margin):
+    """Output point (x, y) of pixels i, and the source row and column."""
+    row, column = i // W, i % W
+    unit = tl.maximum(H, W).to(tl.float32)
+    x = (2 * column + 1 - W).to(tl.float32) / unit
+    y = (H - 1 - 2 * row).to(tl.float32) / unit
+    sx = tl.load(theta) * x + tl.load(theta + 1) * y + tl.load(theta + 2)
+    sy = tl.load(theta + 3) * x + tl.load(theta + 4) * y + tl.load(theta + 5)
+    # Points far outside are brought near, where they still see only zero: no integer overflows.
+    far = 4.0 + 4.0 * (H + W).to(tl.float32)
+    column_at = tl.minimum(tl.maximum(0.5 * (sx * unit + (W - 1)), -far), far) + margin
+    row_at = tl.minimum(tl.maximum(0.5 * ((H - 1) - sy * unit), -far), far) + margin
+    return x, y, unit, row_at, column_at
+
+
+@triton.jit
+def _forward(
+    images, theta, out, versions, image_step, version_step, H, W, margin,
+    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+):  # fmt: skip
+    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
+    s = tl.program_id(0) % versions
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < H * W
+    _, _, _, row_at, column_at = _point(theta + n * image_step + s * version_step, i, H, W, margin)
+    r0, c0 = tl.floor(row_at), tl.floor(column_at)
+    fr, fc = row_at - r0, column_at - c0
+    low: tl.constexpr = 0 if MODE == 0 else -1
+    taps: tl.constexpr = 2 if MODE == 0 else 4
+    SH, SW = H + 2 * margin, W + 2 * margin
+    for channel in range(C):
+        source = images + (n * C + channel) * SH * SW
+        total = tl.zeros([BLOCK], tl.float32)
+        for a in tl.static_range(taps):
+            wr, _ = _weight(fr, a, MODE)
+            r = r0.to(tl.int32) + (a + low)
+            line = tl.zeros([BLOCK], tl.float32)
+            for b in tl.static_range(taps):
+                wc, _ = _weight(fc, b, MODE)
+                c = c0.to(tl.int32) + (b + low)
+                inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
+                line += wc * tl.load(source + r * SW + c, mask=inside, other=0.0)
+            total += wr * line
+        target = out + ((n * versions + s) * C + channel) * H * W
+        tl.store(target + i, total, mask=keep)
+
+
+@triton.jit
+def _backward_theta(
+    images, theta, grad_out, partial, versions, image_step, version_step, H, W, margin,
+    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+):  # fmt: skip
+    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
+    s = tl.program_id(0) % versions
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < H * W
+    x, y, unit, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i, H, W, margin
+    )
+    r0, c0 = tl.floor(row_at), tl.floor(column_at)
+    fr, fc = row_at - r0, column_at - c0
+    low: tl.constexpr = 0 if MODE == 0 else -1
+    taps: tl.constexpr = 2 if MODE == 0 else 4
+    SH, SW = H + 2 * margin, W + 2 * margin
+    to_row, to_column = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for channel in range(C):
+        source = images + (n * C + channel) * SH * SW
+        target = grad_out + ((n * versions + s) * C + channel) * H * W
+        g = tl.load(target + i, mask=keep, other=0.0)
+        for a in tl.static_range(taps):
+            wr, dr = _weight(fr, a, MODE)
+            r = r0.to(tl.int32) + (a + low)
+            line = tl.zeros([BLOCK], tl.float32)
+            slope = tl.zeros([BLOCK], tl.float32)
+            for b in tl.static_range(taps):
+                wc, dc = _weight(fc, b, MODE)
+                c = c0.to(tl.int32) + (b + low)
+                inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
+                value = tl.load(source + r * SW + c, mask=inside, other=0.0)
+                line += wc * value
+                slope += dc * value
+            to_row += g * dr * line
+            to_column += g * wr * slope
+    gx, gy = to_column * (0.5 * unit), -to_row * (0.5 * unit)
+    at = partial + (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * 6
+    tl.store(at, tl.sum(gx * x, 0))
+    tl.store(at + 1, tl.sum(gx * y, 0))
+    tl.store(at + 2, tl.sum(gx, 0))
+    tl.store(at + 3, tl.sum(gy * x, 0))
+    tl.store(at + 4, tl.sum(gy * y, 0))
+    tl.store(at + 5, tl.sum(gy, 0))
+
+
+@triton.jit
+def _backward_images(
+    theta, grad_out, grad_images, versions, image_step, version_step, H, W, margin,
+    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+):  # fmt: skip
+    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
+    s = tl.program_id(0) % versions
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < H * W
+    _, _, _, row_at, column_at = _point(theta + n * image_step + s * version_step, i, H, W, margin)
+    r0, c0 = tl.floor(row_at), tl.floor(column_at)
+    fr, fc = row_at - r0, column_at - c0
+    low: tl.constexpr = 0 if MODE == 0 else -1
+    taps: tl.constexpr = 2 if MODE == 0 else 4
+    SH, SW = H + 2 * margin, W + 2 * margin
+    for channel in range(C):
+        goal = grad_images + (n * C + channel) * SH * SW
+        target = grad_out + ((n * versions + s) * C + channel) * H * W
+        g = tl.load(target + i, mask=keep, other=0.0)
+        for a in tl.static_range(taps):
+            wr, _ = _weight(fr, a, MODE)
+            r = r0.to(tl.int32) + (a + low)
+            for b in tl.static_range(taps):
+                wc, _ = _weight(fc, b, MODE)
+                c = c0.to(tl.int32) + (b + low)
+                inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
+                tl.atomic_add(goal + r * SW + c, g * wr * wc, mask=inside)
+
+
+def _steps(theta: Tensor) -> tuple[int, int]:
+    """Distances in memory between the maps of two images, and of two versions of one image."""
+    return theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1)
+
+
+def warp_forward(images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> Tensor:
+    """Images (N, C, H + 2m, W + 2m) seen through maps (N or 1, S, 6): (N, S, C, H, W)."""
+    n, channels = images.shape[:2]
+    versions = theta.shape[1]
+    margin = (images.shape[-1] - width) // 2
+    out = torch.empty(
+        n, versions, channels, height, width, dtype=images.dtype, device=images.device
+    )
+    grid = (n * versions, triton.cdiv(height * width, _BLOCK))
+    arguments = (versions, *_steps(theta), height, width, margin, channels, _BLOCK, MODES[mode])
+    _forward[grid](images, theta, out, *arguments)
+    return out
+
+
+def warp_backward(
+    images: Tensor, theta: Tensor, grad_out: Tensor, mode: str, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients to the images and to the maps, those that are needed."""
+    n, versions, channels, height, width = grad_out.shape
+    margin = (images.shape[-1] - width) // 2
+    blocks = triton.cdiv(height * width, _BLOCK)
+    grid = (n * versions, blocks)
+    arguments = (versions, *_steps(theta), height, width, margin, channels, _BLOCK, MODES[mode])
+    grad_images = grad_theta = None
+    if needs[0]:
+        grad_images = torch.zeros_like(images)
+        _backward_images[grid](theta, grad_out, grad_images, *arguments)
+    if needs[1]:
+        partial = torch.empty(n, versions, blocks, 6, dtype=theta.dtype, device=theta.device)
+        _backward_theta[grid](images, theta, grad_out, partial, *arguments)
+        grad_theta = partial.sum((0, 2))[None] if len(theta) == 1 else partial.sum(2)
+    return grad_images, grad_theta
+
+
+class KernelWarp(torch.autograd.Function):
+    """The kernels as a differentiable function; ``plain`` is torch's form of the same function."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        images: Tensor,
+        theta: Tensor,
+        mode: str,
+        size: tuple[int, int],
+        plain: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """The warped images (N, S, C, H, W)."""
+        images, theta = images.contiguous(), theta.contiguous()
+        ctx.save_for_backward(images, theta)
+        ctx.mode, ctx.plain = mode, plain
+        return warp_forward(images, theta, mode, *size)
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients to the images and to the maps."""
+        images, theta = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:2]
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            inputs = [t for t, need in zip((images, theta), needs, strict=True) if need]
+            out = ctx.plain(images, theta)
+            found = iter(torch.autograd.grad(out, inputs, grad_out, create_graph=True))
+            return *(next(found) if need else None for need in needs), None, None, None
+        grads = warp_backward(images, theta, grad_out.contiguous(), ctx.mode, needs)
+        return *grads, None, None, None

@@ -1,0 +1,81 @@
+"""The Triton kernels against torch's operations in float64; run with TRITON_INTERPRET=1.
+
+On a machine without a GPU Triton's interpreter executes the same kernels on the CPU. The tests
+call this file in a process of its own, as the interpreter is chosen when Triton is imported.
+On a GPU, ``python tests/kernels/interpreted.py`` checks the compiled kernels.
+"""
+
+import torch
+
+from symmetries.actions.resample import warp, warp_shared
+from symmetries.groups.affine import affine_exp
+from symmetries.kernels.available import usable
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def error(ours, exact):
+    """Relative error of float32 results against float64 ones."""
+    return ((ours.double() - exact).norm() / exact.norm()).item()
+
+
+def compare(function, inputs):
+    """Value, gradients, and gradient of the gradient: largest relative errors."""
+    fast = [x.float().to(DEVICE).requires_grad_() for x in inputs]
+    slow = [x.double().to(DEVICE).requires_grad_() for x in inputs]
+    if not usable(*fast):
+        raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
+    ours, exact = function(*fast), function(*slow)
+    weight = torch.randn(exact.shape, dtype=torch.float64, generator=GENERATOR).to(DEVICE)
+    first = torch.autograd.grad(ours, fast, weight.float(), retain_graph=True)
+    first_exact = torch.autograd.grad(exact, slow, weight, create_graph=True)
+    errors = [error(ours, exact)]
+    errors += [error(a, b) for a, b in zip(first, first_exact, strict=True)]
+    (again,) = torch.autograd.grad(function(*fast), fast[-1:], weight.float(), create_graph=True)
+    second = torch.autograd.grad(again.square().sum(), fast[-1])[0]
+    second_exact = torch.autograd.grad(first_exact[-1].square().sum(), slow[-1])[0]
+    return max(errors), error(second, second_exact)
+
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def main():
+    """Check every mode and layout."""
+    eta = torch.randn(3, 50, 6, generator=GENERATOR)
+    first, second = compare(affine_exp, [eta])
+    lines = [f"exp {first:.1e} {second:.1e}"]
+    worst = [first, second]
+    for mode in ("bilinear", "bicubic", "bspline"):
+        for height, width in ((9, 9), (7, 12)):
+            images = torch.rand(3, 2, height, width, generator=GENERATOR)
+            theta = affine_exp(0.4 * torch.randn(3, 2, 6, generator=GENERATOR).double())[..., :2, :]
+            layouts = {
+                "several": (warp, theta),
+                "each": (warp, theta[:, 0]),
+                "shared": (warp, theta[0, 0]),
+                "shared several": (warp_shared, theta[0]),
+            }
+            for name, (function, maps) in layouts.items():
+
+                def run(x, t, function=function, mode=mode):
+                    return function(x, t, interpolation=mode, fill=0.25)
+
+                first, second = compare(run, [images, maps])
+                lines.append(f"{mode} {height}x{width} {name} {first:.1e} {second:.1e}")
+                # Torch's form of the spline, which the second gradient uses, looks up between
+                # taps: in float32 a look-up next to a knot may fall on its other side.
+                worst += [first, second / 250 if mode == "bspline" else second]
+    # A point far outside must neither overflow nor see anything but the background.
+    far = torch.tensor([[1.0, 0.0, 1e9], [0.0, 1.0, -1e9]], device=DEVICE)
+    outside = warp(torch.rand(2, 1, 8, 8, device=DEVICE), far, fill=0.5)
+    lines.append(f"outside {(outside - 0.5).abs().max().item():.1e}")
+    worst.append((outside - 0.5).abs().max().item())
+    return lines, max(worst)
+
+
+if __name__ == "__main__":
+    report, worst = main()
+    print("\n".join(report))  # noqa: T201
+    if not worst < 2e-5:
+        raise SystemExit(f"largest relative error {worst:.1e}, allowed 2e-5")

@@ -1,0 +1,31 @@
+"""The Triton kernels, executed by Triton's interpreter, agree with torch's operations."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from symmetries.kernels.available import usable
+
+SCRIPT = Path(__file__).with_name("interpreted.py")
+
+
+def test_kernels_agree_with_torch_in_value_gradient_and_second_gradient():
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    command = [sys.executable, str(SCRIPT)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert len(done.stdout.splitlines()) == 26
+
+
+def test_kernels_are_left_alone_where_they_cannot_be_used(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert not usable(torch.zeros(3))  # no GPU
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert not usable(torch.zeros(3, dtype=torch.float64))
+    assert not usable(torch.zeros(0))
+    seen = []
+    torch.func.vmap(lambda x: seen.append(usable(x)) or x)(torch.zeros(2, 3))
+    assert seen == [False]
