@@ -23,7 +23,7 @@ def test_samples_are_uniform_in_the_box():
     assert (eta.abs() <= width).all()
 
 
-@pytest.mark.parametrize("constraint", ["none", "softplus", "tanh"])
+@pytest.mark.parametrize("constraint", ["none", "softplus", "tanh", "reflect"])
 @pytest.mark.parametrize("degrees", [5, 45, 90, 175])
 def test_starts_where_told_and_gradients_reach_the_widths(constraint, degrees):
     box = UniformBox(Affine2("rotation"), math.radians(degrees), constraint=constraint)
@@ -38,6 +38,14 @@ def test_tanh_never_leaves_the_bound():
     with torch.no_grad():
         box.free.fill_(1e6)
     assert box.half_width.item() <= math.pi + 1e-6
+
+
+def test_reflect_mirrors_at_both_ends():
+    box = UniformBox(Affine2("rotation"), 1.0, constraint="reflect")
+    for free, width in ((-0.5, 0.5), (4.0, 2 * math.pi - 4), (2 * math.pi + 1, 1.0)):
+        with torch.no_grad():
+            box.free.fill_(free)
+        assert box.half_width.item() == pytest.approx(width, abs=1e-5)
 
 
 def test_sobol_beats_random_and_is_unbiased():

@@ -1,6 +1,7 @@
 """A uniform distribution over a box of transformations whose half-widths are learned."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import torch
@@ -12,7 +13,7 @@ from symmetries.groups.base import Group
 
 Sampling = Literal["random", "sobol", "grid"]
 SAMPLINGS = ("random", "sobol", "grid")
-CONSTRAINTS = ("none", "softplus", "tanh")
+CONSTRAINTS = ("none", "softplus", "tanh", "reflect")
 
 
 class UniformBox(nn.Module):
@@ -25,16 +26,17 @@ class UniformBox(nn.Module):
     Args:
         group: gives the number of parameters, their names and bounds.
         half_width: one number for all, or one for each parameter, in the group's own units.
-        constraint: how free numbers become half-widths: "none"; "softplus", positive; or
-            "tanh", w = b tanh(free / b), which stays within the natural bound b (rotation
-            within pi) and is the identity near zero.
+        constraint: how free numbers become half-widths: "none"; "softplus", positive; "tanh",
+            w = b tanh(free / b), which stays within the natural bound b (rotation within pi) and
+            is the identity near zero; or "reflect", w = free mirrored at 0 and at b, which stays
+            within them too and has the same slope everywhere, so that no start gets stuck.
         learn: whether the half-widths are trained.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
         >>> box = UniformBox(Affine2("rotation"), half_width=math.pi / 2)
-        >>> box.sample(5, method="grid").detach().flatten().mul(2 / math.pi).tolist()
-        [-1.0, -0.5, 0.0, 0.5, 1.0]
+        >>> box.sample(5, method="grid").detach().rad2deg().flatten().round().int().tolist()
+        [-90, -45, 0, 45, 90]
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class UniformBox(nn.Module):
         group: Group[Any],
         half_width: float | Sequence[float] = 0.0,
         *,
-        constraint: Literal["none", "softplus", "tanh"] = "none",
+        constraint: Literal["none", "softplus", "tanh", "reflect"] = "none",
         learn: bool = True,
     ) -> None:
         super().__init__()
@@ -68,6 +70,8 @@ class UniformBox(nn.Module):
             return F.softplus(self.free)
         if self.constraint == "tanh":
             return self.bounds * torch.tanh(self.free / self.bounds)
+        if self.constraint == "reflect":
+            return self.bounds - (torch.remainder(self.free, 2 * self.bounds) - self.bounds).abs()
         return self.free
 
     def sample(
@@ -136,11 +140,17 @@ def grid_points(n: int, k: int) -> Tensor:
 
 
 def sobol_points(n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """N scrambled Sobol points of [-1, 1]^k; (n, k), on the CPU.
+    """N scrambled Sobol points of [-1, 1]^k; (n, k), where the generator lives.
 
     A random shift modulo 1 keeps every point uniform, so averages over the box are unbiased.
     """
-    points = torch.quasirandom.SobolEngine(k).draw(n, dtype=torch.float64)
-    device = generator.device if generator is not None else None
-    shift = torch.rand(k, generator=generator, device=device, dtype=torch.float64).to("cpu")
-    return 2 * ((points + shift) % 1) - 1
+    device = generator.device if generator is not None else torch.device("cpu")
+    shift = torch.rand(k, generator=generator, device=device, dtype=torch.float64)
+    return 2 * ((_plain_sobol(n, k, device) + shift) % 1) - 1
+
+
+@lru_cache(maxsize=32)
+def _plain_sobol(n: int, k: int, device: torch.device) -> Tensor:
+    # Kept on the device: drawing them makes it wait.
+    with torch.inference_mode(False):
+        return torch.quasirandom.SobolEngine(k).draw(n, dtype=torch.float64).to(device)

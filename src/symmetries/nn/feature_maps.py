@@ -1,0 +1,96 @@
+r"""Shallow networks averaged over transformations: random Fourier features, and ReLU.
+
+.. math:: \bar\phi(x) = \frac1S \sum_s a\,\varphi(W_1 T_s x + b)
+
+Logits that are linear in features can be averaged over transformations before the last layer:
+the mean of W2 phi is W2 times the mean of phi, so that the last layer sees B rows, not S B.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import check_choice
+from symmetries.nn.invariant import Estimator, InvariantLinear, Side
+
+Kind = Literal["fourier", "relu"]
+KINDS = ("fourier", "relu")
+
+
+class InvariantFeatures(nn.Module):
+    r"""One hidden layer whose filters are moved, averaged over the transformations.
+
+    "fourier": W1 ~ N(0, sigma^2) and b ~ U(0, 2 pi) are fixed and phi = sqrt(2 / D) cos, random
+    Fourier features (Rahimi and Recht 2007), whose inner product approaches the kernel
+    exp(-sigma^2 |x - y|^2 / 2). All runs share them. "relu": phi = max(0, .), and W1 and b are
+    learned, from one start for all runs.
+
+    Args:
+        shape: (C, H, W) of the images.
+        features: number D of hidden units.
+        kind: "fourier" or "relu".
+        sigma: standard deviation of the random frequencies.
+        amplitude: a factor a on all features; with the prior variance of the last layer it sets
+            how large logits are before any data was seen.
+        runs: number of models computed as one.
+        seed: of the weights.
+        side: see :class:`InvariantLinear`.
+        estimator: see :class:`InvariantLinear`.
+        blur: see :class:`InvariantLinear`.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> phi = InvariantFeatures((1, 8, 8), 32)
+        >>> T = Affine2("rotation").exp(torch.linspace(-1, 1, 4)[:, None])
+        >>> phi(torch.rand(5, 1, 8, 8), T[None]).shape
+        torch.Size([1, 5, 32])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        features: int = 1024,
+        *,
+        kind: Kind = "fourier",
+        sigma: float = 0.3,
+        amplitude: float = 1.0,
+        runs: int = 1,
+        seed: int = 0,
+        side: Side = "auto",
+        estimator: Estimator = "weights",
+        blur: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice(kind, KINDS, "kind")
+        self.kind = kind
+        self.features = features
+        fourier = kind == "fourier"
+        self.amplitude = amplitude * (math.sqrt(2 / features) if fourier else 1.0)
+        generator = torch.Generator().manual_seed(seed)
+        self.layer = InvariantLinear(
+            shape,
+            features,
+            runs=runs,
+            shared=fourier,
+            side=side,
+            estimator=estimator,
+            blur=blur,
+            generator=generator,
+        )
+        if fourier and self.layer.bias is not None:
+            self.layer.requires_grad_(False)
+            self.layer.weight.normal_(0, sigma, generator=generator)
+            self.layer.bias.uniform_(0, 2 * math.pi, generator=generator)
+
+    def forward(self, images: Tensor, transformation: Tensor) -> Tensor:
+        """Averaged features (R, B, D).
+
+        Args:
+            images: (B, C, H, W) or (R, B, C, H, W).
+            transformation: (R, S, 3, 3).
+        """
+        responses: Tensor = self.layer(images, transformation)
+        hidden = responses.cos() if self.kind == "fourier" else responses.relu()
+        return self.amplitude * hidden.mean(1)

@@ -1,0 +1,173 @@
+"""A linear layer on images whose filters are transformed."""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.resample import gaussian_blur, warp
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.affine import affine_inverse
+from symmetries.nn.resampling import Taps, bilinear_taps, gather, scatter
+
+Side = Literal["auto", "weights", "inputs"]
+Estimator = Literal["weights", "input-gather"]
+SIDES = ("auto", "weights", "inputs")
+ESTIMATORS = ("weights", "input-gather")
+Move = Callable[[Tensor, Taps], Tensor]
+
+
+class InvariantLinear(nn.Module):
+    r"""Responses of filters W moved by transformations T: (W T) x = W (T x).
+
+    The filter at the point p is read at T p (bilinear, zero outside), which is a sparse matrix on
+    the right of W. By associativity the same numbers come from the transposed matrix applied to
+    the input (a scatter): the layer computes on the side with fewer pictures to move, the batch
+    or the filters, with equal results and gradients up to rounding. Averaging a function of the
+    responses over T makes it invariant (van der Ouderaa and van der Wilk 2022, section 3.2).
+
+    "input-gather" is another estimator of the same integral: it reads the moved *image* by
+    interpolation instead. The two agree where pictures are smooth and areas are kept.
+
+    Several models (runs) can be computed as one. Each has its own transformations, its own filters
+    unless ``shared``, and its own images if they come with an axis for it.
+
+    Args:
+        shape: (C, H, W) of images and filters.
+        units: number of filters.
+        bias: whether each filter has a learned offset.
+        runs: number R of models.
+        shared: whether all runs use the same filters.
+        side: "auto", "weights" or "inputs".
+        estimator: "weights" (canonical) or "input-gather".
+        blur: standard deviation, in half-image units, of a Gaussian blur of the filters.
+        generator: source of the initial weights.
+
+    Example:
+        >>> layer = InvariantLinear((1, 8, 8), 16)
+        >>> half_turn = torch.diag(torch.tensor([-1.0, -1.0, 1.0]))
+        >>> layer(torch.rand(5, 1, 8, 8), half_turn[None]).shape  # one transformation
+        torch.Size([1, 5, 16])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        units: int,
+        *,
+        bias: bool = True,
+        runs: int = 1,
+        shared: bool = False,
+        side: Side = "auto",
+        estimator: Estimator = "weights",
+        blur: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_choice(side, SIDES, "side")
+        check_choice(estimator, ESTIMATORS, "estimator")
+        self.shape = tuple(shape)
+        self.units = units
+        self.runs = runs
+        self.side = side
+        self.estimator = estimator
+        self.blur = blur
+        banks = 1 if shared else runs
+        bound = 1 / math.sqrt(math.prod(shape))  # torch's own start of a linear layer
+        start = torch.rand(units, *shape, generator=generator) * 2 - 1
+        self.weight = nn.Parameter((start * bound).expand(banks, units, *shape).clone())
+        offset = (torch.rand(units, generator=generator) * 2 - 1) * bound
+        self.bias = nn.Parameter(offset.expand(banks, units).clone()) if bias else None
+
+    def filters(self) -> Tensor:
+        """The filters (R or 1, units, C, H, W), blurred if the layer does that."""
+        if not self.blur:
+            return self.weight
+        flat = gaussian_blur(self.weight.flatten(0, 1), self.blur)
+        return flat.reshape(self.weight.shape)
+
+    def forward(self, images: Tensor, transformation: Tensor) -> Tensor:
+        """Responses of every moved filter to every image.
+
+        Args:
+            images: (B, C, H, W), or (R, B, C, H, W) with images of its own for each run.
+            transformation: matrices (S, 3, 3), or (R, S, 3, 3) where there are several runs.
+
+        Returns:
+            (S, B, units) for matrices (S, 3, 3), else (R, S, B, units).
+        """
+        single = transformation.ndim == 3
+        matrices = transformation[None] if single else transformation
+        self._check(images, matrices)
+        pictures = images if images.ndim == 5 else images[None]
+        channels, height, width = self.shape
+        gathering = self.estimator == "input-gather"
+        theta = affine_inverse(matrices) if gathering else matrices
+        taps = bilinear_taps(theta[:, :, :2], height, width).repeat(channels)
+        filters = self.filters().flatten(3)
+        pixels = pictures.flatten(3)
+        if gathering or self.chosen_side(pictures.shape[1]) == "inputs":
+            out = _on_inputs(filters, pixels, taps, gather if gathering else scatter)
+        else:
+            out = _on_weights(filters, pixels, taps)
+        if self.bias is not None:
+            out = out + self.bias[:, None, None]
+        return out[0] if single else out
+
+    def chosen_side(self, batch: int) -> str:
+        """The side that is computed for a batch of this size: "inputs" or "weights"."""
+        if self.side != "auto":
+            return self.side
+        return "inputs" if batch <= self.units else "weights"
+
+    def bank(self, transformation: Tensor) -> Tensor:
+        """The moved filters themselves (S, units, C, H, W) of the first run, for pictures."""
+        theta = transformation[:, None, :2].expand(-1, self.units, -1, -1).flatten(0, 1)
+        filters = self.filters()[0]
+        copies = filters.expand(len(transformation), *filters.shape).flatten(0, 1)
+        return warp(copies, theta).reshape(-1, *filters.shape)
+
+    def _check(self, images: Tensor, matrices: Tensor) -> None:
+        if matrices.ndim != 4 or matrices.shape[2:] != (3, 3) or len(matrices) != self.runs:
+            expected = "(S, 3, 3)" if self.runs == 1 else f"({self.runs}, S, 3, 3)"
+            shape = f"shape {tuple(matrices.shape)}"
+            raise invalid("transformation", expected, shape, "use group.exp(eta)")
+        lead = images.shape[:-4] if images.ndim in (4, 5) else None
+        if lead not in ((), (self.runs,)) or images.shape[-3:] != self.shape:
+            size = ", ".join(map(str, self.shape))
+            expected = f"shape (B, {size}) or ({self.runs}, B, {size})"
+            shape = f"shape {tuple(images.shape)}"
+            raise invalid("images", expected, shape, "a layer reads the size it was made for")
+
+    def extra_repr(self) -> str:
+        """What print(layer) says."""
+        return f"{self.shape}, units={self.units}, runs={self.runs}, estimator={self.estimator!r}"
+
+
+def _on_inputs(filters: Tensor, pixels: Tensor, taps: Taps, move: Move) -> Tensor:
+    """Responses (R, S, B, U) of filters (R or 1, U, C, P) to moved images (R or 1, B, C, P)."""
+    runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
+    tables, batch = _tables(pixels, runs), pixels.shape[1]
+    moved = move(tables, taps).reshape(runs, -1, samples * batch)
+    out = torch.bmm(filters.flatten(2).expand(runs, -1, -1), moved)
+    responses: Tensor = out.unflatten(2, (samples, batch)).permute(0, 2, 3, 1)
+    return responses
+
+
+def _on_weights(filters: Tensor, pixels: Tensor, taps: Taps) -> Tensor:
+    """The same numbers from moved filters."""
+    runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
+    tables, units = _tables(filters, runs), filters.shape[1]
+    moved = gather(tables, taps).reshape(runs, -1, samples * units)
+    out = torch.bmm(pixels.flatten(2).expand(runs, -1, -1), moved)
+    responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
+    return responses
+
+
+def _tables(pictures: Tensor, runs: int) -> Tensor:
+    """Tables (R C, P, B) of pictures (R or 1, B, C, P); one for all if there is one channel."""
+    if pictures.shape[2] > 1:
+        pictures = pictures.expand(runs, -1, -1, -1)
+    return pictures.permute(0, 2, 3, 1).flatten(0, 1).contiguous()

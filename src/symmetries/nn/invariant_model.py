@@ -1,0 +1,165 @@
+"""The paper's model: features averaged over a learned box, and a Gaussian last layer."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import check_choice, invalid
+from symmetries.distributions.box import Sampling, UniformBox
+from symmetries.groups.base import Group
+from symmetries.nn.feature_maps import InvariantFeatures
+from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.variational import VariationalLinear
+
+Task = Literal["classification", "regression"]
+TASKS = ("classification", "regression")
+Posterior = Literal["natural", "full", "diagonal", "low-rank", "point"]
+POSTERIORS = ("natural", "full", "diagonal", "low-rank", "point")
+Head = NaturalLinear | VariationalLinear
+
+
+class InvariantModel(nn.Module):
+    """Features averaged over a learned box of transformations, and a Gaussian last layer.
+
+    Args:
+        body: ``InvariantFeatures`` (filters moved), or an ``OrbitAverage`` over "features" around
+            any network (inputs moved; one run).
+        head: ``NaturalLinear``, or ``VariationalLinear`` ("point" makes it a plain network).
+        boxes: one distribution of transformations for each run.
+        task: "classification" (soft-max) or "regression" (Gaussian, learned noise).
+    """
+
+    def __init__(
+        self,
+        body: InvariantFeatures | OrbitAverage,
+        head: Head,
+        boxes: Sequence[UniformBox],
+        task: Task = "classification",
+    ) -> None:
+        super().__init__()
+        check_choice(task, TASKS, "task")
+        if len(boxes) != head.runs:
+            remedy = "one box for each run"
+            raise invalid("boxes", f"{head.runs} of them", len(boxes), remedy)
+        self.body = body
+        self.head = head
+        self.boxes = nn.ModuleList(boxes)
+        self.task = task
+        self.log_noise = nn.Parameter(torch.zeros(head.runs, head.outputs))
+        self.log_noise.requires_grad_(task == "regression")
+
+    @property
+    def group(self) -> Group[Any]:
+        """The family of transformations."""
+        return cast(UniformBox, self.boxes[0]).group
+
+    @property
+    def half_width(self) -> Tensor:
+        """Half-widths (R, dim), in the group's own units."""
+        return torch.stack([cast(UniformBox, box).half_width for box in self.boxes])
+
+    def features(
+        self,
+        images: Tensor,
+        samples: int,
+        sampling: Sampling = "random",
+        generator: torch.Generator | None = None,
+        half_width: Tensor | None = None,
+    ) -> Tensor:
+        """Features (R, B, D) averaged over S transformations that all images of a run share.
+
+        Args:
+            images: (B, C, H, W), or (R, B, C, H, W).
+            samples: S.
+            sampling: "random", "sobol" or "grid".
+            generator: source of randomness.
+            half_width: (R, dim) in place of the model's own.
+        """
+        noise = cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)
+        width = self.half_width if half_width is None else half_width
+        element = self.group.exp(noise * width[:, None])
+        if isinstance(self.body, OrbitAverage):
+            pictures = images[0] if images.ndim == 5 else images
+            return self.body.average(pictures, element[0])[None]
+        features: Tensor = self.body(images, element)
+        return features
+
+
+def shallow_model(
+    shape: tuple[int, int, int],
+    outputs: int,
+    group: Group[Any],
+    *,
+    half_widths: Sequence[float | Sequence[float]] = (0.1,),
+    learn: bool | Sequence[bool] = True,
+    constraint: Literal["none", "softplus", "tanh", "reflect"] = "reflect",
+    features: int = 1024,
+    posterior: Posterior = "natural",
+    prior_variance: float = 1.0,
+    learn_prior: bool = True,
+    scale: float = 1.0,
+    bias: bool = True,
+    task: Task = "classification",
+    **options: Any,  # noqa: ANN401 - those of InvariantFeatures
+) -> InvariantModel:
+    """The paper's network: one hidden layer with moved filters and a Gaussian last layer.
+
+    Args:
+        shape: (C, H, W) of the images.
+        outputs: number of classes or of values.
+        group: ``Affine2`` or ``SE2``.
+        half_widths: at the start, for each run; its length is the number of runs.
+        learn: whether widths are trained, for all runs or for each.
+        constraint: see :class:`UniformBox`.
+        features: hidden units.
+        posterior: "natural" (full blocks, natural-gradient steps), or the covariance of a
+            ``VariationalLinear``.
+        prior_variance: of the last layer, at the start.
+        learn_prior: whether it is learned.
+        scale: standard deviation at the start where the posterior is a ``VariationalLinear``.
+        bias: of the last layer.
+        task: "classification" or "regression".
+        options: of :class:`InvariantFeatures` (kind, sigma, amplitude, seed, blur, ...).
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> model = shallow_model((1, 8, 8), 10, Affine2("rotation"), features=32)
+        >>> model.features(torch.rand(5, 1, 8, 8), samples=4).shape
+        torch.Size([1, 5, 32])
+    """
+    check_choice(posterior, POSTERIORS, "posterior")
+    if group.exp(torch.zeros(1, group.dim)).shape[-2:] != (3, 3):
+        remedy = "use Affine2 or SE2; other groups move inputs: OrbitAverage"
+        raise invalid("group", "a group of the plane", repr(group), remedy)
+    runs = len(half_widths)
+    flags = [learn] * runs if isinstance(learn, bool) else learn
+    boxes = [
+        UniformBox(group, width, constraint=constraint, learn=flag)
+        for width, flag in zip(half_widths, flags, strict=True)
+    ]
+    body = InvariantFeatures(shape, features, runs=runs, **options)
+    head: Head
+    if posterior == "natural":
+        head = NaturalLinear(
+            features,
+            outputs,
+            bias=bias,
+            runs=runs,
+            prior_variance=prior_variance,
+            learn_prior=learn_prior,
+        )
+    else:
+        head = VariationalLinear(
+            features,
+            outputs,
+            covariance=posterior,
+            bias=bias,
+            runs=runs,
+            prior_variance=prior_variance,
+            learn_prior=learn_prior,
+            scale=scale,
+        )
+    return InvariantModel(body, head, boxes, task)

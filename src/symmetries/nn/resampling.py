@@ -1,0 +1,134 @@
+"""Bilinear resampling as a sparse matrix, so that it and its exact transpose cost the same.
+
+A map of the plane sends every output pixel p to a point of the input, which bilinear
+interpolation reads from four pixels: row p of a matrix M has at most four entries. ``gather``
+applies M to the rows of a table, ``scatter`` applies its transpose; both are one weighted sum of
+rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.actions.resample import sampling_grid
+from symmetries.checks import invalid
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The entries of G x S sparse resampling matrices of P x P pixels.
+
+    Args:
+        index: (G, S, P, 4) int64, the input pixels that make up each output pixel.
+        weight: (G, S, P, 4), their shares; 0 for a pixel outside of the image.
+    """
+
+    index: Tensor
+    weight: Tensor
+
+    def dense(self) -> Tensor:
+        """The matrices (G, S, P, P) in full: the slow form, to test against."""
+        pixels = self.index.shape[2]
+        full = self.weight.new_zeros(*self.index.shape[:3], pixels)
+        return full.scatter_add(3, self.index, self.weight)
+
+    def repeat(self, times: int) -> "Taps":
+        """Every matrix ``times`` times in a row: (G times, S, P, 4)."""
+        if times == 1:
+            return self
+        index, weight = (part.repeat_interleave(times, 0) for part in (self.index, self.weight))
+        return Taps(index, weight)
+
+
+def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
+    """Taps of out(p) = in(theta p), with zero outside.
+
+    Args:
+        theta: (G, S, 2, 3), output point to input point, in half-image units (x right, y up).
+        height: of the images.
+        width: of the images.
+
+    Example:
+        >>> identity = torch.eye(3)[None, None, :2]
+        >>> bilinear_taps(identity, 3, 3).dense()[0, 0].equal(torch.eye(9))
+        True
+    """
+    if theta.ndim != 4 or theta.shape[2:] != (2, 3):
+        raise invalid("theta", "shape (G, S, 2, 3)", f"shape {tuple(theta.shape)}", "reshape it")
+    grid = sampling_grid(theta, height, width).flatten(2, 3)
+    x = (grid[..., 0] + 1) * (width / 2) - 0.5
+    y = (grid[..., 1] + 1) * (height / 2) - 0.5
+    left, top = x.detach().floor(), y.detach().floor()
+    fx, fy = x - left, y - top
+    rows = torch.stack((top, top, top + 1, top + 1), -1)
+    columns = torch.stack((left, left + 1, left, left + 1), -1)
+    gx, gy = 1 - fx, 1 - fy
+    weight = torch.stack((gy * gx, gy * fx, fy * gx, fy * fx), -1)
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+    index = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).long()
+    return Taps(index, weight * inside)
+
+
+def gather(tables: Tensor, taps: Taps) -> Tensor:
+    """Rows of each table resampled by each of its matrices: out[g, :, s] = M_gs table_g.
+
+    Pixels come before samples in the result, which makes it a matrix (P, S K) ready for one
+    large product.
+
+    Args:
+        tables: (G, P, K), or (1, P, K) for one table for all; their rows are pixels.
+        taps: G x S matrices.
+
+    Returns:
+        (G, P, S, K).
+    """
+    groups, samples, pixels, _ = taps.index.shape
+    index = taps.index.transpose(1, 2) + _first_row(tables, groups)[:, None, None, None]
+    flat = F.embedding_bag(
+        index.reshape(-1, 4),
+        tables.flatten(0, 1),
+        mode="sum",
+        per_sample_weights=taps.weight.transpose(1, 2).reshape(-1, 4),
+    )
+    return flat.reshape(groups, pixels, samples, tables.shape[2])
+
+
+def scatter(tables: Tensor, taps: Taps) -> Tensor:
+    """Rows of each table resampled by the transposes: out[g, :, s] = M_gs^T table_g.
+
+    The entries are sorted by the pixel that they add to, so that every pixel is again one
+    weighted sum of rows: no atomics, the same result every time.
+
+    Args:
+        tables: (G, P, K), or (1, P, K) for one table for all.
+        taps: G x S matrices.
+
+    Returns:
+        (G, P, S, K).
+    """
+    groups, samples, pixels, _ = taps.index.shape
+    device = tables.device
+    group = torch.arange(groups, device=device)[:, None, None, None] * pixels
+    sample = torch.arange(samples, device=device)[:, None, None]
+    target = ((group + taps.index) * samples + sample).flatten()
+    target, order = torch.sort(target)
+    source = torch.arange(pixels, device=device)[:, None] + _first_row(tables, groups)[
+        :, None, None, None
+    ].expand(groups, samples, 1, 4)
+    bags = torch.searchsorted(target, torch.arange(groups * pixels * samples, device=device))
+    flat = F.embedding_bag(
+        source.flatten()[order],
+        tables.flatten(0, 1),
+        bags,
+        mode="sum",
+        per_sample_weights=taps.weight.flatten()[order],
+    )
+    return flat.reshape(groups, pixels, samples, tables.shape[2])
+
+
+def _first_row(tables: Tensor, groups: int) -> Tensor:
+    """Where the table of each group begins (G,)."""
+    step = tables.shape[1] if len(tables) > 1 else 0
+    return torch.arange(groups, device=tables.device) * step

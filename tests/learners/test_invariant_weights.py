@@ -1,0 +1,205 @@
+"""Invariance learned by the ELBO: planted rotations are found, point estimates find none."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.data import load
+from symmetries.distributions.box import UniformBox
+from symmetries.groups.affine import Affine2
+from symmetries.groups.colour import Colour
+from symmetries.learners.invariant_weights import (
+    NaturalConfig,
+    augerino_loss,
+    elbo_loss,
+    evaluate,
+    fit_natural,
+    images_of,
+    log_likelihood,
+)
+from symmetries.nn.invariant_model import InvariantModel, shallow_model
+from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.orbit import OrbitAverage
+from symmetries.training import TrainConfig, train
+
+ROTATION = Affine2("rotation")
+SETS = ("digits-rotated", "digits")
+SHORT = NaturalConfig(steps=6, batch_size=64, samples=4, draws=2, warmup=2)
+
+
+def degrees(model):
+    return [math.degrees(width) for width in model.half_width.detach().flatten().tolist()]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return {name: load(name) for name in SETS}
+
+
+@pytest.fixture(scope="module")
+def small(digits):
+    data = digits["digits-rotated"].subset(range(120))
+    return data.images, data.labels
+
+
+def small_model(**options):
+    options = {"half_widths": (0.3,), "features": 24, "sigma": 0.5} | options
+    return shallow_model((1, 8, 8), 10, ROTATION, **options)
+
+
+def test_planted_rotations_are_recovered(digits):
+    """Fully rotated digits end near 180 degrees, upright ones stay small; both in one batch."""
+    images = [digits[name].images for name in SETS]
+    labels = digits["digits"].labels
+    options = {"features": 128, "sigma": 0.5, "prior_variance": 50.0}
+    model = shallow_model((1, 8, 8), 10, ROTATION, half_widths=(0.2, 0.2), **options)
+    config = NaturalConfig(steps=150, batch_size=400, samples=16, lr=0.2, draws=4)
+    fit_natural(model, images, labels, config, sets=(0, 1))
+    rotated, upright = degrees(model)
+    assert rotated > 165
+    assert upright < 45
+    tests = [load(name, "test") for name in SETS]
+    found = evaluate(model, [t.images for t in tests], tests[0].labels, sets=(0, 1))
+    assert found.score[0] > 0.92
+    assert found.score[1] > 0.95
+
+
+def test_a_point_estimate_learns_no_invariance(digits):
+    """Section 4.1: without the integral over weights the width falls instead of growing."""
+    data = digits["digits-rotated"]
+    model = small_model(posterior="point", features=128, amplitude=7.0)
+    config = TrainConfig(steps=300, batch_size=128, lr=0.02, device="cpu", progress=False)
+    train(model, elbo_loss(len(data), samples=8), (data.images, data.labels), config)
+    assert degrees(model)[0] < 10
+
+
+def test_the_elbo_prefers_the_right_width(digits):
+    """Fixed widths on fully rotated digits: the bound grows with the width."""
+    data = digits["digits-rotated"]
+    widths = [math.radians(angle) for angle in (5, 90, 175)]
+    options = {"learn": False, "features": 96, "prior_variance": 50.0}
+    model = small_model(half_widths=widths, **options)
+    config = NaturalConfig(steps=40, batch_size=400, samples=8, draws=4)
+    fit_natural(model, [data.images], data.labels, config)
+    fit = evaluate(model, [data.images], data.labels, samples=16).log_likelihood
+    elbo = fit - model.head.kl() / len(data)
+    assert elbo[0] < elbo[1] < elbo[2]
+    torch.testing.assert_close(model.half_width.flatten(), torch.tensor(widths))
+
+
+@pytest.mark.parametrize("kind", ["fourier", "relu"])
+def test_a_run_alone_gives_what_it_gives_among_others(small, kind):
+    images, labels = small
+
+    def fitted(widths, learn):
+        model = small_model(half_widths=widths, learn=learn, kind=kind)
+        looks = fit_natural(model, [images], labels, SHORT)
+        return model.half_width.detach(), model.head.kl(), looks
+
+    both = fitted((0.3, 1.0), (True, False))
+    for run, (width, flag) in enumerate(((0.3, True), (1.0, False))):
+        alone = fitted((width,), flag)
+        torch.testing.assert_close(both[0][run], alone[0][0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(both[1][run], alone[1][0], rtol=1e-4, atol=1e-4)
+        last = (both[2][-1][run + 1], alone[2][-1][1])
+        assert last[0] == pytest.approx(last[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("posterior", ["full", "diagonal", "low-rank"])
+def test_runs_train_as_one_with_adam_too(small, posterior):
+    config = TrainConfig(steps=5, batch_size=32, lr=0.01, device="cpu", progress=False)
+    ends = []
+    for widths in ((0.3, 1.0), (1.0,)):
+        model = small_model(half_widths=widths, posterior=posterior, kind="relu", scale=0.1)
+        train(model, elbo_loss(len(small[1]), samples=4, draws=2), small, config)
+        ends.append(model)
+    torch.testing.assert_close(ends[0].half_width[1], ends[1].half_width[0])
+    torch.testing.assert_close(ends[0].head.mean[1], ends[1].head.mean[0])
+    torch.testing.assert_close(ends[0].body.layer.weight[1], ends[1].body.layer.weight[0])
+
+
+def test_the_loss_is_the_negative_elbo(small):
+    """Whatever the objective is made of: likelihood by sampled weights, KL over N."""
+    images, labels = small
+    model = small_model(posterior="full", scale=0.5)
+    phi = model.features(images, 4, "grid")
+    outputs = model.head(phi)
+    drawn = log_likelihood(model, *outputs, labels, 4000, torch.Generator().manual_seed(0)).mean()
+    weights = model.head.sample_weights(4000, torch.Generator().manual_seed(1))[:, 0]
+    rows = torch.cat((phi[0], torch.ones(len(labels), 1)), 1)
+    logits = torch.einsum("bi,nci->nbc", rows, weights).log_softmax(-1)
+    expected = logits[:, torch.arange(len(labels)), labels].mean()
+    torch.testing.assert_close(drawn, expected, rtol=0.01, atol=0.01)
+
+
+def test_logits_are_averaged_over_transformations(small):
+    """Appendix A: W2 times averaged features is the average of W2 times features."""
+    images, _ = small
+    model = small_model(posterior="point")
+    with torch.no_grad():
+        model.head.mean.normal_(generator=torch.Generator().manual_seed(0))
+    averaged, _ = model.head(model.features(images, 5, "grid"))
+    eta = torch.linspace(-1, 1, 5)[:, None] * model.half_width[0]
+    each = [model.head(model.body(images, ROTATION.exp(e)[None, None]))[0] for e in eta]
+    torch.testing.assert_close(averaged, torch.stack(each).mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_regression_learns_its_noise_and_the_expectation_is_closed():
+    torch.manual_seed(0)
+    images = torch.rand(300, 1, 6, 6)
+    targets = images.flatten(1).mean(1, keepdim=True) * 10 + 0.1 * torch.randn(300, 1)
+    options = {"features": 64, "sigma": 0.5, "prior_variance": 30.0, "task": "regression"}
+    model = shallow_model((1, 6, 6), 1, ROTATION, **options)
+    config = NaturalConfig(steps=80, batch_size=300, samples=8, body_lr=0.1)
+    fit_natural(model, [images], targets, config)
+    found = evaluate(model, [images], targets)
+    assert found.score.item() < 0.05
+    assert 0.05 < model.log_noise.exp().item() < 0.3
+    mean, variance, noise = found.mean[0], found.variance[0], model.log_noise.exp().detach()
+    drawn = mean + variance.sqrt() * torch.randn(4000, 300, 1)
+    expected = torch.distributions.Normal(drawn, noise).log_prob(targets).mean()
+    torch.testing.assert_close(found.log_likelihood[0], expected, rtol=0.02, atol=0.02)
+
+
+def test_deeper_networks_learn_a_width_with_a_natural_last_layer(small):
+    images, labels = small
+    torch.manual_seed(0)
+    cnn = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 16), nn.Tanh())
+    box = UniformBox(ROTATION, 0.3, constraint="reflect")
+    body = OrbitAverage(cnn, box, space="features")
+    model = InvariantModel(body, NaturalLinear(16, 10), [box])
+    before = evaluate(model, [images], labels).score
+    config = NaturalConfig(steps=60, batch_size=120, samples=4, body_lr=0.02)
+    fit_natural(model, [images], labels, config)
+    assert evaluate(model, [images], labels).score > before + 0.4
+    assert degrees(model)[0] != pytest.approx(math.degrees(0.3))
+
+
+def test_augerino_rewards_width(small):
+    config = TrainConfig(steps=30, batch_size=64, lr=0.02, device="cpu", progress=False)
+    widths = {}
+    for strength in (0.0, 5.0):
+        model = small_model(posterior="point")
+        train(model, augerino_loss(strength, samples=2), small, config)
+        widths[strength] = degrees(model)[0]
+    assert widths[5.0] > widths[0.0] + 5
+
+
+def test_widths_stay_within_pi(small):
+    model = small_model(half_widths=(math.pi,))
+    config = NaturalConfig(steps=12, batch_size=64, samples=4, draws=2, lr=1.0, warmup=2)
+    looks = fit_natural(model, list(small[:1]), small[1], config)
+    assert all(0 <= width <= math.pi + 1e-5 for _, width in looks)
+
+
+def test_bad_arguments_are_named(small):
+    with pytest.raises(ValueError, match="group: expected a group of the plane"):
+        shallow_model((3, 8, 8), 10, Colour("hue"))
+    with pytest.raises(ValueError, match="sets: expected the number of a set"):
+        images_of([torch.rand(2, 1, 4, 4)] * 2)
+    with pytest.raises(ValueError, match=r"model.head: expected a NaturalLinear"):
+        fit_natural(small_model(posterior="full"), [small[0]], small[1], SHORT)
+    with pytest.raises(ValueError, match="boxes: expected 1"):
+        InvariantModel(small_model().body, NaturalLinear(24, 10), [])
