@@ -1,0 +1,202 @@
+"""Weight-tying over finite groups: layers whose filters come in whole orbits.
+
+Reference: Cohen and Welling 2016, "Group equivariant convolutional networks"; Moskalev et al. 2023,
+"On genuine invariance learning without weight-tying", section 4.1 (its WT model ties the first
+layer of a perceptron and pools over the group behind it).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.finite import FiniteGroup
+
+Pool = Literal["max", "mean"]
+POOLS = ("max", "mean")
+
+
+def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
+    """(|G|, C H W): for each element and pixel, the pixel that it comes from; (g x)_i = x_p(g, i).
+
+    Args:
+        group: moves the pixels onto each other: quarter turns, flips, cyclic shifts.
+        shape: (C, H, W) of the images.
+
+    Example:
+        >>> from symmetries.groups import CyclicShift
+        >>> pixel_permutations(CyclicShift("x", 2), (1, 1, 4)).tolist()
+        [[0, 1, 2, 3], [2, 3, 0, 1]]
+    """
+    if len(shape) != 3:
+        raise invalid("shape", "(C, H, W)", tuple(shape), "give the shape of one image")
+    size = math.prod(shape)
+    numbers = torch.arange(size, dtype=torch.float64).reshape(1, *shape)
+    moved = ImageAction(group).orbit(group.elements(), numbers).reshape(group.order, size)
+    table = moved.round().long()
+    if not torch.equal(table.sort(1).values, torch.arange(size).expand_as(table)):
+        remedy = "use quarter turns on square images, flips or cyclic shifts"
+        raise invalid("group", "a group that permutes the pixels", repr(group), remedy)
+    return table
+
+
+def group_permutations(group: FiniteGroup, channels: int) -> Tensor:
+    """(|G|, channels |G|): how the group moves functions on itself, (g f)(k) = f(g^-1 k).
+
+    For layers behind a tied layer that keeps the group's axis.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> group_permutations(Cyclic(3), 1).tolist()
+        [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+    """
+    elements = group.elements()
+    back = group.compose(group.inverse(elements)[:, None], elements[None, :])
+    offsets = group.order * torch.arange(channels)
+    return (back[:, None, :] + offsets[None, :, None]).flatten(1)
+
+
+class TiedLinear(nn.Module):
+    """h_c(g) = <g w_c, x> + b_c: a linear layer with every filter in all poses of a finite group.
+
+    Moving the input by k moves the output along the group: h(k x)(g) = h(x)(k^-1 g). So whatever
+    acts on each entry alike, followed by :class:`GroupPool`, is exactly invariant.
+
+    Args:
+        permutations: (|G|, D), how the group moves inputs of D numbers; of
+            :func:`pixel_permutations` for images and :func:`group_permutations` behind another
+            tied layer.
+        features: number of filters w_c.
+        bias: whether to add b_c.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> turns = pixel_permutations(Cyclic(4), (1, 6, 6))
+        >>> layer = nn.Sequential(TiedLinear(turns, 8), nn.ReLU(), GroupPool("mean"))
+        >>> x = torch.rand(2, 1, 6, 6)
+        >>> torch.allclose(layer(x), layer(x.rot90(1, (2, 3))), atol=1e-6)
+        True
+    """
+
+    permutations: Tensor
+
+    def __init__(self, permutations: Tensor, features: int, bias: bool = True) -> None:
+        super().__init__()
+        if permutations.ndim != 2 or permutations.dtype != torch.int64:
+            got = f"shape {tuple(permutations.shape)}, {permutations.dtype}"
+            raise invalid("permutations", "int64 (|G|, D)", got, "use pixel_permutations(...)")
+        self.register_buffer("permutations", permutations, persistent=False)
+        like = nn.Linear(permutations.shape[1], features, bias)  # torch's own start
+        self.weight = like.weight
+        self.bias = like.bias
+
+    @property
+    def order(self) -> int:
+        """Number of elements of the group."""
+        return len(self.permutations)
+
+    def filters(self) -> Tensor:
+        """All filters in all poses, (features, |G|, D)."""
+        return self.weight[:, self.permutations]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From inputs (N, ...) with D numbers each to (N, features, |G|)."""
+        n, d = len(x), self.weight.shape[1]
+        if x.ndim < 2 or x[0].numel() != d:
+            raise invalid("x", f"(N, ...) with {d} numbers each", tuple(x.shape), "reshape it")
+        out = x.reshape(n, d) @ self.filters().reshape(-1, d).T
+        out = out.reshape(n, -1, self.order)
+        return out if self.bias is None else out + self.bias[:, None]
+
+    def extra_repr(self) -> str:
+        """What print(layer) says."""
+        features, inputs = self.weight.shape
+        return f"{inputs}, {features}, order={self.order}, bias={self.bias is not None}"
+
+
+class TiedConv2d(nn.Module):
+    """A convolution with every kernel in all poses of a finite group of turns and flips.
+
+    Moving the image by k moves each feature map, and the maps along the group.
+
+    Args:
+        in_channels: of the image.
+        features: number of kernels.
+        kernel_size: side of the square kernels.
+        group: Cyclic(4), Dihedral(4) or Flip.
+        bias: whether to add one number per kernel.
+        padding: pixels around the image.
+        padding_mode: "zeros" or "circular".
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> TiedConv2d(1, 8, 3, Cyclic(4), padding=1)(torch.rand(2, 1, 6, 6)).shape
+        torch.Size([2, 8, 4, 6, 6])
+    """
+
+    permutations: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        features: int,
+        kernel_size: int,
+        group: FiniteGroup,
+        *,
+        bias: bool = True,
+        padding: int = 0,
+        padding_mode: Literal["zeros", "circular"] = "zeros",
+    ) -> None:
+        super().__init__()
+        check_choice(padding_mode, ("zeros", "circular"), "padding_mode")
+        table = pixel_permutations(group, (in_channels, kernel_size, kernel_size))
+        self.register_buffer("permutations", table, persistent=False)
+        like = nn.Conv2d(in_channels, features, kernel_size, bias=bias)  # torch's own start
+        self.weight = like.weight
+        self.bias = like.bias
+        self.padding = padding
+        self.padding_mode = "constant" if padding_mode == "zeros" else "circular"
+
+    def filters(self) -> Tensor:
+        """All kernels in all poses, (features, |G|, C, k, k)."""
+        moved = self.weight.flatten(1)[:, self.permutations]
+        return moved.reshape(len(self.weight), -1, *self.weight.shape[1:])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From images (N, C, H, W) to (N, features, |G|, H', W')."""
+        kernels = self.filters().flatten(0, 1)
+        x = F.pad(x, (self.padding,) * 4, mode=self.padding_mode)
+        out: Tensor = F.conv2d(x, kernels).unflatten(1, (len(self.weight), -1))
+        return out if self.bias is None else out + self.bias[:, None, None, None]
+
+
+class GroupPool(nn.Module):
+    """The largest or mean value over the group: (N, features, |G|, ...) to (N, features, ...).
+
+    Args:
+        how: "max" or "mean".
+
+    Example:
+        >>> GroupPool("max")(torch.arange(6.0).reshape(1, 2, 3)).tolist()
+        [[2.0, 5.0]]
+    """
+
+    def __init__(self, how: Pool = "max") -> None:
+        super().__init__()
+        check_choice(how, POOLS, "how")
+        self.how = how
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Pool the third axis."""
+        if h.ndim < 3:
+            raise invalid("h", "(N, features, |G|, ...)", tuple(h.shape), "put it behind a layer")
+        return h.amax(2) if self.how == "max" else h.mean(2)
+
+    def extra_repr(self) -> str:
+        """What print(pool) says."""
+        return repr(self.how)

@@ -1,0 +1,184 @@
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.audit import logit_invariance, saliency_similarity
+from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
+from symmetries.groups import Affine2, Cyclic, CyclicShift, Product, Signal
+from symmetries.learners.penalties import (
+    ConstrainedWeight,
+    augment,
+    orbit_penalty,
+    pair_penalty,
+    random_elements,
+    regularised_loss,
+    start_in_orbits,
+)
+from symmetries.nn.tied import pixel_permutations
+
+ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
+
+
+def mlp(side=6, hidden=24, classes=3):
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(side * side, hidden), nn.ReLU(), nn.Linear(hidden, classes)
+    )
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_orbit_penalty_is_the_mean_over_pairs(kind):
+    logits = torch.randn(5, 4, 3, dtype=torch.float64, requires_grad=True)
+    pairs = [
+        pair_penalty(logits[:, g], logits[:, h], kind)
+        for g, h in itertools.permutations(range(4), 2)
+    ]
+    expected = torch.stack(pairs).mean()
+    torch.testing.assert_close(orbit_penalty(logits, kind), expected)
+    torch.testing.assert_close(
+        pair_penalty(logits[:, 0], logits[:, 1], kind),
+        ERRORS[kind](logits[:, 0], logits[:, 1]).mean(),
+    )
+    assert torch.autograd.gradcheck(lambda z: orbit_penalty(z, kind), logits)
+
+
+def test_orbit_penalty_is_what_the_audit_measures():
+    torch.manual_seed(0)
+    model, x = mlp(), torch.randn(20, 1, 6, 6)
+    orbit = ImageAction(Cyclic(4)).orbit(Cyclic(4).elements(), x)
+    logits = model(orbit.flatten(0, 1)).unflatten(0, (20, 4))
+    # every image of an orbit has its turn as x
+    measured = logit_invariance(model, orbit.flatten(0, 1), Cyclic(4)).mean
+    assert float(orbit_penalty(logits)) == pytest.approx(measured, rel=1e-5)
+
+
+def test_augmentation_moves_each_image_by_some_element():
+    x = torch.randn(200, 1, 6, 6)
+    generator = torch.Generator().manual_seed(0)
+    moved = augment(x, CyclicShift("x", 3), generator=generator)
+    orbit = ImageAction(CyclicShift("x", 3)).orbit(torch.arange(3), x)
+    found = (orbit == moved[:, None]).flatten(2).all(2)
+    assert found.any(1).all()
+    assert found.float().mean(0).min() > 0.2  # every element has its share
+    again = augment(x, CyclicShift("x", 3), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(moved, again)
+
+
+def test_elements_of_continuous_groups_fill_the_box():
+    group = Affine2("rotation")
+    eta = group.log(random_elements(group, 500, half_width=0.3)).abs()
+    assert 0.28 < float(eta.max()) <= 0.3 + 1e-5
+    both = Affine2("translation")
+    shifts = both.log(random_elements(both, 500, half_width=[0.1, 0.5])).abs().amax(0)
+    assert shifts.tolist() == pytest.approx([0.1, 0.5], rel=0.05)
+    assert random_elements(Signal("shift"), 7).shape == (7, 4)
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), Affine2("rotation")], ids=repr)
+@pytest.mark.parametrize("kind", ERRORS)
+def test_regularised_loss(group, kind):
+    torch.manual_seed(0)
+    model, x, y = mlp(), torch.randn(8, 1, 6, 6), torch.randint(3, (8,))
+    found = regularised_loss(
+        model, x, y, group, nu=0.5, kind=kind, generator=torch.Generator().manual_seed(1)
+    )
+    torch.testing.assert_close(found["loss"], found["task"] + 0.5 * found["penalty"])
+    found["loss"].backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_products_can_be_sampled():
+    model, x, y = mlp(), torch.randn(8, 1, 6, 6), torch.randint(3, (8,))
+    group = Product(Affine2("rotation"), CyclicShift("x", 3))
+    assert float(regularised_loss(model, x, y, group, nu=1.0, samples=3)["penalty"]) > 0
+
+
+def test_training_with_the_penalty_makes_a_model_invariant():
+    torch.manual_seed(0)
+    x = torch.randn(64, 1, 6, 6)
+    y = (x.square().mean((1, 2, 3)) > 1).long()
+    after = {}
+    for nu in (0.0, 10.0):
+        torch.manual_seed(1)
+        model = mlp(classes=2)
+        optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+        for _ in range(150):
+            loss = regularised_loss(model, x, y, Cyclic(4), nu=nu)["loss"]
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        after[nu] = logit_invariance(model, x, Cyclic(4), normalised=True).mean
+    assert after[10.0] < after[0.0] / 5
+
+
+def test_constrained_weight_reaches_the_target():
+    """A toy whose error falls as 1 / nu: the weight must settle where the error is the target."""
+    weight = ConstrainedWeight(target=0.02, start=1.0, rate=0.3)
+    for _ in range(100):
+        weight.update(1 / weight.nu)
+    assert float(weight.nu) == pytest.approx(50, rel=1e-3)
+    similar = ConstrainedWeight(target=0.95, measure="similarity", rate=0.3)
+    for _ in range(100):
+        similar.update(1 - 1 / (1 + similar.nu))
+    assert float(similar.nu) == pytest.approx(19, rel=1e-3)
+
+
+def test_constrained_weight_keeps_its_bounds_and_is_saved():
+    weight = ConstrainedWeight(target=0.1, bounds=(0.5, 2.0), rate=1.0)
+    for _ in range(5):
+        weight.update(100.0)
+    assert float(weight.nu) == pytest.approx(2.0)
+    other = ConstrainedWeight(target=0.1)
+    other.load_state_dict(weight.state_dict())
+    assert float(other.nu) == pytest.approx(2.0)
+
+
+def test_constrained_training_reaches_the_logit_invariance_asked_for():
+    torch.manual_seed(0)
+    x = torch.randn(64, 1, 6, 6)
+    y = (x[:, 0, :3].mean((1, 2)) > 0).long()  # not invariant at all: task and penalty disagree
+    model, weight = mlp(classes=2), ConstrainedWeight(target=0.05, rate=0.1)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(400):
+        found = regularised_loss(model, x, y, Cyclic(4), nu=weight.nu)
+        weight.update(found["penalty"])
+        optimizer.zero_grad()
+        found["loss"].backward()
+        optimizer.step()
+    assert float(found["penalty"]) == pytest.approx(0.05, rel=0.5)
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), CyclicShift("x", 3)], ids=repr)
+def test_start_in_orbits_is_invariant_and_training_keeps_it(group):
+    torch.manual_seed(0)
+    model = mlp(hidden=26)  # not a multiple of 3 or 4: some units are left over
+    start_in_orbits(model[1], model[3], pixel_permutations(group, (1, 6, 6)))
+    x, y = torch.randn(32, 1, 6, 6), torch.randint(3, (32,))
+    assert logit_invariance(model, x, group).mean < 1e-12
+    before = model[1].weight.clone()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    for _ in range(50):
+        loss = regularised_loss(model, x, y, group, nu=1.0)["loss"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float((model[1].weight - before).abs().max()) > 0.01
+    assert logit_invariance(model, x, group).mean < 1e-8
+    assert saliency_similarity(model, x, group).mean > 0.99
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="kind"):
+        pair_penalty(torch.zeros(2, 3), torch.zeros(2, 3), "l2")
+    with pytest.raises(ValueError, match="whole orbits"):
+        orbit_penalty(torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="two tensors of one shape"):
+        pair_penalty(torch.zeros(2, 3), torch.zeros(1, 3))
+    with pytest.raises(ValueError, match="target"):
+        ConstrainedWeight(target=1.0, measure="similarity")
+    with pytest.raises(ValueError, match="start"):
+        ConstrainedWeight(target=1.0, start=0.0)
+    with pytest.raises(ValueError, match="first, second"):
+        start_in_orbits(nn.Linear(4, 4), nn.Linear(5, 2), pixel_permutations(Cyclic(4), (1, 2, 2)))
