@@ -80,7 +80,9 @@ def _forward(eta, out, n, BLOCK: tl.constexpr, DOUBLINGS: tl.constexpr, DEGREE: 
     e4 = tl.load(eta + 6 * i + 4, mask=keep, other=0.0)
     e5 = tl.load(eta + 6 * i + 5, mask=keep, other=0.0)
     z = tl.zeros_like(e0)
-    value, _ = _value_and_tangent(e0, e1, e2, e3, e4, e5, z, z, z, z, z, z, DOUBLINGS, DEGREE)
+    value, _tangent = _value_and_tangent(
+        e0, e1, e2, e3, e4, e5, z, z, z, z, z, z, DOUBLINGS, DEGREE
+    )
     for k in tl.static_range(6):
         tl.store(out + 9 * i + k, value[k], mask=keep)
     tl.store(out + 9 * i + 6, z, mask=keep)
@@ -115,7 +117,9 @@ def _backward(
         v3 = o if k == 3 else z
         v4 = o if k == 4 else z
         v5 = o if k == 5 else z
-        _, t = _value_and_tangent(e0, e1, e2, e3, e4, e5, v0, v1, v2, v3, v4, v5, DOUBLINGS, DEGREE)
+        _value, t = _value_and_tangent(
+            e0, e1, e2, e3, e4, e5, v0, v1, v2, v3, v4, v5, DOUBLINGS, DEGREE
+        )
         total = g0 * t[0] + g1 * t[1] + g2 * t[2] + g3 * t[3] + g4 * t[4] + g5 * t[5]
         tl.store(grad_eta + 6 * i + k, total, mask=keep)
 

@@ -77,7 +77,9 @@ def _forward(
     s = tl.program_id(0) % versions
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     keep = i < H * W
-    _, _, _, row_at, column_at = _point(theta + n * image_step + s * version_step, i, H, W, margin)
+    _x, _y, _unit, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i, H, W, margin
+    )
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     low: tl.constexpr = 0 if MODE == 0 else -1
@@ -87,11 +89,11 @@ def _forward(
         source = images + (n * C + channel) * SH * SW
         total = tl.zeros([BLOCK], tl.float32)
         for a in tl.static_range(taps):
-            wr, _ = _weight(fr, a, MODE)
+            wr, _dr = _weight(fr, a, MODE)
             r = r0.to(tl.int32) + (a + low)
             line = tl.zeros([BLOCK], tl.float32)
             for b in tl.static_range(taps):
-                wc, _ = _weight(fc, b, MODE)
+                wc, _dc = _weight(fc, b, MODE)
                 c = c0.to(tl.int32) + (b + low)
                 inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
                 line += wc * tl.load(source + r * SW + c, mask=inside, other=0.0)
@@ -155,7 +157,9 @@ def _backward_images(
     s = tl.program_id(0) % versions
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     keep = i < H * W
-    _, _, _, row_at, column_at = _point(theta + n * image_step + s * version_step, i, H, W, margin)
+    _x, _y, _unit, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i, H, W, margin
+    )
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     low: tl.constexpr = 0 if MODE == 0 else -1
@@ -166,13 +170,13 @@ def _backward_images(
         target = grad_out + ((n * versions + s) * C + channel) * H * W
         g = tl.load(target + i, mask=keep, other=0.0)
         for a in tl.static_range(taps):
-            wr, _ = _weight(fr, a, MODE)
+            wr, _dr = _weight(fr, a, MODE)
             r = r0.to(tl.int32) + (a + low)
             for b in tl.static_range(taps):
-                wc, _ = _weight(fc, b, MODE)
+                wc, _dc = _weight(fc, b, MODE)
                 c = c0.to(tl.int32) + (b + low)
                 inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
-                tl.atomic_add(goal + r * SW + c, g * wr * wc, mask=inside)
+                tl.atomic_add(goal + r * SW + c, g * wr * wc, mask=inside, sem="relaxed")
 
 
 def _steps(theta: Tensor) -> tuple[int, int]:
