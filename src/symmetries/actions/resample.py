@@ -62,7 +62,7 @@ def warp(
     if len(lead) == 2:
         return _resample(images, theta, interpolation, padding, fill)
     maps = theta[:, None] if lead else theta[None, None]
-    return _resample(images, maps, interpolation, padding, fill)[:, 0]
+    return _resample(images, maps, interpolation, padding, fill).squeeze(1)
 
 
 def warp_shared(
