@@ -1,0 +1,126 @@
+"""Drawing the paper's figures from results.json and figures.npz."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+TITLES = {
+    "WT": "weight-tying",
+    "DA": "augmentation",
+    "IR": "regularised",
+    "IR-random": "LI",
+    "NLI-random": "normalised LI",
+    "DI-random": "DI",
+}
+COLOURS = {"WT": "#1b7837", "DA": "#b2182b", "IR": "#2166ac"}
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw whatever the folder holds the numbers of."""
+    results = json.loads((folder / "results.json").read_text())
+    arrays = dict(np.load(folder / "figures.npz"))
+    written = [
+        _saliency_beside(arrays, folder / "figure1.png"),
+        _latent(arrays, folder / "figure2.png"),
+        _aligned(arrays, folder / "figure3.png"),
+        _drift(results["drift"], folder / "figure4.png"),
+        _spectrum(results["table"], folder / "figure5.png"),
+    ]
+    return written
+
+
+def _show(axis: Axes, image: np.ndarray, saliency: np.ndarray | None = None) -> None:
+    axis.imshow(image, cmap="gray")
+    if saliency is not None:
+        strength = saliency / max(float(saliency.max()), 1e-12)
+        axis.imshow(np.ones_like(strength), cmap="Reds", vmin=0, vmax=1.2, alpha=strength)
+    axis.set_xticks([])
+    axis.set_yticks([])
+
+
+def _saliency_beside(arrays: dict[str, Any], path: Path) -> Path:
+    """Figure 1: saliency of DA and WT on one orbit; below, turned back to one orientation."""
+    orbit = arrays["orbit"][0]
+    n = len(orbit)
+    figure, axes = plt.subplots(2, 2 * n, figsize=(2.4 * n, 3))
+    for block, name in enumerate(("DA", "WT")):
+        for g in range(n):
+            column = block * n + g
+            _show(axes[0, column], orbit[g], arrays[f"raw_{name}"][0, g])
+            _show(axes[1, column], orbit[0], arrays[f"aligned_{name}"][0, g])
+        axes[0, block * n].set_title(TITLES[name], loc="left")
+    return _save(figure, path)
+
+
+def _latent(arrays: dict[str, Any], path: Path) -> Path:
+    """Figure 2: t-SNE of the last hidden layer of DA, with the orbits of a few images traced."""
+    from sklearn.manifold import TSNE
+
+    features, labels = arrays["features"].astype(np.float32), arrays["feature_labels"]
+    n = int(arrays["order"])
+    perplexity = min(30, (len(features) - 1) // 3)
+    points = TSNE(perplexity=perplexity, random_state=0).fit_transform(features)
+    figure, axis = plt.subplots(figsize=(6, 6))
+    axis.scatter(*points.T, c=labels, cmap="tab10", s=4, alpha=0.4, linewidths=0)
+    for first in range(0, min(4, len(points) // n) * n, n):
+        trace = points[[*range(first, first + n), first]]
+        axis.plot(*trace.T, "o-", color="black", markersize=4, linewidth=1)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    return _save(figure, path)
+
+
+def _aligned(arrays: dict[str, Any], path: Path) -> Path:
+    """Figure 3: aligned saliency of DA and IR; a row per image, a column per element."""
+    orbit = arrays["orbit"]
+    rows, n = orbit.shape[:2]
+    figure, axes = plt.subplots(rows, 2 * n, figsize=(2.4 * n, 1.4 * rows))
+    for block, name in enumerate(("DA", "IR")):
+        for row in range(rows):
+            for g in range(n):
+                axis = axes[row, block * n + g]
+                _show(axis, orbit[row, 0], arrays[f"aligned_{name}"][row, g])
+        axes[0, block * n].set_title(TITLES[name], loc="left")
+    return _save(figure, path)
+
+
+def _drift(drift: dict[str, Any], path: Path) -> Path:
+    """Figure 4: DI (solid) and accuracy ratio (dashed) over the degree of drift."""
+    figure, axes = plt.subplots(1, len(drift), figsize=(5 * len(drift), 3.6), squeeze=False)
+    for axis, (group, curves) in zip(axes[0], drift.items(), strict=True):
+        right = axis.twinx()
+        for name, curve in curves.items():
+            axis.plot(curve["beta"], curve["di"], color=COLOURS[name], label=TITLES[name])
+            right.plot(curve["beta"], curve["accuracy_ratio"], "--", color=COLOURS[name])
+        axis.set(title=group.upper(), xlabel="drift", ylabel="DI (solid)")
+        right.set(ylabel="accuracy ratio (dashed)", ylim=(0, 1.05))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
+    return _save(figure, path)
+
+
+def _spectrum(table: dict[str, Any], path: Path) -> Path:
+    """Figure 5: largest singular value of the Jacobian, by method."""
+    figure, axes = plt.subplots(1, len(table), figsize=(5 * len(table), 3.6), squeeze=False)
+    for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
+        names = [name for name in TITLES if name in rows]
+        means = [rows[name]["sigma_max"]["mean"] for name in names]
+        errors = [rows[name]["sigma_max"]["std"] for name in names]
+        axis.bar([TITLES[name] for name in names], means, yerr=errors, color="#4393c3")
+        axis.set(title=group.upper(), ylabel="largest singular value")
+        axis.tick_params(axis="x", rotation=30)
+    return _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
+    figure.tight_layout(rect=(0, 0, 1, 0.95 if figure.legends else 1))
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path

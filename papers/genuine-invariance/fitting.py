@@ -1,0 +1,187 @@
+"""Training one method for all seeds at once, and choosing the best moment of each run."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from networks import Perceptrons
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from symmetries.audit.moves import make_moves
+from symmetries.audit.saliency import mean_similarity, saliency_map
+from symmetries.groups import FiniteGroup
+from symmetries.learners.penalties import ConstrainedWeight, Penalty, orbit_penalty
+from symmetries.training.config import TrainConfig
+from symmetries.training.loop import train
+from symmetries.training.step import Step
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a network is trained.
+
+    Args:
+        start: of the weights; see ``networks.perceptron``.
+        penalty: on the invariance error, or None for augmentation alone.
+        target: similarity of saliency maps that the weight of the penalty is steered to.
+        floor: least similarity (on the validation set) of a moment that may be chosen.
+        nu: weight of the penalty at first.
+        bounds: of the weight.
+    """
+
+    start: str = "random"
+    penalty: Penalty | None = None
+    target: float = 0.97
+    floor: float = 0.96
+    nu: float = 1.0
+    bounds: tuple[float, float] = (0.1, 1e4)
+
+
+METHODS = {
+    "WT": Method(start="tied"),
+    "DA": Method(),
+    "IR": Method(start="orbits", penalty="li"),
+    # As in the paper, from random weights; the three penalties of its section 4.4.
+    "IR-random": Method(penalty="li", target=0.96, floor=0.95, nu=10.0),
+    # A constant has no normalised error: a large weight too early makes the network one.
+    "NLI-random": Method(penalty="nli", target=0.96, floor=0.95, nu=0.1, bounds=(0.01, 1e4)),
+    "DI-random": Method(penalty="di", target=0.96, floor=0.95, nu=1.0),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data of one group: standardised images (N, C, H, W) and labels, on the device."""
+
+    group: FiniteGroup
+    table: Tensor
+    train: tuple[Tensor, Tensor]
+    validation: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+    other: Tensor  # the set that the test images drift to, paired by label
+    classes: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Trained networks, and how training went."""
+
+    models: list[nn.Sequential]
+    validation: list[float]
+    similarity: list[float]
+    nu: list[float]
+    chosen: list[int]
+    seconds: float
+
+
+def fit(
+    task: Task,
+    method: Method,
+    seeds: Sequence[int],
+    *,
+    steps: int,
+    batch_size: int,
+    check_every: int,
+    progress: bool = True,
+) -> Fit:
+    """Train a network for each seed and keep the one of best validation accuracy.
+
+    With a penalty only moments count whose maps are similar enough; if none is, the most similar.
+    """
+    x, y = task.train
+    device = x.device
+    runs = len(seeds)
+    model = Perceptrons(seeds, x[0].numel(), task.classes, method.start, task.table)
+    orbits = x.flatten(1)[:, task.table]  # (N, |G|, D)
+    order = torch.stack(
+        [torch.randperm(len(x), generator=torch.Generator().manual_seed(s)) for s in seeds]
+    ).to(device)
+    weights = nn.ModuleList(_weight(method) for _ in seeds).to(device)
+
+    def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
+        places = order[:, batch[0]]  # every run has its own order of the images
+        labels = y[places]
+        if method.penalty is None:
+            turn = torch.randint(
+                len(task.table), places.shape, generator=step.generator, device=device
+            )
+            logits = model(orbits[places, turn])
+            return {"loss": runs * F.cross_entropy(logits.flatten(0, 1), labels.flatten())}
+        points = orbits[places]  # (R, B, |G|, D)
+        logits = model(points.flatten(1, 2)).unflatten(1, points.shape[1:3])
+        repeated = labels[..., None].expand(logits.shape[:3])
+        task_loss = F.cross_entropy(logits.flatten(0, 2), repeated.flatten())
+        errors = torch.stack([orbit_penalty(z, method.penalty) for z in logits])
+        nu = torch.stack([weight.nu for weight in weights])
+        return {"loss": runs * task_loss + (nu * errors).sum(), "penalty": errors.mean().detach()}
+
+    chooser = _Chooser(task, method, model, weights)
+
+    def on_step(step: Step, _metrics: Any) -> None:  # noqa: ANN401 - of the training loop
+        if (step.index + 1) % check_every == 0 or step.index + 1 == steps:
+            chooser.look(step.index + 1)
+
+    config = TrainConfig(
+        steps=steps,
+        batch_size=batch_size,
+        lr=8e-4,
+        device=device.type,
+        log_every=check_every,
+        progress=progress,
+        seed=seeds[0],
+    )
+    history = train(model, loss, (torch.arange(len(x)),), config, on_step=on_step)
+    return chooser.result(history.seconds)
+
+
+def _weight(method: Method) -> ConstrainedWeight:
+    return ConstrainedWeight(
+        method.target, "similarity", start=method.nu, rate=0.2, bounds=method.bounds
+    )
+
+
+class _Chooser:
+    """Looks at the validation set now and then, steers the penalty, keeps each run's best."""
+
+    def __init__(
+        self, task: Task, method: Method, model: Perceptrons, weights: nn.ModuleList
+    ) -> None:
+        self.task, self.method, self.model, self.weights = task, method, model, weights
+        self.runs = len(model.models)
+        self.score = [-float("inf")] * self.runs
+        self.numbers = [(0.0, 0.0, 0.0, 0)] * self.runs
+        self.best: list[nn.Sequential | None] = [None] * self.runs
+        count = min(256, len(task.validation[0]))
+        self.some = task.validation[0][:count], task.validation[1][:count]
+        self.moves = make_moves(task.group, self.some[0])
+
+    def look(self, step: int) -> None:
+        x, y = self.task.validation
+        with torch.no_grad():
+            logits = self.model(x.flatten(1).expand(self.runs, -1, -1))
+        accuracy = (logits.argmax(2) == y).float().mean(1).tolist()
+        singles = self.model.singles()
+        for run, single in enumerate(singles):
+            similarity = nu = 0.0
+            score = accuracy[run]
+            if self.method.penalty is not None:
+                look = partial(saliency_map, steps=20)
+                values = mean_similarity(single, *self.some, self.moves, look)
+                similarity = float(values.mean())
+                weight = self.weights[run]
+                nu = float(weight.nu)
+                weight.update(similarity)
+                score = score if similarity >= self.method.floor else similarity - 2
+            if score > self.score[run]:
+                self.score[run] = score
+                self.numbers[run] = (accuracy[run], similarity, nu, step)
+                self.best[run] = copy.deepcopy(single)
+
+    def result(self, seconds: float) -> Fit:
+        models = [model for model in self.best if model is not None]
+        accuracy, similarity, nu, chosen = (list(c) for c in zip(*self.numbers, strict=True))
+        return Fit(models, accuracy, similarity, nu, chosen, seconds)

@@ -1,0 +1,166 @@
+"""Moskalev et al. 2023, "On genuine invariance learning without weight-tying", reproduced.
+
+    python papers/genuine-invariance/run.py --out out/genuine-invariance
+
+writes results.json, figures.npz and figure1.png to figure5.png. ``--quick`` does all of it on small
+digits in a minute; ``--parts table`` leaves out what only Figures 4 and 5 need; ``--draw`` draws
+again from what a folder holds.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fitting import METHODS, Fit, Task, fit
+from measuring import drift, pictures, proposition, table_row
+from tasks import paper_task, quick_task
+
+TABLE = ("WT", "DA", "IR")
+EXTRA = ("IR-random", "NLI-random", "DI-random")
+PARTS = ("table", "drift", "spectrum")
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    """Run what the command line asks for; returns the results."""
+    options = _parse(arguments)
+    if options.draw:
+        return _draw(options.out)
+    device = torch.device(options.device)
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = False  # invariance to 1e-8 needs all digits
+    options.out.mkdir(parents=True, exist_ok=True)
+    begin = time.perf_counter()
+    results: dict[str, Any] = {
+        "paper": "On genuine invariance learning without weight-tying (Moskalev et al. 2023)",
+        "command": " ".join(("run.py", *(arguments if arguments is not None else sys.argv[1:]))),
+        "data": "digits" if options.quick else "transforming-mnist",
+        "settings": {k: v for k, v in vars(options).items() if isinstance(v, int | float | list)},
+        "table": {},
+        "drift": {},
+        "figures": {},
+    }
+    arrays: dict[str, Any] = {}
+    for group in options.groups:
+        task = quick_task(group, device) if options.quick else _paper(group, options, device)
+        fits = _fit_all(task, group, options)
+        results["table"][group] = rows = {}
+        for name, fitted in fits.items():
+            rows[name] = table_row(task, fitted, options.examples, options.ig_steps)
+            _say(group, name, rows[name])
+        if "drift" in options.parts:
+            results["drift"][group] = {
+                name: drift(task, fits[name], options.drift_examples, options.ig_steps)
+                for name in TABLE
+            }
+        if group == options.groups[0]:
+            arrays = pictures(task, fits, options.feature_examples, options.ig_steps)
+            results["proposition_3_1"] = proposition(task)
+        results["seconds"] = time.perf_counter() - begin
+        results["environment"] = _environment(device)
+        _write(options.out, results, arrays)
+    if "drift" in options.parts:
+        _draw(options.out)
+    return results
+
+
+def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, Fit]:
+    names = TABLE + (EXTRA if "spectrum" in options.parts else ())
+    fits = {}
+    for name in names:
+        fits[name] = fit(
+            task,
+            METHODS[name],
+            options.seeds,
+            steps=options.steps,
+            batch_size=options.batch_size,
+            check_every=options.check_every,
+            progress=not options.quiet,
+        )
+        print(f"{group} {name}: trained in {fits[name].seconds:.0f} s", flush=True)
+    return fits
+
+
+def _paper(group: str, options: argparse.Namespace, device: torch.device) -> Task:
+    return paper_task(group, options.folder, device)
+
+
+def _say(group: str, name: str, row: dict[str, Any]) -> None:
+    numbers = "  ".join(
+        f"{measure} {row[measure]['mean']:.4g} ± {row[measure]['std']:.2g}"
+        for measure in ("accuracy", "li", "di", "si", "sigma_max")
+    )
+    print(f"{group} {name:11s} {numbers}", flush=True)
+
+
+def _write(out: Path, results: dict[str, Any], arrays: dict[str, Any]) -> None:
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    np.savez_compressed(out / "figures.npz", **arrays)
+
+
+def _draw(out: Path) -> dict[str, Any]:
+    try:
+        from figures import draw
+    except ImportError as error:
+        print(f"no figures drawn ({error}); draw them elsewhere with --draw", flush=True)
+    else:
+        for path in draw(out):
+            print(f"wrote {path}", flush=True)
+    loaded: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return loaded
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
+    return {
+        "device": f"{device.type} {name}",
+        "threads": str(torch.get_num_threads()),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("out/genuine-invariance"))
+    parser.add_argument("--folder", type=Path, help="data files; else $SYMMETRIES_DATA")
+    parser.add_argument("--quick", action="store_true", help="small digits, a minute")
+    parser.add_argument("--draw", action="store_true", help="only draw what --out holds")
+    parser.add_argument("--groups", nargs="+", default=["r4", "t3"], choices=["r4", "t3"])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3])
+    parser.add_argument("--steps", type=int, default=5860, help="300 epochs")
+    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--check-every", type=int, default=100, help="steps between validations")
+    parser.add_argument("--examples", type=int, default=2000, help="test images for LI, DI, SI")
+    parser.add_argument("--drift-examples", type=int, default=500)
+    parser.add_argument("--feature-examples", type=int, default=400)
+    parser.add_argument("--ig-steps", type=int, default=50)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    quick = {
+        "steps": 150,
+        "batch_size": 64,
+        "check_every": 30,
+        "examples": 60,
+        "drift_examples": 30,
+        "feature_examples": 20,
+        "ig_steps": 10,
+        "seeds": [0, 1],
+    }
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--quick" in given:
+        parser.set_defaults(**quick)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
