@@ -1,0 +1,259 @@
+"""A normalising flow over transformations, conditioned on whatever they are applied to."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+from symmetries.distributions.spline import (
+    circular_spline,
+    rational_quadratic,
+    spline_rows,
+    wrap,
+)
+
+HALF = 3.0  # splines live on [-3, 3]
+MIN_SCALE = 1e-3
+_UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))
+
+
+class ConditionalFlow(nn.Module):
+    r"""p(eta | c): coupling layers of rational-quadratic splines on a predicted normal base.
+
+    With u = 3 eta / bound and z = f_L(... f_1(u)), where each layer bends every second coordinate
+    by a spline whose parameters come from the others and from c,
+
+    .. math:: \log p(\eta | c) = \log N(z; \mu(c), \sigma(c)) + \sum_l \log |f_l'|
+              + \sum_i \log(3 / b_i)
+
+    (Durkan et al. 2019, in the form of Allingham et al. 2024). Outside [-3, 3] splines are the
+    identity, so the tails are those of the normal. Circular coordinates live on [-bound, bound)
+    with the ends joined; their base is uniform. With one coordinate there is nothing to couple,
+    and splines depend on c alone.
+
+    The context enters all layers through one product, and is projected once per context however
+    many samples share it.
+
+    Args:
+        bounds: b_i for each parameter.
+        context: number of features of c.
+        circular: which parameters are circular; none by default.
+        layers: number of coupling layers.
+        bins: of each spline.
+        hidden: width of each layer's conditioner.
+        base: widths of the hidden layers that predict mean and scale of the base.
+        dropout: in the conditioners.
+
+    Example:
+        >>> flow = ConditionalFlow((1.0, 3.14), context=8)
+        >>> c = torch.randn(4, 8)
+        >>> flow.sample(c, 10).shape
+        torch.Size([4, 10, 2])
+        >>> flow.log_prob(torch.zeros(4, 2), c).shape
+        torch.Size([4])
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[float],
+        context: int,
+        *,
+        circular: Sequence[bool] | None = None,
+        layers: int = 6,
+        bins: int = 6,
+        hidden: int = 256,
+        base: Sequence[int] = (256, 256),
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        circular = [False] * len(bounds) if circular is None else list(circular)
+        if not bounds or len(circular) != len(bounds):
+            expected = f"{len(bounds)} flags, one for each of at least one bound"
+            raise invalid("circular", expected, f"{len(circular)} flags", "give one each")
+        for name, value in (("context", context), ("layers", layers), ("bins", bins)):
+            if value < 1:
+                raise invalid(name, "at least 1", value, "give a larger number")
+        self.dim = len(bounds)
+        self.context = context
+        self.hidden = hidden
+        self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
+        self.bounds: Tensor
+        self.straight = [i for i in range(self.dim) if not circular[i]]
+        self.around = [i for i in range(self.dim) if circular[i]]
+        self.project = nn.Linear(context, layers * hidden)
+        self.couplings = nn.ModuleList(
+            _Coupling(_turn(self.dim, layer), circular, bins, hidden, dropout)
+            for layer in range(layers)
+        )
+        widths = (context, *base)
+        blocks = [
+            nn.Sequential(nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b)) for a, b in pairwise(widths)
+        ]
+        self.base = nn.Sequential()
+        if self.straight:
+            head = nn.Linear(widths[-1], 2 * len(self.straight))
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+            self.base = nn.Sequential(*blocks, head)
+
+    def log_prob(self, eta: Tensor, context: Tensor) -> Tensor:
+        """Log-density with respect to eta.
+
+        Args:
+            eta: (N, dim), or (N, S, dim) for S points under each context.
+            context: (N, context).
+
+        Returns:
+            (N,) or (N, S).
+        """
+        self._check(context)
+        shape = eta.shape
+        if eta.ndim not in (2, 3) or len(eta) != len(context) or shape[-1] != self.dim:
+            n = len(context)
+            expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
+            raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
+        samples = shape[1] if eta.ndim == 3 else 1
+        u = (eta * (HALF / self.bounds)).reshape(-1, self.dim).T  # (dim, N S)
+        u = self._wrapped(u)
+        total = torch.zeros_like(u[0])
+        for layer, bias in zip(self.couplings, self._biases(context, samples), strict=True):
+            u, log_slope = layer(u, bias, inverse=False)
+            total = total + log_slope
+        if self.straight:
+            mean, scale = self._base(context, samples)
+            z = (u[self.straight] - mean) / scale
+            total = total + (-0.5 * z * z - torch.log(scale)).sum(0)
+        constant = torch.log(HALF / self.bounds).sum()
+        constant = constant - len(self.straight) * 0.5 * math.log(2 * math.pi)
+        constant = constant - len(self.around) * math.log(2 * HALF)
+        return (total + constant).reshape(shape[:-1])
+
+    def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """N samples under each context.
+
+        Args:
+            context: (N, context).
+            n: how many.
+            generator: source of randomness, on the context's device.
+
+        Returns:
+            (N, n, dim); circular parameters within their bounds.
+        """
+        self._check(context)
+        if n < 1:
+            raise invalid("n", "at least one sample", n, "give n >= 1")
+        rows, dtype = len(context) * n, context.dtype
+        columns: dict[int, Tensor] = {}
+        if self.straight:
+            mean, scale = self._base(context, n)
+            z = mean + scale * torch.randn(
+                len(self.straight), rows, generator=generator, dtype=dtype, device=context.device
+            )
+            columns.update(zip(self.straight, z, strict=True))
+        if self.around:
+            unit = torch.rand(
+                len(self.around), rows, generator=generator, dtype=dtype, device=context.device
+            )
+            z = HALF * (2 * unit - 1)
+            columns.update(zip(self.around, z, strict=True))
+        u = torch.stack([columns[i] for i in range(self.dim)])
+        pairs = list(zip(self.couplings, self._biases(context, n), strict=True))
+        for layer, bias in reversed(pairs):
+            u, _ = layer(u, bias, inverse=True)
+        eta = u.T * (self.bounds / HALF)
+        return eta.reshape(len(context), n, self.dim)
+
+    def _biases(self, context: Tensor, samples: int) -> tuple[Tensor, ...]:
+        """The context's part of each layer's hidden units, (N S, hidden) each."""
+        projected: Tensor = self.project(context)
+        if samples > 1:
+            projected = projected.repeat_interleave(samples, 0)
+        parts: tuple[Tensor, ...] = projected.split(self.hidden, -1)
+        return parts
+
+    def _base(self, context: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+        """Mean and scale of the base, (straight, N S) each."""
+        mean, scale = self.base(context).T.chunk(2)
+        scale = MIN_SCALE + F.softplus(scale + _UNIT_SCALE)
+        if samples > 1:
+            return mean.repeat_interleave(samples, 1), scale.repeat_interleave(samples, 1)
+        return mean, scale
+
+    def _wrapped(self, u: Tensor) -> Tensor:
+        if not self.around:
+            return u
+        return torch.stack(
+            [wrap(row, HALF) if i in self.around else row for i, row in enumerate(u)]
+        )
+
+    def _check(self, context: Tensor) -> None:
+        if context.ndim != 2 or context.shape[1] != self.context:
+            shape = f"shape {tuple(context.shape)}"
+            raise invalid(
+                "context", f"shape (N, {self.context})", shape, "one row of features each"
+            )
+
+
+class _Coupling(nn.Module):
+    """Bends some coordinates of u (dim, N), given the others and a bias from the context."""
+
+    def __init__(
+        self,
+        bent: Sequence[int],
+        circular: Sequence[bool],
+        bins: int,
+        hidden: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        dim = len(circular)
+        self.kept = [i for i in range(dim) if i not in bent]
+        self.kept_circular = [circular[i] for i in self.kept]
+        self.straight = [i for i in bent if not circular[i]]
+        self.around = [i for i in bent if circular[i]]
+        inputs = len(self.kept) + sum(self.kept_circular)
+        self.read = nn.Linear(inputs, hidden, bias=False) if inputs else None
+        self.norm = nn.LayerNorm(hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.rows = (spline_rows(bins, circular=False), spline_rows(bins, circular=True))
+        self.sizes = (len(self.straight) * self.rows[0], len(self.around) * self.rows[1])
+        self.weight = nn.Parameter(torch.zeros(sum(self.sizes), hidden))
+        self.bias = nn.Parameter(torch.zeros(sum(self.sizes), 1))
+
+    def forward(self, u: Tensor, bias: Tensor, *, inverse: bool) -> tuple[Tensor, Tensor]:
+        hidden = bias if self.read is None else bias + self.read(self._inputs(u))
+        hidden = self.dropout(self.norm(F.gelu(hidden)))
+        parameters = self.weight @ hidden.T + self.bias  # rows first, as splines want them
+        straight, around = parameters.split(self.sizes)
+        columns = list(u.unbind(0))
+        total = torch.zeros_like(u[0])
+        for index, part, rows, spline in (
+            (self.straight, straight, self.rows[0], rational_quadratic),
+            (self.around, around, self.rows[1], circular_spline),
+        ):
+            if index:
+                part = part.reshape(rows, len(index), -1)
+                y, log_slope = spline(u[index], part, HALF, inverse=inverse)
+                total = total + log_slope.sum(0)
+                for i, row in zip(index, y.unbind(0), strict=True):
+                    columns[i] = row
+        return torch.stack(columns), total
+
+    def _inputs(self, u: Tensor) -> Tensor:
+        rows = []
+        for i, circular in zip(self.kept, self.kept_circular, strict=True):
+            if circular:
+                angle = u[i] * (math.pi / HALF)
+                rows += [torch.cos(angle), torch.sin(angle)]
+            else:
+                rows.append(u[i])
+        return torch.stack(rows, -1)
+
+
+def _turn(dim: int, layer: int) -> list[int]:
+    """The coordinates that a layer bends: even and odd ones in turn, the only one always."""
+    return [0] if dim == 1 else [i for i in range(dim) if i % 2 == layer % 2]

@@ -1,0 +1,141 @@
+r"""Monotone rational-quadratic splines on an interval or on a circle.
+
+In a bin of width w and height h with slopes d_0, d_1 at its ends, s = h / w and t = (x - x_0) / w,
+
+.. math:: y = y_0 + h \frac{s t^2 + d_0 t (1 - t)}{s + (d_0 + d_1 - 2 s) t (1 - t)}
+
+(Gregory and Delbourgo 1982; Durkan et al. 2019). Parameters lie along the *first* axis, so that all
+arithmetic runs over contiguous rows, and the bin is chosen by a mask instead of a gather: no index
+ever leaves the device and the backward pass scatters nothing.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.checks import invalid
+
+MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
+MIN_SLOPE = 1e-3
+_UNIT_SLOPE = math.log(math.expm1(1 - MIN_SLOPE))  # a free parameter of 0 is slope 1
+
+
+def spline_rows(bins: int, circular: bool) -> int:
+    """Number of free parameters of one spline.
+
+    Widths and heights of the bins, and slopes at the inner knots; on a circle the slope at the
+    seam and a turn come in addition.
+    """
+    return 3 * bins + 1 if circular else 3 * bins - 1
+
+
+def rational_quadratic(
+    x: Tensor, parameters: Tensor, half: float, *, inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Apply a spline of [-half, half] to itself, the identity outside, or its inverse.
+
+    All parameters zero give the identity.
+
+    Args:
+        x: (...).
+        parameters: (3 bins - 1, ...): free widths, heights and slopes at the inner knots.
+        half: half the length of the interval.
+        inverse: undo instead.
+
+    Returns:
+        The result (...), and the logarithm of the derivative of the map that was applied (...).
+
+    Example:
+        >>> x = torch.linspace(-4, 4, 9)
+        >>> parameters = torch.randn(17, 9)
+        >>> y, log_slope = rational_quadratic(x, parameters, 3.0)
+        >>> back, _ = rational_quadratic(y, parameters, 3.0, inverse=True)
+        >>> torch.allclose(back, x, atol=1e-4), y[0].item(), log_slope[0].item()
+        (True, -4.0, 0.0)
+    """
+    bins = _bins(parameters, rest=-1)
+    widths, heights, slopes = parameters.split((bins, bins, bins - 1))
+    one = torch.ones_like(slopes[:1]) if bins > 1 else torch.ones_like(widths[:1])
+    knots = torch.cat((one, _slopes(slopes), one))
+    inside = x.abs() <= half
+    y, log_slope = _spline(x.clamp(-half, half), widths, heights, knots, half, inverse)
+    zero = torch.zeros_like(log_slope)
+    return torch.where(inside, y, x), torch.where(inside, log_slope, zero)
+
+
+def circular_spline(
+    x: Tensor, parameters: Tensor, half: float, *, inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """A spline of the circle [-half, half) to itself, followed by a turn; or its inverse.
+
+    The slopes at the two ends are one, so the map is smooth across the seam (Rezende et al. 2020).
+
+    Args:
+        x: (...), any real numbers; wrapped first.
+        parameters: (3 bins + 1, ...): free widths, heights, slopes at all knots, and the turn.
+        half: half the circumference.
+        inverse: undo instead.
+
+    Returns:
+        The result in [-half, half), and the logarithm of the derivative of what was applied.
+    """
+    bins = _bins(parameters, rest=1)
+    widths, heights, slopes, turn = parameters.split((bins, bins, bins, 1))
+    slopes = _slopes(slopes)
+    knots = torch.cat((slopes, slopes[:1]))
+    x = wrap(x - turn[0] if inverse else x, half)
+    y, log_slope = _spline(x, widths, heights, knots, half, inverse)
+    return wrap(y if inverse else y + turn[0], half), log_slope
+
+
+def wrap(x: Tensor, half: float) -> Tensor:
+    """The number in [-half, half) that differs from x by a multiple of 2 half."""
+    return torch.remainder(x + half, 2 * half) - half
+
+
+def _bins(parameters: Tensor, rest: int) -> int:
+    bins, left = divmod(len(parameters) - rest, 3)
+    if left or bins < 1:
+        expected = f"3 bins {rest:+d} parameters along the first axis"
+        raise invalid("parameters", expected, f"shape {tuple(parameters.shape)}", "see spline_rows")
+    return bins
+
+
+def _slopes(free: Tensor) -> Tensor:
+    return MIN_SLOPE + F.softplus(free + _UNIT_SLOPE)
+
+
+def _lengths(free: Tensor, half: float) -> Tensor:
+    shares = MIN_SHARE + (1 - MIN_SHARE * len(free)) * torch.softmax(free, 0)
+    return 2 * half * shares
+
+
+def _spline(
+    x: Tensor, widths: Tensor, heights: Tensor, slopes: Tensor, half: float, inverse: bool
+) -> tuple[Tensor, Tensor]:
+    widths, heights = _lengths(widths, half), _lengths(heights, half)
+    left, bottom = widths.cumsum(0) - widths - half, heights.cumsum(0) - heights - half
+    beyond = (x >= (bottom if inverse else left)[1:]).to(x.dtype)
+    first = torch.ones_like(x)[None]
+    mask = torch.cat((first, beyond)) - torch.cat((beyond, torch.zeros_like(first)))
+    rows = torch.stack((left, widths, bottom, heights, slopes[:-1], slopes[1:]))
+    x0, w, y0, h, d0, d1 = (rows * mask).sum(1).unbind(0)
+    s = h / w
+    bend = d0 + d1 - 2 * s
+    if inverse:
+        rise = x - y0
+        a, b, c = h * (s - d0) + rise * bend, h * d0 - rise * bend, -s * rise
+        root = (b * b - 4 * a * c).clamp_min(0).sqrt()
+        t = (2 * c / (-b - root)).clamp(0, 1)
+        y = x0 + t * w
+    else:
+        t = (x - x0) / w
+    mixed = t * (1 - t)
+    bottom_part = s + bend * mixed
+    if not inverse:
+        y = y0 + h * (s * t * t + d0 * mixed) / bottom_part
+    slope = d1 * t * t + 2 * s * mixed + d0 * (1 - t) ** 2
+    log_slope = 2 * torch.log(s) + torch.log(slope) - 2 * torch.log(bottom_part)
+    return y, -log_slope if inverse else log_slope

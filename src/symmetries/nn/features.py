@@ -1,0 +1,102 @@
+"""Feature extractors for images: fully connected, or a small convolutional one."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import check_choice, check_images, invalid
+
+Network = Literal["mlp", "cnn"]
+NETWORKS = ("mlp", "cnn")
+
+
+class MLP(nn.Sequential):
+    """Hidden layers of the form linear, gelu, layer norm, dropout; no output layer.
+
+    Args:
+        inputs: number of inputs.
+        widths: of the hidden layers, at least one.
+        dropout: after each.
+
+    Example:
+        >>> MLP(784, (256, 64))(torch.zeros(5, 784)).shape
+        torch.Size([5, 64])
+    """
+
+    def __init__(self, inputs: int, widths: Sequence[int], dropout: float = 0.0) -> None:
+        if not widths or min(widths) < 1:
+            remedy = "name the width of each hidden layer"
+            raise invalid("widths", "positive widths, at least one", tuple(widths), remedy)
+        layers: list[nn.Module] = []
+        for before, after in zip((inputs, *widths[:-1]), widths, strict=True):
+            layers += [nn.Linear(before, after), nn.GELU(), nn.LayerNorm(after)]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+        super().__init__(*layers)
+        self.features = widths[-1]
+
+
+class ImageFeatures(nn.Module):
+    """Features (N, widths[-1]) of images (N, C, H, W), which are standardised first.
+
+    "mlp" reads all pixels at once; "cnn" first shrinks the image by three convolutions of stride 2,
+    which suits images much larger than 32 x 32.
+
+    Args:
+        shape: (C, H, W) of the images.
+        widths: of the fully connected hidden layers.
+        network: "mlp" or "cnn".
+        dropout: after each hidden layer.
+        channels: of the first convolution; doubled by each further one.
+
+    Example:
+        >>> ImageFeatures((1, 8, 8), (32, 16))(torch.rand(5, 1, 8, 8)).shape
+        torch.Size([5, 16])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        widths: Sequence[int],
+        *,
+        network: Network = "mlp",
+        dropout: float = 0.0,
+        channels: int = 32,
+    ) -> None:
+        super().__init__()
+        check_choice(network, NETWORKS, "network")
+        self.shape = tuple(shape)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("scale", torch.ones(()))
+        self.mean: Tensor
+        self.scale: Tensor
+        inputs, height, width = shape
+        convolutions: list[nn.Module] = []
+        if network == "cnn":
+            for i in range(3):
+                outputs = channels * 2**i
+                conv = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+                convolutions += [conv, nn.GELU(), nn.GroupNorm(1, outputs)]
+                inputs, height, width = outputs, (height + 1) // 2, (width + 1) // 2
+        self.convolutions = nn.Sequential(*convolutions)
+        self.mlp = MLP(inputs * height * width, widths, dropout)
+        self.features = self.mlp.features
+
+    def standardise(self, images: Tensor) -> None:
+        """Remember the mean and the standard deviation of the data, which the network takes off."""
+        check_images(images)
+        self.mean.copy_(images.mean())
+        self.scale.copy_(images.std().clamp_min(1e-6))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of images (N, C, H, W)."""
+        check_images(images)
+        if images.shape[1:] != self.shape:
+            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
+            shape = f"shape {tuple(images.shape)}"
+            raise invalid("images", expected, shape, "a network reads the size it was made for")
+        x = (images - self.mean) / self.scale
+        features: Tensor = self.mlp(self.convolutions(x).flatten(1))
+        return features
