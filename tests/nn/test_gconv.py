@@ -329,24 +329,26 @@ def test_a_linear_layer_is_fitted_with_a_large_frequency_only():
 
 @pytest.mark.parametrize("group", [Cyclic(1), Cyclic(4), Dihedral(2)])
 @pytest.mark.parametrize("lifting", [True, False])
-def test_orders_agree_with_each_kernel_applied_apart(group, lifting):
+@pytest.mark.parametrize("k", [1, 3])
+def test_orders_agree_with_each_kernel_applied_apart(group, lifting, k):
     kind = LiftingConv2d if lifting else RelaxedGroupConv2d
     relax = {"translation": 0.7} | ({"rotation": 0.4} if group.n > 1 else {})
-    options = {"stride": 2, "padding": 1, "group": group, "mode": "soft", "relax": relax}
+    padding = (k - 1) // 2
+    options = {"stride": 2, "padding": padding, "group": group, "mode": "soft", "relax": relax}
     size, fields_in, elements = 6, 3, 1 if lifting else group.order
     x = torch.randn(2, fields_in * elements, size, size, generator=seeded(1))
     outs = []
     for order in ("factored", "table"):
-        layer = kind(fields_in, 2, 3, order=order, generator=seeded(), **options)
+        layer = kind(fields_in, 2, k, order=order, generator=seeded(), **options)
         nn.init.normal_(layer.bias, generator=seeded(4))
         outs.append(layer(x))
     assert close(*outs)
     # Tap by tap: the kernel depends on the position of the pixel that is read.
-    phi = layer.generate((size, size)).weight.view(3, 3, elements, 9, group.order, -1)
-    padded = nn.functional.pad(x, (1, 1, 1, 1)).unflatten(1, (fields_in, elements))
+    phi = layer.generate((size, size)).weight.view(3, 3, elements, k * k, group.order, -1)
+    padded = nn.functional.pad(x, [padding] * 4).unflatten(1, (fields_in, elements))
     for row, column in itertools.product(range(3), repeat=2):
         kernel = torch.einsum("jkim,ocm->oicjk", phi[row, column], layer.kernel.output)
-        seen = padded[..., 2 * row : 2 * row + 3, 2 * column : 2 * column + 3].flatten(3)
+        seen = padded[..., 2 * row : 2 * row + k, 2 * column : 2 * column + k].flatten(3)
         expected = torch.einsum("oicjk,ncjk->noi", kernel, seen) + layer.bias[:, None]
         assert close(outs[0][:, :, row, column], expected.flatten(1))
 
@@ -431,13 +433,13 @@ def test_output_variance_at_the_start():
         (Cyclic(1), "soft", {"translation": 1.0}),
     ):
         squares = []
-        for seed in range(12):
+        for seed in range(8):
             conv = GroupConv2d(
                 8, 8, 5, group=group, mode=mode, relax=relax, gain=1.5, generator=seeded(seed)
             )
             x = torch.randn(1, 8 * group.order, 12, 12, generator=seeded(seed + 50))
             squares.append(conv(x).square().mean().item())
-        assert sum(squares) / 12 == pytest.approx(2.25, rel=0.3)
+        assert sum(squares) / 8 == pytest.approx(2.25, rel=0.3)
 
 
 def test_relaxed_frequency_has_a_gradient_at_zero():

@@ -94,7 +94,7 @@ def position_conv2d(
     patches = _patches(x, g)  # (positions, N, C, J k k)
     positions, taps = phi.shape[:2]
     if order == "factored":
-        gathered = patches.view(positions, -1, taps) @ phi.reshape(positions, taps, -1)
+        gathered = patches.reshape(positions, -1, taps) @ phi.reshape(positions, taps, -1)
         gathered = gathered.view(positions, images, g.fields_in, g.elements_out, hidden)
         gathered = gathered.transpose(2, 3).reshape(-1, g.fields_in * hidden)
         out = gathered @ output.reshape(g.fields_out, -1).T
@@ -103,7 +103,7 @@ def position_conv2d(
         table = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
         table = table.view(positions, taps, g.elements_out, g.fields_out, g.fields_in)
         table = table.permute(0, 4, 1, 3, 2).reshape(positions, g.fields_in * taps, -1)
-        out = patches.view(positions, images, -1) @ table
+        out = patches.reshape(positions, images, -1) @ table
         out = out.view(height, width, images, g.fields_out, g.elements_out)
     out = out.reshape(height, width, images, -1)
     out = out if bias is None else out + bias.to(dtype)

@@ -1,0 +1,1 @@
+"""One file per idea: models and their objectives."""

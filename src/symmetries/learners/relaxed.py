@@ -1,0 +1,147 @@
+r"""Classifiers whose layers learn how equivariant to be.
+
+.. math:: \min_{\theta,\omega'}\ \mathbb E[-\log p_\theta(y \mid x, \omega')] + \lambda\|\omega'\|^2
+
+The cross-entropy alone never asks for a constraint; the second term does. It is the MAP estimate
+under the prior N(omega' | 0, I / (2 lambda)). Reference: van der Ouderaa, Romero, van der Wilk
+2022, sections 5.2 and 5.3. The networks are in :mod:`symmetries.nn.relaxed_networks`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import check_images, invalid
+from symmetries.nn.gconv import turn_grid
+from symmetries.nn.relaxation import relaxation_penalty, relaxed_layers
+from symmetries.training import Batch, History, Step, TrainConfig, train
+
+Loss = Callable[[nn.Module, Batch, Step], dict[str, Tensor]]
+
+
+def relaxed_loss(
+    penalty: float = 0.0,
+    augment: Callable[[Tensor, Step], Tensor] | None = None,
+    random_turn: bool = False,
+) -> Loss:
+    """Cross-entropy + penalty ||omega'||^2, as a loss for :func:`symmetries.training.train`.
+
+    Args:
+        penalty: lambda.
+        augment: ``augment(images, step)``, applied to each batch.
+        random_turn: whether each step samples the rotations from an angle of its own on.
+    """
+
+    def loss(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
+        images, labels = batch
+        if augment is not None:
+            images = augment(images, step)
+        if random_turn:
+            draw = torch.rand((), generator=step.generator, device=images.device)
+            turn_grid(model, 2 * torch.pi * draw)
+        logits = model(images)
+        cross_entropy = F.cross_entropy(logits.float(), labels)
+        relaxation = relaxation_penalty(model)
+        return {
+            "loss": cross_entropy + penalty * relaxation,
+            "cross_entropy": cross_entropy,
+            "accuracy": (logits.argmax(1) == labels).float().mean(),
+            "relaxation": relaxation,
+        }
+
+    return loss
+
+
+def fit(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    config: TrainConfig,
+    *,
+    penalty: float = 0.0,
+    relaxation_lr: float = 1.0,
+    augment: Callable[[Tensor, Step], Tensor] | None = None,
+    random_turn: bool = False,
+) -> History:
+    """Train a classifier with relaxed layers, and omega' with it where that is learned.
+
+    Args:
+        model: images (N, C, H, W) to logits (N, classes).
+        images: (N, C, H, W).
+        labels: (N,) int64.
+        config: of the run.
+        penalty: lambda.
+        relaxation_lr: learning rate of omega' and of the partial fractions, as a multiple of the
+            others'.
+        augment: see :func:`relaxed_loss`.
+        random_turn: see :func:`relaxed_loss`.
+
+    Returns:
+        The logged numbers.
+    """
+    check_images(images)
+    if penalty < 0:
+        raise invalid("penalty", "a number of at least 0", penalty, "0 leaves omega' alone")
+    learned = _relaxation_parameters(model)
+    others = [p for p in model.parameters() if p.requires_grad and all(p is not q for q in learned)]
+    groups: list[dict[str, Any]] = [{"params": others}]
+    if learned:
+        groups.append({"params": learned, "lr_multiplier": relaxation_lr, "weight_decay": 0.0})
+    loss = relaxed_loss(penalty, augment, random_turn)
+    history = train(model, loss, (images, labels), config, param_groups=groups)
+    turn_grid(model, None)
+    return history
+
+
+def cross_validate(
+    build: Callable[[float], nn.Module],
+    values: Iterable[float],
+    training: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    config: TrainConfig,
+    **options: Any,  # noqa: ANN401 - of fit
+) -> dict[float, float]:
+    """The validation accuracy of each fixed omega'; ``max(result, key=result.get)`` is the best.
+
+    Args:
+        build: makes a fresh model for an omega'.
+        values: of omega' to try.
+        training: images and labels.
+        validation: images and labels, not in ``training``.
+        config: of each run; a folder gets one folder for each value.
+        options: of :func:`fit`.
+    """
+    accuracies = {}
+    for value in values:
+        model = build(value)
+        out = None if config.out is None else config.out / f"relaxation-{value:g}"
+        fit(model, *training, replace(config, out=out), **options)
+        accuracies[value] = accuracy(model, *validation)
+    return accuracies
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
+    """The share of images whose class is right, in evaluation mode; leaves the mode as it was."""
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    right = torch.zeros((), device=device)
+    for part, truth in zip(images.split(batch_size), labels.split(batch_size), strict=True):
+        right += (model(part.to(device)).argmax(1) == truth.to(device)).sum()
+    model.train(training)
+    return float(right) / len(images)
+
+
+def _relaxation_parameters(model: nn.Module) -> list[nn.Parameter]:
+    found = []
+    for layer in relaxed_layers(model).values():
+        for name in ("relaxed_frequency", "fraction"):
+            value = getattr(layer, name, None)
+            if isinstance(value, nn.Parameter):
+                found.append(value)
+    return found

@@ -1,0 +1,134 @@
+"""Learned relaxation on small tasks: what strict symmetry cannot do, and where it is kept."""
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.data import digits, upside_down_sixes
+from symmetries.groups import Cyclic, Dihedral
+from symmetries.learners.relaxed import accuracy, cross_validate, fit, relaxed_loss
+from symmetries.nn.relaxation import relaxation, relaxation_penalty
+from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
+from symmetries.training import Step, TrainConfig
+
+SMALL = {"hidden": 16, "features": 16}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(steps, **changes):
+    return TrainConfig(steps, 32, lr=5e-3, device="cpu", progress=False, **changes)
+
+
+def small_model(classes, mode, relax=None, learn=True, kind=RelaxedCNN, **sizes):
+    torch.manual_seed(0)
+    symmetry = Symmetry(Cyclic(4), mode, relax, learn, SMALL)
+    return kind(1, classes, symmetry, width=4, kernel_size=3, **sizes)
+
+
+@pytest.fixture(scope="module")
+def sixes():
+    train = upside_down_sixes(digits("train"), "train", pairs=True)
+    test = upside_down_sixes(digits("test"), "test", pairs=True)
+    return train, test
+
+
+@pytest.fixture(scope="module")
+def turned_digits():
+    """Zeros to threes, turned by quarter turns: the images, the digit, the number of turns."""
+    data = digits("train").subset(digits("train").labels < 4)
+    turns = torch.randint(4, (len(data),), generator=torch.Generator().manual_seed(0))
+    pairs = zip(data.images, turns.tolist(), strict=True)
+    images = torch.stack([image.rot90(turn, (1, 2)) for image, turn in pairs])
+    return images, data.labels, turns
+
+
+def test_sixes_and_nines_need_relaxation(sixes):
+    """Strict symmetry is at chance by construction; soft and partial solve the task."""
+    train, test = sixes
+    found = {}
+    for mode in ("strict", "partial", "soft"):
+        model = small_model(2, mode)
+        fit(model, train.images, train.labels, config(100), penalty=0.01)
+        found[mode] = accuracy(model, test.images, test.labels)
+    assert found["strict"] == pytest.approx(0.5, abs=0.02)
+    assert found["partial"] >= 0.97
+    assert found["soft"] >= 0.97
+
+
+def test_relaxation_falls_where_the_task_is_symmetric(turned_digits):
+    """One network and penalty, two tasks: which digit, and which way up."""
+    images, digit, turns = turned_digits
+    left = {}
+    for task, labels in (("digit", digit), ("turn", turns)):
+        model = small_model(4, "soft", {"rotation": 0.5})
+        start = relaxation_penalty(model).item()
+        fit(model, images, labels, config(200), penalty=0.1, relaxation_lr=2.0)
+        left[task] = relaxation_penalty(model).item() / start
+    assert left["digit"] < 0.35
+    assert left["turn"] > 1.15 * left["digit"]
+
+
+def test_loss_is_cross_entropy_and_penalty():
+    model = small_model(3, "soft", {"rotation": 0.5})
+    images, labels = torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 2, 0])
+    step = Step(1, 0, torch.device("cpu"))
+    step.begin(0)
+    terms = relaxed_loss(0.2)(model.eval(), (images, labels), step)
+    cross_entropy = nn.functional.cross_entropy(model(images), labels)
+    assert terms["relaxation"].item() == pytest.approx(3 * 0.25)
+    assert terms["loss"].item() == pytest.approx(cross_entropy.item() + 0.2 * 0.75, rel=1e-5)
+    doubled = relaxed_loss(0.0, augment=lambda x, step: 2 * x)(model, (images, labels), step)
+    expected = nn.functional.cross_entropy(model(2 * images), labels).item()
+    assert doubled["loss"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_fixed_relaxation_stays():
+    model = small_model(2, "soft", {"rotation": 0.5}, learn=False)
+    images, labels = torch.rand(40, 1, 8, 8), torch.arange(40) % 2
+    fit(model, images, labels, config(3), penalty=1.0)
+    assert {row["value"] for row in relaxation(model)} == {0.5}
+
+
+def test_cross_validation_prefers_what_solves_the_task(sixes):
+    train, test = sixes
+    found = cross_validate(
+        lambda omega: small_model(2, "soft", {"rotation": omega}, learn=False),
+        (0.0, 0.5),
+        (train.images, train.labels),
+        (test.images, test.labels),
+        config(100),
+    )
+    assert max(found, key=found.get) == 0.5
+    assert found[0.0] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("mode", ["strict", "soft", "partial"])
+@pytest.mark.parametrize("group", [Cyclic(1), Cyclic(8), Dihedral(4)])
+def test_residual_network_learns_in_every_mode(group, mode):
+    torch.manual_seed(0)
+    symmetry = Symmetry(group, mode, options={"hidden": 4, "features": 4})
+    model = RelaxedResNet(1, 2, symmetry, width=2, kernel_size=3, last_kernel=2)
+    images, labels = torch.rand(16, 1, 8, 8), torch.arange(16) % 2
+    history = fit(model, images, labels, config(2), random_turn=group.n > 1)
+    assert history["loss"][-1] > 0
+    moved = [p.grad is not None for p in model.parameters()]
+    assert all(moved)
+    assert all(getattr(m, "turn", None) is None for m in model.modules())
+
+
+def test_negative_penalty_is_refused():
+    with pytest.raises(ValueError, match="penalty"):
+        fit(
+            small_model(2, "soft"),
+            torch.rand(4, 1, 8, 8),
+            torch.zeros(4).long(),
+            config(1),
+            penalty=-1,
+        )
