@@ -29,7 +29,7 @@ def make_result(**changes):
             command="symmetries orbit set",
             seed=0,
             device="cpu",
-            seconds=1.5,
+            time=1.5,
             created="2026-01-01 00:00 UTC",
             versions={"symmetries": "0.1.0"},
         ),

@@ -33,12 +33,12 @@ class DataSummary(Record):
 
 
 class RunInfo(Record):
-    """How the numbers came about, enough to run it again."""
+    """How the numbers came about, enough to run it again; ``time`` is in seconds."""
 
     command: str
     seed: int
     device: str
-    seconds: float = Field(ge=0)
+    time: float = Field(ge=0, description="seconds")
     created: str
     versions: dict[str, str]
 
@@ -122,4 +122,120 @@ class OrbitResult(Result):
     data: DataSummary
     neighbour_distance: float = Field(ge=0)
     transformations: tuple[OrbitCurve, ...]
+    run: RunInfo
+
+
+class Histogram(Record):
+    """How often each value occurs.
+
+    ``edges`` are in the unit of the parameter; ``density`` holds one number less, per unit (per
+    unit of the logarithm for factors, per element for finite groups).
+    """
+
+    edges: tuple[float, ...]
+    density: tuple[float, ...]
+
+
+class Transformation(Record):
+    """One parameter of a group, as the data has it.
+
+    Args:
+        name: of the parameter.
+        unit: "degrees", "pixels", "factor", ... A width in factors is the ratio of the ends.
+        width90: length of the smallest set that holds 90 % of the learned distribution.
+        noise_floor: the same length for repeated looks at one image: what the method cannot tell.
+        verdict: "absent", "partial" or "full".
+        histogram: offsets from each image's most common pose, averaged over the images.
+    """
+
+    name: str
+    unit: str
+    width90: float
+    noise_floor: float
+    verdict: Literal["absent", "partial", "full"]
+    histogram: Histogram
+
+
+class ClassSymmetries(Record):
+    """The same for one class: widths and densities by name of the parameter."""
+
+    images: int = Field(ge=0)
+    width90: dict[str, float]
+    density: dict[str, tuple[float, ...]]
+
+
+class Quality(Record):
+    """How far to trust the numbers.
+
+    Args:
+        images: how many were looked at for the widths.
+        content_kept: share of the pictures that survives the way to the prototype and back.
+        losses: last numbers of the training, by stage and name.
+    """
+
+    images: int = Field(ge=1)
+    content_kept: float
+    losses: dict[str, dict[str, float]]
+
+
+class SymmetryResult(Result):
+    """What ``symmetries discover`` finds: which transformations occur in data, and how much."""
+
+    schema_name: Literal["symmetries.discover/1"] = Field(
+        default="symmetries.discover/1", alias="schema"
+    )
+    group: str
+    data: DataSummary
+    transformations: tuple[Transformation, ...]
+    classes: dict[str, ClassSymmetries]
+    quality: Quality
+    run: RunInfo
+
+
+class Interval(Record):
+    """A number with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Invariance(Record):
+    """How far a transformation may move an input before the model cares.
+
+    Args:
+        name: of the parameter.
+        unit: "degrees", "pixels", "factor", ...
+        half_width: the model averages over values from -half_width to +half_width (over factors
+            from 1 / half_width to half_width).
+    """
+
+    name: str
+    unit: str
+    half_width: float
+
+
+class WidthCurve(Record):
+    """How a half-width moved while training, in the unit of :class:`Invariance`."""
+
+    step: tuple[int, ...]
+    half_width: dict[str, tuple[float, ...]]
+
+
+class FitResult(Result):
+    """What ``symmetries fit`` measures on data that it did not train on.
+
+    ``elbo`` is per training example, in nats; None where the method has none.
+    """
+
+    schema_name: Literal["symmetries.fit/1"] = Field(default="symmetries.fit/1", alias="schema")
+    method: Literal["invariant", "plain", "augmented"]
+    group: str
+    data: DataSummary
+    examples: int = Field(ge=1, description="test examples")
+    accuracy: Interval
+    elbo: float | None
+    log_likelihood: float
+    invariance: tuple[Invariance, ...]
+    training: WidthCurve
     run: RunInfo

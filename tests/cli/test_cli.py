@@ -6,19 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import symmetries
-from symmetries.cli import app
 from symmetries.results import OrbitResult
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
 def test_version(run):
@@ -36,7 +26,7 @@ def test_the_command_is_installed():
 
 
 @pytest.mark.parametrize(
-    "command", [["orbit"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
+    "command", [["discover"], ["orbit"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
 )
 def test_every_command_has_help_with_an_example(run, command):
     result = run(*command, "--help")
@@ -102,7 +92,7 @@ def test_data_describe(run):
         (["orbit", "digits", "--group", "c4"], 3, "group: expected continuous parameters"),
         (["orbit", "digits", "--device", "abacus"], 3, "device: expected"),
         (["orbit", "digits", "--group", "hue"], 3, "channel"),
-        (["orbit", "mnist", "--folder", "."], 3, "fetch them with"),
+        (["orbit", "mnist", "--folder", "."], 3, "symmetries data fetch mnist"),
         (["orbit", "digits", "--seed", "x"], 2, "--seed"),
         (["orbit"], 2, "Missing argument"),
         (["data", "fetch", "nope"], 3, "expected one of 'cifar10'"),

@@ -35,7 +35,7 @@ def result():
             command="symmetries orbit '<set>'",
             seed=0,
             device="cpu",
-            seconds=1.5,
+            time=1.5,
             created="now",
             versions={"torch": "2"},
         ),

@@ -6,6 +6,7 @@ import typer
 
 from symmetries import __version__
 from symmetries.cli.data import data
+from symmetries.cli.discover import discover
 from symmetries.cli.errors import EXIT_CODES, Commands
 from symmetries.cli.orbit import orbit
 
@@ -40,5 +41,6 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
+app.command()(discover)
 app.command()(orbit)
 app.add_typer(data, name="data")

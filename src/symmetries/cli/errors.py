@@ -7,19 +7,24 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
-UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, INTERRUPTED = 1, 2, 3, 4, 130
+UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
     UNEXPECTED: "unexpected error",
     USAGE: "wrong usage",
     BAD_INPUT: "bad input",
     NO_OUTPUT: "output could not be written",
+    FAILED: "training failed",
     INTERRUPTED: "interrupted",
 }
 
 
 class OutputError(OSError):
     """The output cannot be written; the message says what to do."""
+
+
+class StoppedError(Exception):
+    """A training was interrupted; the message says how to go on."""
 
 
 class Commands(TyperGroup):
@@ -54,9 +59,13 @@ def describe(error: BaseException) -> tuple[str, int]:
     line = " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; nothing was left half-written", INTERRUPTED
-    if isinstance(error, OutputError):
+    if isinstance(error, StoppedError):
+        return line, INTERRUPTED
+    if isinstance(error, OutputError) or type(error).__name__ == "FolderInUseError":
         return line, NO_OUTPUT
-    if isinstance(error, ValueError | OSError):
+    if type(error).__name__ == "NonFiniteError":  # by name: importing them would import torch
+        return line, FAILED
+    if isinstance(error, ValueError | OSError | ImportError):
         return line, BAD_INPUT
     kind = type(error).__name__
     return f"{kind}: {line}; please report this with the output of --debug", UNEXPECTED

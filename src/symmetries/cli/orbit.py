@@ -1,6 +1,5 @@
 """``symmetries orbit``: images along the orbits of a group, as a page."""
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -13,10 +12,14 @@ from rich.table import Table
 from symmetries.cli import options
 from symmetries.cli.output import output_folder
 from symmetries.cli.progress import progress_bar
+from symmetries.cli.runs import command_line, say_written
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
+    from symmetries.cli.inputs import Source
     from symmetries.data import ImageSet
     from symmetries.results import OrbitResult
 
@@ -29,6 +32,8 @@ def orbit(
     out: options.Out = None,
     overwrite: options.Overwrite = False,
     folder: options.Folder = None,
+    resize: options.Resize = None,
+    skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
     quiet: options.Quiet = False,
@@ -40,23 +45,24 @@ def orbit(
 
     [dim]Example:[/] symmetries orbit digits --group rotation,translation --out out/digits
     """
+    from symmetries.cli.inputs import Source
+
     out = out or Path("out") / f"orbit-{Path(data).stem}"
+    source = Source(data, folder, resize, skip_bad)
     console = Console(stderr=json, quiet=quiet)
     with output_folder(out, overwrite) as partial:
-        result = run(data, group, folder, seed, device, partial, quiet)
+        result = run(source, group, seed, device, partial, quiet)
     if json:
         sys.stdout.write(result.model_dump_json(indent=2) + "\n")
     console.print(_table(result))
-    for name in ("orbit.json", "report.html"):
-        console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
+    say_written(console, out, ("orbit.json", "report.html"))
 
 
 def run(
-    data: str, group: str, folder: Path | None, seed: int, device: str, into: Path, quiet: bool
+    source: "Source", group: str, seed: int, device: str, into: Path, quiet: bool
 ) -> "OrbitResult":
     """Load, measure, draw, and write everything ``into`` a folder."""
     from symmetries.cli.runs import choose_device, run_info, summary
-    from symmetries.data import load
     from symmetries.groups import group_name, parse_group
     from symmetries.orbits import study_orbits
     from symmetries.report import orbit_page, render
@@ -65,7 +71,7 @@ def run(
     start = time.perf_counter()
     parsed = parse_group(group)
     place = choose_device(device)
-    images = load(data, folder=folder)
+    images = source.load()
     chosen = example_indices(images, EXAMPLES)
     with progress_bar("orbits", total=parsed.dim + 1, quiet=quiet) as advance:
         study = study_orbits(
@@ -75,18 +81,15 @@ def run(
             seed=seed,
             on_parameter=advance,
         )
-        command = ["symmetries", "orbit", data, "--group", group, "--seed", str(seed)]
+        given = [source.data, "--group", group, "--seed", str(seed), *source.options()]
         result = OrbitResult(
             group=tuple(group_name(parsed).split(",")),
             data=summary(images),
             neighbour_distance=study.neighbour_distance,
             transformations=study.curves,
-            run=run_info(shlex.join(command), seed, place, time.perf_counter() - start),
+            run=run_info(command_line("orbit", given), seed, place, time.perf_counter() - start),
         )
-        frames = {
-            name: (frame * 255).round().byte().movedim(2, -1).cpu().numpy()
-            for name, frame in study.frames.items()
-        }
+        frames = {name: to_bytes(frame) for name, frame in study.frames.items()}
         html = render(orbit_page(result, frames, example_labels(images, chosen)))
         result.save(into / "orbit.json")
         (into / "report.html").write_text(html, encoding="utf-8")
@@ -118,6 +121,14 @@ def for_display(images: "Tensor", side: int = 48) -> "Tensor":
     size = [max(1, round(factor * length)) for length in images.shape[-2:]]
     images = images[:, :3] if images.shape[1] >= 3 else images[:, :1]
     return interpolate(images, size, mode="bicubic", antialias=factor < 1).clamp(0, 1)
+
+
+def to_bytes(frames: "Tensor") -> "NDArray[np.uint8]":
+    """Pictures (..., C, H, W) in [0, 1] as bytes (..., H, W, C)."""
+    pixels: NDArray[np.uint8] = (
+        (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()
+    )
+    return pixels
 
 
 def example_labels(images: "ImageSet", indices: list[int]) -> list[str]:

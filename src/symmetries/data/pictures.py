@@ -1,5 +1,6 @@
 """A folder of pictures, with or without a folder per class."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+NAMED = 5  # unreadable pictures that a warning names
 _GREY = {"1", "L", "LA"}
 _COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
 
@@ -29,7 +31,7 @@ def _read(path: Path, size: tuple[int, int] | None) -> Image.Image:
         with Image.open(path) as picture:
             picture.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        remedy = "remove it from the folder, or save it again"
+        remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
         raise invalid(str(path), "a readable picture", f"{error}", remedy) from error
     if picture.mode not in _GREY | _COLOUR:
         remedy = "save it with 8 bits per channel"
@@ -40,8 +42,33 @@ def _read(path: Path, size: tuple[int, int] | None) -> Image.Image:
     return full.resize((size[1], size[0]), Image.Resampling.BILINEAR)
 
 
+def _read_all(
+    files: list[Path], size: tuple[int, int] | None, skip_bad: bool
+) -> tuple[list[Path], list[Image.Image]]:
+    """The pictures, and the files they came from."""
+    pictures, good, bad = [], [], []
+    for file in files:
+        try:
+            pictures.append(_read(file, size))
+            good.append(file)
+        except ValueError:
+            if not skip_bad:
+                raise
+            bad.append(file.name)
+    if bad and not good:
+        raise invalid("pictures", "at least one that can be read", "none", "save them again")
+    if bad:
+        named = ", ".join(bad[:NAMED]) + (", ..." if len(bad) > NAMED else "")
+        warnings.warn(f"left out {len(bad)} unreadable: {named}", RuntimeWarning, stacklevel=3)
+    return good, pictures
+
+
 def picture_folder(
-    path: str | Path, split: str = "train", size: tuple[int, int] | None = None
+    path: str | Path,
+    split: str = "train",
+    size: tuple[int, int] | None = None,
+    *,
+    skip_bad: bool = False,
 ) -> ImageSet:
     """The pictures in a folder: grey if all are, else colour.
 
@@ -52,6 +79,7 @@ def picture_folder(
         path: the folder.
         split: "train" or "test".
         size: (height, width) to resize all pictures to; without it they must be of one size.
+        skip_bad: leave out pictures that cannot be read, with a warning that names them.
     """
     root = Path(path)
     check_choice(split, ("train", "test"), "split")
@@ -71,16 +99,16 @@ def picture_folder(
     if not files:
         kinds = ", ".join(sorted(SUFFIXES))
         raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
-    pictures = [_read(file, size) for file in files]
+    files, pictures = _read_all(files, size, skip_bad)
     for file, picture in zip(files, pictures, strict=True):
         if picture.size != pictures[0].size:
             got = f"{picture.size} in {file.name} and {pictures[0].size} in {files[0].name}"
-            remedy = "give size=(height, width) to resize them"
+            remedy = "resize them: size=(height, width), or --resize for a command"
             raise invalid(str(folder), "pictures of one size (width, height)", got, remedy)
     mode = "L" if all(picture.mode in _GREY for picture in pictures) else "RGB"
     images: NDArray[np.uint8] = np.stack([np.asarray(p.convert(mode)) for p in pictures])
     layout = "NHW" if mode == "L" else "NHWC"
     if not classes:
         return from_array(images, None, root.name, layout=layout)
-    labels = np.repeat(np.arange(len(classes)), [len(_pictures_in(c)) for c in classes])
+    labels = np.array([classes.index(file.parent) for file in files])
     return from_array(images, labels, root.name, tuple(c.name for c in classes), layout)

@@ -82,7 +82,7 @@ def advice(name: str) -> str:
     """What to do when the files of a set are not there."""
     place = f"put them in the folder (argument, or ${FOLDER_VARIABLE})"
     if name in REMOTE:
-        return f"{place}, or fetch them with symmetries.data.download({name!r}, folder)"
+        return f"{place}, or fetch them: symmetries data fetch {name}"
     if name == "dsprites":
         return f"{place}; they are at {_DSPRITES_PAGE}; 'sprites' renders the like with no file"
     return place

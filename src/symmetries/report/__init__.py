@@ -2,5 +2,6 @@
 
 from symmetries.report.orbits import orbit_page
 from symmetries.report.page import Page, render
+from symmetries.report.symmetries import symmetry_page
 
-__all__ = ["Page", "orbit_page", "render"]
+__all__ = ["Page", "orbit_page", "render", "symmetry_page"]

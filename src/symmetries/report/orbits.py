@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section, Strip
-from symmetries.results import OrbitCurve, OrbitResult
+from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
 
 STRIP_COLUMNS = 9
 
@@ -112,7 +112,7 @@ def orbit_page(
 def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
     pictures = [
         (
-            figures.data_uri(figures.encode_png(figures.contact_sheet(frames[None, None, i]))),
+            figures.picture_uri(frames[i]),
             quantity(curve.values[i], curve.unit),
         )
         for i in spread(len(curve.values), STRIP_COLUMNS)
@@ -154,15 +154,20 @@ def _viewer(
     )
 
 
-def _settings(result: OrbitResult) -> dict[str, str]:
-    run, data = result.run, result.data
+def run_settings(data: DataSummary, run: RunInfo, group: str) -> dict[str, str]:
+    """The settings that every report ends with."""
     return {
         "data": f"{data.name}, {data.count:,} images, {data.channels} × {data.height} "
         f"× {data.width}",
-        "group": ", ".join(result.group),
-        "nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)",
+        "group": group.replace(",", ", "),
         "seed": str(run.seed),
         "device": run.device,
-        "time": f"{run.seconds:.1f} s, {run.created}",
+        "time": f"{run.time:.1f} s, {run.created}",
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }
+
+
+def _settings(result: OrbitResult) -> dict[str, str]:
+    return run_settings(result.data, result.run, ",".join(result.group)) | {
+        "nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)"
     }

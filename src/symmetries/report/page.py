@@ -14,10 +14,14 @@ from markupsafe import Markup
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence that answers the question, with the name of what it is about."""
+    """One sentence that answers the question, with the name of what it is about.
+
+    ``tone`` is a class of the style sheet: "absent" is quiet, "full" is loud.
+    """
 
     name: str
     text: str
+    tone: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Drawing:
     svg: Markup
     alt: str
     caption: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,20 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class Gallery:
+    """Rows of pictures under one header.
+
+    Args:
+        header: titles, each with the number of columns that it spans.
+        rows: a label, and a data URI for each column.
+    """
+
+    kind: ClassVar[str] = "gallery"
+    header: Sequence[tuple[str, int]]
+    rows: Sequence[tuple[str, Sequence[str]]]
+
+
+@dataclass(frozen=True)
 class OrbitViewer:
     """Examples that move along an orbit with a slider, under a curve with the same axis.
 
@@ -73,6 +92,7 @@ class OrbitViewer:
         curve: drawing over the same axis, its plot area spanning ``span`` of its width.
         span: left and right end of that area, as fractions of the width.
         tile: width and height of a frame in pixels.
+        weights: for each example and step how likely the frame is, from 0 to 1: it fades so far.
     """
 
     kind: ClassVar[str] = "orbit"
@@ -85,9 +105,10 @@ class OrbitViewer:
     curve: Drawing
     span: tuple[float, float]
     tile: tuple[int, int]
+    weights: Sequence[Sequence[float]] = ()
 
 
-Block = Picture | Drawing | Table | Strip | OrbitViewer
+Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer
 
 
 @dataclass(frozen=True)
@@ -116,6 +137,7 @@ class Page:
     sections: Sequence[Section] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     rerun: str = ""
+    note: str = ""
 
 
 def render(page: Page) -> str:

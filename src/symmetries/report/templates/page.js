@@ -12,6 +12,10 @@ for (const viewer of document.querySelectorAll(".orbit")) {
     viewer.querySelectorAll("canvas").forEach((canvas, row) => {
       const context = canvas.getContext("2d");
       context.drawImage(sheet, step * width, row * height, width, height, 0, 0, width, height);
+      if (canvas.dataset.weights) {
+        const weight = Number(canvas.dataset.weights.split(" ")[step]);
+        canvas.style.opacity = 0.15 + 0.85 * Math.sqrt(weight);
+      }
     });
     output.textContent = labels[step];
     slider.setAttribute("aria-valuetext", labels[step]);

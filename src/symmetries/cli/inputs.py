@@ -1,0 +1,100 @@
+"""Data as commands take it: by name or path, resized, without what cannot be read."""
+
+import re
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from symmetries.checks import invalid
+from symmetries.data import NAMES, ImageSet, load, picture_folder
+
+LIKE_THE_BACKGROUND = 0.02
+ENOUGH = 0.5
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where images come from.
+
+    Args:
+        data: a name, a file or a folder.
+        folder: of the data files of named sets.
+        resize: "32" or "48x32" (width x height), or None.
+        skip_bad: leave out pictures that cannot be read.
+    """
+
+    data: str
+    folder: Path | None = None
+    resize: str | None = None
+    skip_bad: bool = False
+
+    def load(self, split: str = "train") -> ImageSet:
+        """The images of one split."""
+        size = None if self.resize is None else parse_size(self.resize)
+        path = Path(self.data).expanduser()
+        if self.data not in NAMES and path.is_dir():
+            return picture_folder(path, split, size, skip_bad=self.skip_bad)
+        images = load(self.data, split, self.folder)
+        return images if size is None else resized(images, size)
+
+    def options(self) -> list[str]:
+        """The options that give the same source again."""
+        pairs = (("--folder", self.folder), ("--resize", self.resize))
+        given = [str(part) for pair in pairs if pair[1] is not None for part in pair]
+        return [*given, *(["--skip-bad"] if self.skip_bad else [])]
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Height and width from "32" or "48x32", which is width x height as pictures are named.
+
+    Example:
+        >>> parse_size("48x32"), parse_size("16")
+        ((32, 48), (16, 16))
+    """
+    found = re.fullmatch(r"(\d+)(?:[x×](\d+))?", text.strip().lower())
+    if found is None or "0" in found.groups():
+        raise invalid("--resize", "a size such as 32 or 48x32", repr(text), "width x height")
+    width = int(found[1])
+    return int(found[2] or width), width
+
+
+def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
+    """Images of another size, with what would alias filtered out."""
+    smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
+    pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
+    return replace(images, images=pictures)
+
+
+def background(images: Tensor) -> float:
+    """The value around the pictures: the median of the border if most of it is like that, else 0.
+
+    Args:
+        images: (N, C, H, W).
+
+    Example:
+        >>> background(torch.ones(3, 1, 8, 8))
+        1.0
+    """
+    some = images[:512]
+    rows, columns = some[..., (0, -1), :], some[..., (0, -1)]
+    border = torch.cat((rows.flatten(), columns.flatten()))
+    middle = border.median()
+    alike = (border - middle).abs() < LIKE_THE_BACKGROUND
+    return round(float(middle), 4) if float(alike.float().mean()) > ENOUGH else 0.0
+
+
+def without_constant(images: ImageSet) -> ImageSet:
+    """Images without those of one colour, which say nothing about symmetries; warns about them."""
+    flat = images.images.flatten(1)
+    varied = flat.amax(1) > flat.amin(1)
+    if bool(varied.all()):
+        return images
+    dropped = int((~varied).sum())
+    if dropped == len(images):
+        raise invalid("data", "images with some content", "constant ones only", "check the data")
+    warnings.warn(f"{dropped} images of one colour were left out", RuntimeWarning, stacklevel=2)
+    return images.subset(varied)

@@ -1,0 +1,205 @@
+"""What a page shows of a symmetry model: densities around the usual pose, pictures that move.
+
+A prototype may sit anywhere on its orbit, so densities are shown as offsets from each image's most
+common pose: 0 is where p(eta_i | x_hat), smoothed, is largest.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d, pad
+
+from symmetries.groups.base import Parameter
+from symmetries.groups.finite import FiniteGroup
+
+if TYPE_CHECKING:
+    from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
+
+BINS = 60
+STEPS = 41  # positions of a slider
+SAMPLES = 1024  # of eta for each image
+WIDER = 1.1  # than the 90 % width to either side
+NARROWEST = 1 / 8  # of the whole range: no picture of a density is narrower
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """Densities of one parameter, by image.
+
+    Args:
+        name: of the parameter.
+        edges: (bins + 1,) in the parameter's own unit, offsets from the usual pose.
+        shown: the edges in the unit that a person reads.
+        density: (N, bins), per unit.
+        centre: (N,) the usual pose, in the parameter's own unit.
+    """
+
+    name: str
+    edges: Tensor
+    shown: tuple[float, ...]
+    density: Tensor
+    centre: Tensor
+
+
+def usual_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
+    """The mode (N,) of samples (N, S), from a histogram smoothed over an eighth of the range.
+
+    Args:
+        eta: samples.
+        bound: they lie in [-bound, bound], or nearly.
+        period: of an angle; the ends are then neighbours.
+
+    Example:
+        >>> eta = 1 + 0.1 * torch.randn(2, 500, generator=torch.Generator().manual_seed(0))
+        >>> bool((usual_pose(eta, 3.0, None) - 1).abs().max() < 0.15)
+        True
+    """
+    bins, reach = 96, 12
+    place = ((eta / bound + 1) / 2 * bins).floor().long()
+    place = place.remainder(bins) if period is not None else place.clamp(0, bins - 1)
+    counts = torch.zeros(len(eta), bins).scatter_add_(1, place, torch.ones_like(eta))
+    window = torch.hann_window(2 * reach + 1, periodic=False)[None, None]
+    mode = "circular" if period is not None else "constant"
+    smooth = conv1d(pad(counts[:, None], (reach, reach), mode=mode), window)[:, 0]
+    return ((smooth.argmax(1) + 0.5) / bins * 2 - 1) * bound
+
+
+def portraits(
+    model: "SymmetryModel", summary: "SymmetrySummary", images: Tensor, seed: int
+) -> list[Portrait]:
+    """One portrait for each parameter of a continuous group, or one for a finite group.
+
+    Args:
+        model: fitted.
+        summary: its summary, for the widths that decide how much of the range is shown.
+        images: (N, C, H, W) on the model's device.
+        seed: of the samples.
+    """
+    if isinstance(model.group, FiniteGroup):
+        return [_finite_portrait(model, summary, images)]
+    generator = torch.Generator(images.device).manual_seed(seed)
+    eta = model.sample_eta(images, SAMPLES, generator).cpu()
+    side = max(model.shape[1:])
+    widths = own_widths(model, summary)
+    return [
+        _portrait(parameter, eta[..., i], model.bounds[i], widths[i], side)
+        for i, parameter in enumerate(model.group.parameters)
+    ]
+
+
+def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float]:
+    """The widths of a summary in the parameters' own units."""
+    side = max(model.shape[1:])
+    widths = []
+    for parameter, part in zip(model.group.parameters, summary.transformations, strict=True):
+        one, unit = parameter.display(1.0, side)
+        ratio = torch.tensor(part.width90)
+        widths.append(float(ratio.log()) if unit == "factor" else part.width90 / one)
+    return widths
+
+
+def _portrait(parameter: Parameter, eta: Tensor, bound: float, width: float, side: int) -> Portrait:
+    period = 2 * parameter.bound if parameter.angle else None
+    centre = usual_pose(eta, bound, period)
+    offset = eta - centre[:, None]
+    if period is not None:
+        offset = torch.remainder(offset + period / 2, period) - period / 2
+    whole = parameter.bound if parameter.angle else 2 * bound
+    reach = max(WIDER * width, NARROWEST * whole)
+    if period is not None:
+        reach = min(reach, period / 2)
+    edges = torch.linspace(-reach, reach, BINS + 1)
+    place = ((offset / reach + 1) / 2 * BINS).floor().long()
+    inside = (place >= 0) & (place < BINS)
+    counts = torch.zeros(len(eta), BINS)
+    counts.scatter_add_(1, place.clamp(0, BINS - 1), inside.float())
+    shown = tuple(parameter.display(float(edge), side)[0] for edge in edges)
+    one, unit = parameter.display(1.0, side)
+    per_unit = 2 * reach / BINS * (1.0 if unit == "factor" else one)
+    return Portrait(parameter.name, edges, shown, counts / eta.shape[1] / per_unit, centre)
+
+
+@torch.no_grad()
+def _finite_portrait(
+    model: "SymmetryModel", summary: "SymmetrySummary", images: Tensor
+) -> Portrait:
+    """Probabilities of the elements; nothing is centred, as elements need not be in a row."""
+    distribution: Any = model.generative.distribution
+    p = distribution.log_probs(model.generative(model.prototype(images))).exp().cpu()
+    edges = torch.arange(p.shape[1] + 1) - 0.5
+    part = summary.transformations[0]
+    return Portrait(part.name, edges, tuple(edges.tolist()), p, torch.zeros(len(p)))
+
+
+@torch.no_grad()
+def orbit_frames(
+    model: "SymmetryModel", images: Tensor, shown: Tensor, portrait: Portrait, index: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Pictures of the examples with one parameter changed and the others as they were found.
+
+    Args:
+        model: fitted.
+        images: (E, C, H, W) on the model's device.
+        shown: the same examples, of any resolution.
+        portrait: of the parameter, on these examples.
+        index: which parameter of the group.
+
+    Returns:
+        Values (S,) of the offset in the parameter's own unit, frames (E, S, C, H, W), and weights
+        (E, S): the density of each frame as a share of the example's largest.
+    """
+    group = model.group
+    back = group.inverse(model.element(images))
+    if isinstance(group, FiniteGroup):
+        values = torch.arange(group.order)
+        every = group.elements(images.device)
+        element = group.compose(every[None], back[:, None])
+        weights = portrait.density / portrait.density.amax(1, keepdim=True)
+        return values, model.act.orbit(element, shown), weights
+    values = torch.linspace(float(portrait.edges[0]), float(portrait.edges[-1]), STEPS)
+    eta = model.infer(images)[:, None].repeat(1, STEPS, 1)
+    eta[..., index] = (portrait.centre[:, None] + values).to(eta)
+    element = group.compose(group.exp(eta), repeated(back, STEPS))
+    bins = ((values - values[0]) / (values[-1] - values[0]) * BINS).long().clamp(0, BINS - 1)
+    smooth = smoothed(portrait.density)
+    weights = smooth[:, bins] / smooth.amax(1, keepdim=True).clamp_min(1e-12)
+    return values, model.act.orbit(element, shown), weights
+
+
+def smoothed(density: Tensor, reach: int = 3) -> Tensor:
+    """Densities (..., bins) without the noise of counting, their integral kept."""
+    window = torch.hann_window(2 * reach + 3, periodic=False)[1:-1]
+    flat = density.reshape(-1, 1, density.shape[-1])
+    kept = conv1d(pad(flat, (reach, reach), mode="replicate"), window[None, None] / window.sum())
+    return kept.reshape(density.shape)
+
+
+def repeated(element: Any, count: int) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements with leading shape (N,) as (N, count)."""
+    if isinstance(element, tuple):
+        return tuple(repeated(part, count) for part in element)
+    return element[:, None].expand(len(element), count, *element.shape[1:])
+
+
+@torch.no_grad()
+def gallery(
+    model: "SymmetryModel", images: Tensor, shown: Tensor, versions: int, seed: int
+) -> Tensor:
+    """Rows of pictures (E, 2 + versions, C, H, W): each example, its prototype, new versions.
+
+    Args:
+        model: fitted.
+        images: (E, C, H, W) on the model's device.
+        shown: the same examples, of any resolution.
+        versions: how many new ones.
+        seed: of the new ones.
+    """
+    group = model.group
+    generator = torch.Generator(images.device).manual_seed(seed)
+    back = group.inverse(model.element(images))
+    eta = model.sample_eta(images, versions, generator)
+    element = group.compose(group.exp(eta), repeated(back, versions))
+    parts = (shown[:, None], model.act(back, shown)[:, None], model.act.orbit(element, shown))
+    return torch.cat(parts, 1)

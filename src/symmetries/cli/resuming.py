@@ -1,0 +1,49 @@
+"""Checkpoints of a command that trains: kept when it is interrupted, removed when it is done."""
+
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+from symmetries.cli.errors import StoppedError
+
+RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK")
+
+
+def is_helper() -> bool:
+    """Whether this is one of several processes of a run, and not the one that writes.
+
+    Launchers (Fabric's own, torchrun, SLURM through Fabric) say so in the environment.
+    """
+    return any(os.environ.get(name, "0") != "0" for name in RANKS)
+
+
+class Checkpoints:
+    """The folder ``OUT.resume`` beside the output folder, for the time of a training.
+
+    It stays when the command is interrupted or killed, and ``--resume`` goes on from there. After
+    any other end it goes: nothing is left behind.
+
+    Args:
+        out: the output folder.
+        resume: whether to go on from what is there.
+        command: that is to be run again.
+    """
+
+    def __init__(self, out: Path, resume: bool, command: str) -> None:
+        self.folder = out.with_name(f"{out.name}.resume")
+        self.resume = resume
+        self.command = command
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt) and any(self.folder.rglob("checkpoint.json")):
+            raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
+        shutil.rmtree(self.folder, ignore_errors=True)

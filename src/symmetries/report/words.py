@@ -1,0 +1,155 @@
+"""Verdicts in words: what a person would say about a width."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symmetries.report.orbits import title
+from symmetries.results import Transformation
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """How to say that a transformation occurs, occurs everywhere, or does not."""
+
+    some: str
+    all: str
+    none: str
+
+
+# {} is the extent: "about ±32°", "a factor of about 1.2".
+WORDS = {
+    "rotation": Phrases("rotated by {}", "rotated by any angle", "not rotated"),
+    "shift_x": Phrases("shifted sideways by {}", "", "not shifted sideways"),
+    "shift_y": Phrases("shifted up and down by {}", "", "not shifted up or down"),
+    "scale_x": Phrases("width varies by {}", "", "not stretched in width"),
+    "scale_y": Phrases("height varies by {}", "", "not stretched in height"),
+    "zoom": Phrases("size varies by {}", "", "not resized"),
+    "shear": Phrases("sheared by {}", "", "not sheared"),
+    "hue": Phrases("hue varies by {}", "in any hue", "hue does not vary"),
+    "saturation": Phrases("saturation varies by {}", "", "saturation does not vary"),
+    "value": Phrases("brightness varies by {}", "", "brightness does not vary"),
+}
+# Where both are absent, one phrase is enough.
+PAIRS = {("shift_x", "shift_y"): "not shifted", ("scale_x", "scale_y"): "not stretched"}
+
+
+def extent(width: float, unit: str) -> str:
+    """A width as a person says it: plus or minus half of it, or the ratio of the ends.
+
+    Example:
+        >>> extent(64.0, "degrees"), extent(3.0, "pixels"), extent(1.214, "factor")
+        ('about ±32°', 'about ±1.5 px', 'a factor of about 1.21')
+    """
+    if unit == "factor":
+        return f"a factor of about {width:.3g}"
+    half = width / 2
+    if unit == "degrees":
+        return f"about ±{half:.0f}°"
+    if unit == "pixels":
+        return f"about ±{half:.1f} px"
+    return f"about ±{half:.3g} {unit}"
+
+
+def width_text(width: float, unit: str) -> str:
+    """A width with its unit, for a table.
+
+    Example:
+        >>> width_text(64.21, "degrees"), width_text(1.214, "factor"), width_text(2.0, "elements")
+        ('64°', '×1.21', '2.0 elements')
+    """
+    if unit == "factor":
+        return f"×{width:.3g}"
+    if unit == "degrees":
+        return f"{width:.0f}°"
+    return f"{width:.1f} {'px' if unit == 'pixels' else unit}"
+
+
+# What a verdict itself calls nothing (for factors as a logarithm), and how many times that much
+# noise leaves the question open.
+NOTHING = {"degrees": 5.0, "pixels": 0.5, "factor": math.log(1.03)}
+OPEN = 4.0
+
+
+def is_open(part: Transformation) -> bool:
+    """Whether "absent" only means that the method cannot tell: much noise, and nothing above it.
+
+    Example:
+        >>> from symmetries.results import Histogram
+        >>> part = Transformation(name="rotation", unit="degrees", width90=14, noise_floor=150,
+        ...     verdict="absent", histogram=Histogram(edges=(), density=()))
+        >>> is_open(part), sentence(part)
+        (True, 'cannot tell: the noise is about ±75°')
+    """
+    if part.verdict != "absent" or part.unit not in NOTHING:
+        return False
+    noise = math.log(part.noise_floor) if part.unit == "factor" else part.noise_floor
+    return noise > OPEN * NOTHING[part.unit]
+
+
+def sentence(part: Transformation) -> str:
+    """One transformation in words.
+
+    Example:
+        >>> from symmetries.results import Histogram
+        >>> part = Transformation(name="rotation", unit="degrees", width90=64, noise_floor=3,
+        ...     verdict="partial", histogram=Histogram(edges=(), density=()))
+        >>> sentence(part)
+        'rotated by about ±32°'
+    """
+    if part.unit == "elements":
+        return _finite_sentence(part)
+    name = title(part.name)
+    plain = Phrases(f"{name} by {{}}", f"any {name}", f"no {name}")
+    words = WORDS.get(part.name, plain)
+    if part.verdict == "full":
+        return words.all or words.some.format(extent(part.width90, part.unit))
+    if part.verdict == "partial":
+        return words.some.format(extent(part.width90, part.unit))
+    if is_open(part):
+        return f"cannot tell: the noise is {extent(part.noise_floor, part.unit)}"
+    return words.none
+
+
+def _finite_sentence(part: Transformation) -> str:
+    order = len(part.histogram.density)
+    if part.verdict == "full":
+        return f"all {order} elements occur"
+    if part.verdict == "absent":
+        return "one element only: not transformed"
+    return f"about {part.width90:.1f} of the {order} elements occur"
+
+
+def headline(parts: Sequence[Transformation]) -> str:
+    """All transformations in one sentence, those that occur first.
+
+    Example:
+        >>> headline([])
+        ''
+    """
+    absent = {part.name for part in parts if part.verdict == "absent" and not is_open(part)}
+    phrases = [sentence(part) for part in parts if part.verdict != "absent"]
+    said: set[str] = set()
+    for pair, phrase in PAIRS.items():
+        if absent.issuperset(pair):
+            phrases.append(phrase)
+            said.update(pair)
+    for part in parts:
+        if part.name in absent - said:
+            words = WORDS.get(part.name)
+            phrases.append(words.none if words else sentence(part))
+    unclear = [title(part.name) for part in parts if is_open(part)]
+    if unclear:
+        phrases.append(f"too noisy to tell: {', '.join(unclear)}")
+    text = "; ".join(phrases)
+    return text[:1].upper() + text[1:] + "." if text else ""
+
+
+def advice(parts: Sequence[Transformation]) -> str:
+    """What to do where some questions stay open; empty where none does."""
+    if not any(is_open(part) for part in parts):
+        return ""
+    return (
+        "Where the noise is large, look for fewer transformations at a time (--group), or train "
+        "longer (--preset default)."
+    )

@@ -1,0 +1,133 @@
+"""``symmetries discover``: what it writes, and how it stops and goes on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from symmetries.cli.inputs import background, parse_size
+from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.results import SymmetryResult
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """A labelled file of a few small pictures with a bright background."""
+    rng = np.random.default_rng(0)
+    images = np.full((24, 10, 12), 255, np.uint8)
+    images[:, 2:8, 3:9] = rng.integers(0, 200, (24, 6, 6))
+    np.savez(tmp_path / "mine.npz", images=images, labels=np.arange(24) % 3)
+    return "mine.npz"
+
+
+def test_it_writes_the_numbers_the_page_and_the_model(run, tiny, tmp_path, pictures):
+    result = run("discover", pictures, "--group", "rotation,shift_x", "--out", "out", "--seed", 3)
+    assert result.exit_code == 0, result.output
+    assert "noise floor" in result.stdout
+    assert "wrote out/model" in result.stdout
+    numbers = SymmetryResult.load(tmp_path / "out" / "symmetries.json")
+    assert numbers.group == "shift_x,rotation"
+    assert [part.unit for part in numbers.transformations] == ["pixels", "degrees"]
+    assert set(numbers.classes) == {"0", "1", "2"}
+    assert numbers.run.seed == 3
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert "Symmetries of mine" in html
+    assert html.count('class="orbit"') == 2
+    assert SymmetryModel.load(tmp_path / "out" / "model").act.fill == 1.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.npz", "out"]
+
+
+def test_histograms_integrate_to_one_at_most(run, tiny, pictures):
+    result = run("discover", pictures, "--group", "zoom,shift_x", "--quiet", "--json")
+    for part in json.loads(result.stdout)["transformations"]:
+        edges = np.array(part["histogram"]["edges"])
+        edges = np.log(edges) if part["unit"] == "factor" else edges
+        total = np.dot(part["histogram"]["density"], np.diff(edges))
+        assert 0.5 < total < 1.05
+
+
+def test_finite_groups_colours_and_no_labels(run, tiny, tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "rgb.npy", rng.integers(0, 255, (9, 8, 8, 3), dtype=np.uint8))
+    found = json.loads(run("discover", "rgb.npy", "--group", "c4", "--quiet", "--json").stdout)
+    part = found["transformations"][0]
+    assert part["unit"] == "elements"
+    assert sum(part["histogram"]["density"]) == pytest.approx(1, abs=1e-3)
+    assert found["classes"] == {}
+    again = run("discover", "rgb.npy", "--group", "rotation,hue", "--out", "o", "--quiet", "--json")
+    names = [part["name"] for part in json.loads(again.stdout)["transformations"]]
+    assert names == ["rotation", "hue"]
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_goes_on(run, tiny, tmp_path, monkeypatch):
+    from symmetries.learners.symmetry_model import model
+
+    whole = run("discover", "digits", "--group", "rotation", "--out", "whole", "--quiet", "--json")
+    real = model.SymmetryModel._fit_generative
+
+    def interrupt(self, data, run):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", interrupt)
+    arguments = ["discover", "digits", "--group", "rotation", "--out", "out", "--quiet"]
+    stopped = run(*arguments)
+    assert stopped.exit_code == 130
+    command = "symmetries discover digits --group rotation --out out --preset quick --seed 0"
+    assert f"go on with: {command} --resume" in stopped.stderr
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", real)
+    resumed = run(*arguments, "--json", "--resume")
+    assert resumed.exit_code == 0
+    assert not (tmp_path / "out.resume").exists()
+    same = [json.loads(found.stdout)["transformations"] for found in (whole, resumed)]
+    assert same[0] == same[1]
+
+
+def test_a_failed_run_leaves_nothing_behind(run, tiny, tmp_path, monkeypatch):
+    from symmetries.learners.symmetry_model import model
+    from symmetries.training import NonFiniteError
+
+    def fail(self, data, run):
+        raise NonFiniteError("the loss is NaN")
+
+    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", fail)
+    result = run("discover", "digits", "--group", "rotation", "--out", "out", "--quiet")
+    assert (result.exit_code, "NaN" in result.stderr) == (5, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--preset", "slow"], "preset: expected one of"),
+        (["--precision", "half"], "precision: expected one of"),
+        (["--group", "spin"], "group: expected"),
+        (["--resize", "big"], "--resize: expected a size such as 32"),
+        (["--resize", "4"], "at least 8 pixels"),
+    ],
+)
+def test_bad_options_are_one_line(run, tiny, tmp_path, options, message):
+    result = run("discover", "digits", "--quiet", *options)
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_images_of_one_colour_are_left_out(run, tiny, tmp_path):
+    images = np.zeros((6, 8, 8), np.uint8)
+    images[:4, 3:5, 2:6] = 255
+    np.save(tmp_path / "some.npy", images)
+    with pytest.warns(RuntimeWarning, match="2 images of one colour"):
+        assert run("discover", "some.npy", "--group", "rotation", "--quiet").exit_code == 0
+    np.save(tmp_path / "none.npy", images[4:])
+    assert "constant ones only" in run("discover", "none.npy", "--quiet").stderr
+
+
+def test_sizes_and_backgrounds():
+    import torch
+
+    assert parse_size("48x32") == (32, 48)
+    assert background(torch.full((2, 1, 8, 8), 0.25)) == 0.25
+    noise = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert background(noise) == 0.0
