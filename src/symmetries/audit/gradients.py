@@ -17,8 +17,10 @@ from symmetries.checks import check_choice, invalid
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
 
-ROWS_ON_CPU = 2048  # rows of one pass, so that what it keeps stays in the cache
-ROWS_ON_GPU = 2**18
+# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache; on a GPU, enough
+# to fill it, and little enough that the activations of a wide network still fit.
+AT_ONCE_ON_CPU = 2**21
+AT_ONCE_ON_GPU = 2**24
 
 
 def integrated_gradients(
@@ -59,7 +61,8 @@ def integrated_gradients(
     nodes, weights = (
         torch.tensor(part, dtype=x.dtype, device=x.device) for part in gauss_legendre(steps)
     )
-    size = max(1, (ROWS_ON_CPU if x.device.type == "cpu" else ROWS_ON_GPU) // steps)
+    at_once = AT_ONCE_ON_CPU if x.device.type == "cpu" else AT_ONCE_ON_GPU
+    size = max(1, at_once // (steps * x[:1].numel())) if len(x) else 1
     with torch.enable_grad():
         split = first_layer(model, x)
         path = _Path(model, split, nodes, weights, absolute == "before")

@@ -1,0 +1,174 @@
+"""Integrated gradients against captum, and the largest singular value against vmap(jacrev) + svd.
+
+Targets on two CPU cores: integrated gradients at 50 steps at least 6x faster than captum's default
+where the network begins with a linear layer, and never slower on any network; the largest singular
+value at least 3x faster. On one H200: a whole audit of 10,000 images of 28 x 28 under four
+rotations, with saliency at 50 steps, in under 5 seconds.
+
+    python benchmarks/audit_speed.py
+"""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.audit import audit, integrated_gradients, largest_singular_value
+from symmetries.groups import Cyclic
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import interleaved, medians, record, synchronise
+
+
+class Attention(nn.Module):
+    """Rows of the image as tokens: no linear first layer that sees the plain input alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = nn.Parameter(torch.randn(28, 28) / 10)
+        layer = nn.TransformerEncoderLayer(28, 4, 64, dropout=0.0, batch_first=True)
+        self.body = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(28, 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From images to logits."""
+        logits: Tensor = self.head(self.body(x[:, 0] + self.place).mean(1))
+        return logits
+
+
+def perceptron(side: int = 28, hidden: int = 128) -> nn.Module:
+    """Paper 1's network."""
+    layers: list[nn.Module] = [nn.Flatten(), nn.Linear(side * side, hidden), nn.ReLU()]
+    for _ in range(4):
+        layers += [nn.Linear(hidden, hidden), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, 9))
+
+
+def convolutional() -> nn.Module:
+    """A small convolutional network."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(32 * 49, 9)),
+    )
+
+
+def scaled() -> nn.Module:
+    """A perceptron behind something that is not linear: no shortcut."""
+    return nn.Sequential(nn.Tanh(), *perceptron())
+
+
+def shallow() -> nn.Module:
+    """One wide hidden layer."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 9))
+
+
+# The network, the side of its images, how many of them.
+NETWORKS = {
+    "perceptron": (perceptron, 28, 256),
+    "paper's perceptron": (partial(perceptron, 36), 36, 256),
+    "one hidden layer": (shallow, 28, 256),
+    "convolutional": (convolutional, 28, 16),
+    "attention": (Attention, 28, 16),
+    "no linear first layer": (scaled, 28, 256),
+}
+SPECTRA = ("perceptron", "paper's perceptron", "one hidden layer", "convolutional")
+
+
+def gradients(device: str) -> list[dict[str, Any]]:
+    """Integrated gradients against captum."""
+    try:
+        from captum.attr import IntegratedGradients
+    except ImportError:
+        return []
+    rows = []
+    for name, (make, side, n) in NETWORKS.items():
+        torch.manual_seed(0)
+        model = make().to(device).eval()
+        x, y = torch.randn(n, 1, side, side, device=device), torch.randint(9, (n,), device=device)
+        peer = IntegratedGradients(model)
+        alternatives = {
+            "captum": lambda p=peer, x=x, y=y: p.attribute(x, 0.0, y, n_steps=50),
+            "ours": lambda m=model, x=x, y=y: integrated_gradients(m, x, y, steps=50),
+        }
+        difference = (alternatives["captum"]() - alternatives["ours"]()).abs().max()
+        times = medians(interleaved(alternatives))
+        rows.append(
+            {
+                "operation": "integrated gradients, 50 steps",
+                "network": name,
+                "images": n,
+                "seconds": times,
+                "times_faster": times["captum"] / times["ours"],
+                "largest_difference": float(difference),
+            }
+        )
+    return rows
+
+
+def spectra(device: str) -> list[dict[str, Any]]:
+    """The largest singular value against vmap(jacrev) and svdvals."""
+    rows = []
+    for name in SPECTRA:
+        make, side, n = NETWORKS[name]
+        torch.manual_seed(0)
+        model = make().to(device).eval()
+        x = torch.randn(n, 1, side, side, device=device)
+
+        def by_svd(model: nn.Module = model, x: Tensor = x) -> Tensor:
+            jacobian = torch.func.vmap(torch.func.jacrev(lambda one: model(one[None])[0]))(x)
+            values: Tensor = torch.linalg.svdvals(jacobian.flatten(2))
+            return values[:, 0].detach()
+
+        alternatives = {
+            "jacrev + svd": by_svd,
+            "ours": lambda m=model, x=x: largest_singular_value(m, x),
+        }
+        difference = (by_svd() - alternatives["ours"]()).abs().max() / by_svd().max()
+        times = medians(interleaved(alternatives))
+        rows.append(
+            {
+                "operation": "largest singular value, 9 outputs",
+                "network": name,
+                "images": n,
+                "seconds": times,
+                "times_faster": times["jacrev + svd"] / times["ours"],
+                "largest_relative_difference": float(difference),
+            }
+        )
+    return rows
+
+
+def whole(device: str, n: int) -> dict[str, Any]:
+    """A whole audit under four rotations."""
+    torch.manual_seed(0)
+    model = perceptron().to(device).eval()
+    x, y = torch.randn(n, 1, 28, 28, device=device), torch.randint(9, (n,), device=device)
+    size = 256 if device == "cpu" else 2048
+    audit(model, (x[:100], y[:100]), Cyclic(4), progress=False)
+    synchronise()
+    start = time.perf_counter()
+    audit(model, (x, y), Cyclic(4), batch_size=size, progress=False)
+    synchronise()
+    seconds = time.perf_counter() - start
+    return {"operation": "audit, four rotations, 50 steps", "images": n, "seconds": seconds}
+
+
+def main() -> None:
+    """Measure, print and record."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    rows = gradients(device) + spectra(device)
+    for row in rows:
+        label = f"{row['operation']}, {row['network']}"
+        print(f"{label:55s} {row['times_faster']:6.2f}x")
+    rows.append(whole(device, 10_000 if device == "cuda" else 500))
+    print(f"audit of {rows[-1]['images']} images: {rows[-1]['seconds']:.2f} s")
+    record("audit_speed", rows)
+
+
+if __name__ == "__main__":
+    main()
