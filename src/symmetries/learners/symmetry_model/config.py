@@ -1,0 +1,226 @@
+"""What a symmetry model is told, and three sets of answers: quick, default, paper."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from symmetries.actions.resample import INTERPOLATIONS, Interpolation
+from symmetries.checks import check_choice, invalid
+from symmetries.groups.base import Group
+from symmetries.nn.features import NETWORKS, Network
+from symmetries.training import TrainConfig
+
+# How far random transformations go unless told otherwise: the whole circle, and what keeps a
+# picture that fills its frame inside it (Allingham et al. 2024, appendix C).
+USUAL_BOUNDS = {
+    "shift_x": 0.25,
+    "shift_y": 0.25,
+    "scale_x": 0.25,
+    "scale_y": 0.25,
+    "zoom": 0.25,
+    "shear": 0.25,
+    "saturation": 2.301,
+    "value": 0.51,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One of the two trainings.
+
+    Args:
+        steps: of the optimiser.
+        batch_size: images per step.
+        lr: peak learning rate.
+        warmup: share of the steps in which the rate rises.
+        final: the last rate as a share of ``lr``.
+        clip: largest norm of the gradient.
+        weight_decay: of AdamW.
+    """
+
+    steps: int = 60_000
+    batch_size: int = 512
+    lr: float = 3e-4
+    warmup: float = 0.2
+    final: float = 1e-3
+    clip: float = 10.0
+    weight_decay: float = 1e-4
+
+    def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
+        """For the training loop; ``run`` are further fields, such as the seed and the folder."""
+        return TrainConfig(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            warmup=round(self.warmup * self.steps),
+            final_lr=self.final * self.lr,
+            clip=self.clip,
+            weight_decay=self.weight_decay,
+            optimizer="adamw",
+            **run,
+        )
+
+
+@dataclass(frozen=True)
+class SymmetryConfig:
+    """Networks and objectives of a symmetry model. Defaults are the paper's for MNIST.
+
+    Args:
+        network: feature extractors: "mlp", or "cnn" for larger images.
+        widths: hidden layers of the inference network.
+        sampled: add noise with a learned scale to eta while training, q(eta | x); otherwise f(x).
+        squash: how eta is kept near its bounds b: "scale", b times the output, or "tanh".
+        angles: "circle", an angle is the direction of a predicted vector, so that f can follow a
+            full turn without a jump; "line", a number like the others (the paper's).
+        loss: "symmetric" compares two random versions of an image, "one-sided" the image with
+            one; the latter where transformations lose much of the picture.
+        samples: random transformations per image and step, averaged.
+        invertibility: weight of the loss that keeps the way to the prototype and back lossless.
+        alignment: weight, at the start, of the loss that compares transformations instead of
+            pictures; it guides training past local minima, such as a half turn, and is no part of
+            the paper's.
+        alignment_share: share of the steps in which that weight falls to 0.
+        blur: largest standard deviation, in pixels, of the blur at the start of training.
+        blur_share: share of the steps in which the blur falls to 0.
+        interpolation: of all resampling.
+        features: hidden layers of the generative network's feature extractor.
+        feature_dropout: after each of them.
+        base: hidden layers that predict mean and scale of the flow's base.
+        layers: of the flow.
+        bins: of its splines.
+        conditioner: width of its conditioners.
+        conditioner_dropout: in them.
+        circular: circular splines for "exact": angles that close up exactly (rotation alone, hue);
+            "all" angles; or "none" (the paper's).
+        consistency: weight of the mean pairwise difference of log p(eta | x_hat) between
+            prototypes of one image.
+        holdout: share of the images kept back in the second training; the weights that explain
+            those best are kept. Without it p(eta | x_hat) learns small data sets by heart.
+        inference: training of the inference network.
+        generative: training of the generative network.
+    """
+
+    network: Network = "mlp"
+    widths: tuple[int, ...] = (2048, 1024, 512, 256)
+    sampled: bool = True
+    squash: Literal["scale", "tanh"] = "scale"
+    angles: Literal["circle", "line"] = "circle"
+    loss: Literal["symmetric", "one-sided"] = "symmetric"
+    samples: int = 5
+    invertibility: float = 0.1
+    alignment: float = 1.0
+    alignment_share: float = 0.5
+    blur: float = 0.0
+    blur_share: float = 0.01
+    interpolation: Interpolation = "bilinear"
+    features: tuple[int, ...] = (1024, 512, 512)
+    feature_dropout: float = 0.2
+    base: tuple[int, ...] = (256, 256)
+    layers: int = 6
+    bins: int = 6
+    conditioner: int = 256
+    conditioner_dropout: float = 0.1
+    circular: Literal["exact", "all", "none"] = "exact"
+    consistency: float = 0.0
+    holdout: float = 0.1
+    inference: Stage = field(default_factory=Stage)
+    generative: Stage = field(default_factory=lambda: Stage(lr=3e-3, final=0.03, clip=2.0))
+
+    def __post_init__(self) -> None:
+        check_choice(self.network, NETWORKS, "network")
+        check_choice(self.squash, ("scale", "tanh"), "squash")
+        check_choice(self.angles, ("circle", "line"), "angles")
+        check_choice(self.loss, ("symmetric", "one-sided"), "loss")
+        check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
+        check_choice(self.circular, ("exact", "all", "none"), "circular")
+        if self.samples < 1:
+            raise invalid("samples", "at least 1", self.samples, "give a larger number")
+        for name in ("invertibility", "alignment", "blur", "consistency"):
+            if getattr(self, name) < 0:
+                raise invalid(name, "a number >= 0", getattr(self, name), "0 turns it off")
+        if not 0 <= self.holdout < 1:
+            raise invalid("holdout", "a share in [0, 1)", self.holdout, "0 keeps nothing back")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+        }
+        for name in ("inference", "generative"):
+            values[name] = Stage(**values[name])
+        return cls(**values)
+
+
+PRESETS = {
+    # Small images on a CPU: about a minute.
+    "quick": SymmetryConfig(
+        widths=(256, 128),
+        samples=2,
+        features=(128, 64),
+        feature_dropout=0.5,
+        base=(64,),
+        layers=3,
+        conditioner=64,
+        inference=Stage(steps=1500, batch_size=64, lr=2e-3, warmup=0.1),
+        generative=Stage(steps=400, batch_size=128, lr=2e-3, warmup=0.1, final=0.03, clip=2.0),
+    ),
+    # A real data set on a GPU in minutes, or on a CPU over night.
+    "default": SymmetryConfig(
+        widths=(1024, 512, 256),
+        samples=3,
+        features=(512, 256),
+        inference=Stage(steps=15_000, lr=5e-4, warmup=0.1),
+        generative=Stage(steps=6_000, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+    ),
+    # As published, but for the shift of the inference network's head.
+    "paper": SymmetryConfig(
+        interpolation="bspline", angles="line", circular="none", alignment=0.0, holdout=0.0
+    ),
+}
+
+
+def resolve_config(config: SymmetryConfig | str) -> SymmetryConfig:
+    """A configuration, or the preset of that name."""
+    if isinstance(config, SymmetryConfig):
+        return config
+    check_choice(config, PRESETS, "config")
+    return PRESETS[config]
+
+
+def resolve_bounds(
+    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
+) -> tuple[float, ...]:
+    """How far each parameter of the group goes.
+
+    Args:
+        group: the transformations.
+        bounds: by name (others keep their usual value), one for each, or None for the usual.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.5})
+        (0.5, 0.25)
+    """
+    usual = {p.name: USUAL_BOUNDS.get(p.name, p.bound) for p in group.parameters}
+    if isinstance(bounds, Mapping):
+        unknown = sorted(set(bounds) - set(usual))
+        if unknown:
+            expected = f"names among {', '.join(usual)}"
+            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
+        values = [float(bounds.get(name, usual[name])) for name in usual]
+    else:
+        values = list(usual.values()) if bounds is None else [float(b) for b in bounds]
+    if len(values) != group.dim:
+        expected = f"{group.dim} numbers for {', '.join(group.names)}"
+        raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")
+    for parameter, value in zip(group.parameters, values, strict=True):
+        most = parameter.bound if parameter.angle else float("inf")
+        if not 0 < value <= most:
+            expected = f"a number in (0, {most:.4g}] for {parameter.name}"
+            raise invalid("bounds", expected, value, "see group.units")
+    return tuple(values)

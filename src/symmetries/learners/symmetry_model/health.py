@@ -1,0 +1,69 @@
+"""What can go wrong with a symmetry model, looked for and said with the remedy."""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.colour import Colour
+from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.product import Product
+
+if TYPE_CHECKING:
+    from symmetries.learners.symmetry_model.model import SymmetryModel
+
+LOOKED_AT = 256
+LEAST_KEPT = 0.5
+LEAST_IN_FRAME = 0.7
+
+
+@torch.no_grad()
+def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed: int) -> None:
+    """Warn if random transformations within the bounds push much of the picture out of its frame.
+
+    Judged by what is left of |x - background| after a transformation and its inverse.
+    """
+    parts = act.group.factors if isinstance(act.group, Product) else (act.group,)
+    if all(isinstance(part, FiniteGroup | Colour) for part in parts):
+        return
+    x = images[:LOOKED_AT]
+    generator = torch.Generator().manual_seed(seed)
+    unit = 2 * torch.rand(len(x), len(bounds), generator=generator) - 1
+    eta = (unit * torch.tensor(bounds)).to(x.device)
+    back = act(act.group.exp(-eta), act(act.group.exp(eta), x))
+    kept = float((back - act.fill).abs().sum() / (x - act.fill).abs().sum().clamp_min(1e-12))
+    if kept < LEAST_IN_FRAME:
+        listed = ", ".join(f"{n} {b:.3g}" for n, b in zip(act.group.names, bounds, strict=True))
+        warnings.warn(
+            f"bounds: random transformations push {100 * (1 - kept):.0f} % of the picture out of "
+            f"its frame ({listed}); make shifts and scales smaller, or pad the images, "
+            "or set fill to the background's value",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+@torch.no_grad()
+def content_kept(model: "SymmetryModel", x: Tensor) -> float:
+    """1 - |x - T_e T_e^-1 x|^2 / |x - background|^2: 1 if nothing is lost, 0 if all is."""
+    element = model.element(x)
+    there = model.act(model.group.inverse(element), x)
+    back = model.act(element, there)
+    lost = (x - back).square().sum()
+    return float(1 - lost / (x - model.act.fill).square().sum().clamp_min(1e-12))
+
+
+def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
+    """Warn if prototypes have lost the picture, the degenerate optimum of the first stage."""
+    kept = content_kept(model, images[:LOOKED_AT].to(model.device))
+    if kept < LEAST_KEPT:
+        warnings.warn(
+            f"the prototypes keep only {100 * max(kept, 0.0):.0f} % of the images' contents: the "
+            "first stage has collapsed; set blur=3 for the start of training, raise "
+            "invertibility, use squash='tanh', or make the bounds smaller",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,219 @@
+"""The objectives of the two stages (Allingham et al. 2024, algorithm 1).
+
+The order of composition. Let x_i = T_{r_i} x be two random versions of x, and e_i = f(x_i). Both
+have one prototype if T_{e_1}^-1 T_{r_1} x = T_{e_2}^-1 T_{r_2} x, that is if
+
+    x = T_{r_2}^-1 T_{e_2} T_{e_1}^-1 T_{r_1} x.
+
+The right-hand side is composed in the group and x is resampled once. The one-sided form has x
+itself as its second version, r_2 = 0.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
+from symmetries.learners.symmetry_model.config import SymmetryConfig
+from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
+from symmetries.training import Step
+
+Terms = dict[str, Tensor]
+BLUR_RADIUS = 2
+
+
+def lie_inference_loss(
+    net: LieInference, images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig
+) -> Terms:
+    """Prototypes of random versions of an image must agree (equations 6, 7, 23, 24).
+
+    The comparison of pictures has local minima: a digit turned by 180 degrees fits better than one
+    turned by 90. So training may begin with a comparison of transformations, ``alignment``, which
+    fades out: r_i^-1 e_i says where x itself is, seen through its i-th version, and must not
+    depend on i.
+
+    Args:
+        net: f.
+        images: (B, C, H, W).
+        step: gives random numbers and the progress of training.
+        act: the transformations; ``net.bounds`` say how far random ones go.
+        config: which form of the loss.
+
+    Returns:
+        "loss", "agreement" (the self-supervised part), "alignment" and "invertibility".
+    """
+    group, k, b = act.group, config.samples, len(images)
+    images = _blurred(images, step, config)
+    with torch.no_grad():
+        if config.loss == "symmetric":
+            random = net.bounds * (2 * step.rand(b, 2 * k, net.dim) - 1)
+        else:  # the image itself takes the place of its second versions
+            random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
+            random = F.pad(random, (0, 0, 0, 1))
+        versions = act.orbit(group.exp(random), images)
+    seen = versions.flatten(0, 1)
+    noise = step.randn(len(seen), net.dim) if config.sampled else None
+    eta = net(seen, noise).unflatten(0, random.shape[:2])
+    # T_e^-1 = T_-e: every element needed comes from one batch of exponentials.
+    e, e_inverse, r, r_inverse = _split(group.exp(torch.stack((eta, -eta, random, -random))), 4)
+    first = _columns(e_inverse, 0, k), _columns(r, 0, k)
+    second = _columns(r_inverse, k, k), _columns(e, k, k)
+    again = act.orbit(group.compose(*second, *first), images)
+    agreement = F.mse_loss(again, images[:, None].expand_as(again))
+    terms = {"loss": agreement, "agreement": agreement}
+    if config.alignment:
+        gap = group.compose(e_inverse, r, _next(r_inverse), _next(e))
+        spread = distance_to_identity(gap).mean()
+        weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
+        terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
+    if config.invertibility:
+        x1 = versions[:, :k].flatten(0, 1)
+        there, back = (_flat(_columns(part, 0, k)) for part in (e_inverse, e))
+        lost = F.mse_loss(act(back, act(there, x1)), x1)
+        terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
+    return terms
+
+
+def distance_to_identity(element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
+    """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
+
+    |T - I|^2 / 8 for matrices, which is (1 - cos) / 2 for a rotation: 0 for none, 1 for a half
+    turn. (1 - cos) / 2 for a hue, the square of the logarithm for a factor; summed in a product.
+    """
+    if isinstance(element, tuple):
+        return torch.stack([distance_to_identity(part) for part in element]).sum(0)
+    if element.shape[-2:] == (3, 3):
+        one = torch.eye(3, dtype=element.dtype, device=element.device)
+        distance: Tensor = (element - one).square().sum((-2, -1)) / 8
+    else:
+        hue, factors = element[..., 0], element[..., 1:]
+        distance = (1 - torch.cos(hue)) / 2 + factors.square().sum(-1)
+    return distance
+
+
+def finite_inference_loss(
+    net: FiniteInference, images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig
+) -> Terms:
+    """The same for a finite group, with the expectation over elements taken exactly.
+
+    With d_h = |T_h x - x|^2 and q_i = q(g | x_i), the loss is sum_h P(h) d_h, where P is the law
+    of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
+    """
+    group = _finite(act.group)
+    images = _blurred(images, step, config)
+    b, k = len(images), config.samples
+    random = (step.rand(b, 2 * k) * group.order).long()
+    if config.loss == "one-sided":
+        random = torch.cat((random[:, :k], torch.zeros_like(random[:, k:])), 1)
+    with torch.no_grad():
+        moved = act.orbit(random, images)
+        every = group.elements(images.device)
+        distance = (act.orbit(every, images) - images[:, None]).square().mean((2, 3, 4))  # (B, G)
+    q = net(moved.flatten(0, 1)).exp().unflatten(0, (b, 2 * k))
+    (q1, q2), (r1, r2) = q.chunk(2, 1), random.chunk(2, 1)  # (B, K, G), (B, K)
+    h, g = every[:, None], every[None, :]
+    r1, r2 = (r[..., None, None] for r in (r1, r2))
+    partner = group.compose(r2, h, group.inverse(r1), g)  # (B, K, G, G)
+    joint = q1[:, :, None] * q2[:, :, None].expand_as(partner).gather(3, partner)
+    agreement = (joint.sum(3) * distance[:, None]).sum(2).mean()
+    return {"loss": agreement, "agreement": agreement}
+
+
+def generative_loss(
+    net: Generative,
+    images: Tensor,
+    step: Step,
+    inference: LieInference | FiniteInference,
+    act: ImageAction,
+    config: SymmetryConfig,
+) -> Terms:
+    """-log p(eta_x | x_hat'), the prototype x_hat' taken from an independently moved image.
+
+    For a finite group the expectation over q(g | x) is summed. The optional consistency term is
+    the mean absolute difference of log p between two prototypes of one image.
+    """
+    b, k = len(images), config.samples
+    with torch.no_grad():
+        if isinstance(inference, FiniteInference):
+            target = inference(images).exp()
+            random = (step.rand(b, k) * _finite(act.group).order).long()
+            moved = act.orbit(random, images).flatten(0, 1)
+            found = inference(moved).argmax(-1).unflatten(0, (b, k))
+            element = act.group.compose(act.group.inverse(found), random)
+        else:
+            target = inference(images)
+            eta = inference.bounds * (2 * step.rand(b, k, inference.dim) - 1)
+            moved = act.orbit(act.group.exp(eta), images).flatten(0, 1)
+            found = inference(moved).unflatten(0, (b, k))
+            element = act.group.compose(*_split(act.group.exp(torch.stack((-found, eta))), 2))
+        prototypes = act.orbit(element, images).flatten(0, 1)
+    context = net(prototypes)
+    target = target.repeat_interleave(k, 0)
+    if isinstance(inference, FiniteInference):
+        log_p = (target * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
+    else:
+        log_p = net.distribution.log_prob(target, context)
+    nll = -log_p.mean()
+    terms = {"loss": nll, "nll": nll}
+    if config.consistency and k > 1:
+        each = log_p.unflatten(0, (b, k))
+        spread = (each[:, :, None] - each[:, None]).abs().sum((1, 2)).mean() / (k * (k - 1))
+        terms |= {"loss": nll + config.consistency * spread, "consistency": spread}
+    return terms
+
+
+def _finite(group: Group[Any]) -> FiniteGroup:
+    if not isinstance(group, FiniteGroup):
+        raise TypeError(f"expected a finite group, got {group!r}")
+    return group
+
+
+def _map(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
+    """A function of tensors applied to an element, in a product to each factor's."""
+    if isinstance(element, tuple):
+        return tuple(_map(function, part) for part in element)
+    return function(element)
+
+
+def _split(elements: Any, n: int) -> list[Any]:  # noqa: ANN401 - elements differ by group
+    """Elements with a first axis of length n, as n elements."""
+    return [_map(lambda part, i=i: part[i], elements) for i in range(n)]  # type: ignore[misc]
+
+
+def _columns(element: Any, start: int, count: int) -> Any:  # noqa: ANN401
+    """Some of K versions of elements (B, K), or the only one of them as often as needed."""
+
+    def cut(part: Tensor) -> Tensor:
+        part = part[:, start : start + count]
+        return part.expand(-1, count, *part.shape[2:])
+
+    return _map(cut, element)
+
+
+def _next(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements (B, K), each in the place of the one before."""
+    return _map(lambda part: part.roll(-1, 1), element)
+
+
+def _flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements with leading shape (B, K) as (B K,)."""
+    return _map(lambda part: part.flatten(0, 1), element)
+
+
+def _blurred(images: Tensor, step: Step, config: SymmetryConfig) -> Tensor:
+    """Images blurred by a 5 x 5 Gaussian whose width falls to 0 early in training."""
+    if not config.blur:
+        return images
+    sigma = config.blur * (1 - step.progress / config.blur_share).clamp_min(0)
+    offsets = torch.arange(-BLUR_RADIUS, BLUR_RADIUS + 1, device=images.device)
+    taps = torch.exp(-0.5 * (offsets / sigma.clamp_min(0.05)) ** 2)
+    taps = (taps / taps.sum()).to(images.dtype)
+    flat = images.flatten(0, 1)[:, None]
+    flat = F.pad(flat, (BLUR_RADIUS,) * 4, mode="replicate")
+    flat = F.conv2d(F.conv2d(flat, taps.reshape(1, 1, -1, 1)), taps.reshape(1, 1, 1, -1))
+    return flat.reshape(images.shape)

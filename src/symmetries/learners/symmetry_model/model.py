@@ -1,0 +1,431 @@
+"""The symmetry model: fit it to images, then ask it."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import check_finite, check_images, invalid
+from symmetries.data.base import ImageSet
+from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.product import Product
+from symmetries.learners.symmetry_model.best import BestWeights
+from symmetries.learners.symmetry_model.config import (
+    SymmetryConfig,
+    resolve_bounds,
+    resolve_config,
+)
+from symmetries.learners.symmetry_model.health import check_frame, content_kept, warn_if_collapsed
+from symmetries.learners.symmetry_model.losses import (
+    finite_inference_loss,
+    generative_loss,
+    lie_inference_loss,
+)
+from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
+from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
+from symmetries.training import History, TrainConfig, load_state, save_model, train
+from symmetries.training.fabric import make_fabric
+from symmetries.training.step import mix
+
+SMALLEST = 8
+MOST_HELD_OUT = 4096
+CHUNK = 2048  # images at a time when the model is asked
+
+
+class SymmetryModel(nn.Module):
+    r"""Which transformations occur in images, and how much: x = T_eta(x_hat), eta ~ p(eta | x_hat).
+
+    Two stages, from images alone. First f, which maps every image of an orbit to one prototype
+    x_hat = T_{f(x)}^-1 x, by comparing random versions of each image; then p(eta | x_hat) by
+    maximum likelihood (Allingham et al. 2024, A Generative Model of Symmetry Transformations).
+
+    Args:
+        group: the transformations to look for: a group or its name. Affine2 or parts of it, SE2,
+            Colour, a product of those, or one finite group.
+        shape: (C, H, W) of the images, at least 8 x 8.
+        config: a preset, "quick", "default" or "paper", or a :class:`SymmetryConfig`.
+        bounds: how far the transformations may go, in the group's units: by name, or one for each
+            parameter. They must cover what occurs, and keep the picture in its frame.
+        fill: background value.
+        seed: of the initial weights and of training.
+
+    Example:
+        >>> model = SymmetryModel("rotation", (1, 8, 8), "quick")
+        >>> x = torch.rand(4, 1, 8, 8)
+        >>> model.infer(x).shape, model.prototype(x).shape, model.sample(x, 3).shape
+        (torch.Size([4, 1]), torch.Size([4, 1, 8, 8]), torch.Size([4, 3, 1, 8, 8]))
+    """
+
+    def __init__(
+        self,
+        group: Group[Any] | str,
+        shape: tuple[int, int, int],
+        config: SymmetryConfig | str = "default",
+        *,
+        bounds: Mapping[str, float] | Sequence[float] | None = None,
+        fill: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.group: Group[Any] = parse_group(group) if isinstance(group, str) else group
+        self.config = resolve_config(config)
+        self.shape = _checked_shape(shape, self.group)
+        self.seed = seed
+        self.bounds = resolve_bounds(self.group, bounds)
+        self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
+        self.inference: LieInference | FiniteInference
+        with _seeded(seed):
+            if isinstance(self.group, FiniteGroup):
+                order = self.group.order
+                self.inference = FiniteInference(self.shape, order, self.config)
+            else:
+                self.inference = LieInference(self.shape, self.group, self.bounds, self.config)
+            self.generative = Generative(self.shape, self.group, self.bounds, self.config)
+        self.eval()
+
+    def fit(
+        self,
+        images: Tensor | ImageSet,
+        *,
+        stages: Sequence[str] = ("inference", "generative"),
+        out: Path | str | None = None,
+        resume: bool = False,
+        device: str = "auto",
+        devices: int = 1,
+        nodes: int = 1,
+        precision: str = "32-true",
+        progress: bool = True,
+        graph: str = "auto",
+        log_every: int = 50,
+    ) -> dict[str, History]:
+        """Learn both networks, one after the other.
+
+        Args:
+            images: (N, C, H, W), or a set of images.
+            stages: which of "inference" and "generative".
+            out: folder for checkpoints and metrics, a sub-folder for each stage.
+            resume: go on from the checkpoints in ``out``.
+            device: "auto", "cpu", "cuda", ...
+            devices: number of devices of a node.
+            nodes: number of nodes.
+            precision: see :class:`symmetries.training.TrainConfig`.
+            progress: show a bar.
+            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
+            log_every: steps between two looks at the metrics.
+
+        Returns:
+            What was logged in each stage.
+        """
+        data = self._checked_data(images)
+        check_frame(self.act, data, self.bounds, self.seed)
+        run = {"resume": resume, "device": device, "devices": devices, "progress": progress}
+        run |= {"nodes": nodes, "precision": precision}
+        run |= {"graph": graph, "log_every": log_every}
+        histories: dict[str, History] = {}
+        for number, stage in enumerate(stages):
+            if stage not in ("inference", "generative"):
+                remedy = "the second needs the first"
+                raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
+            run["out"] = None if out is None else Path(out) / stage
+            run["seed"] = mix(self.seed, number)
+            with _fast_products():
+                histories[stage] = getattr(self, f"_fit_{stage}")(data, run)
+            self.eval()
+        warn_if_collapsed(self, data)
+        return histories
+
+    def _fit_inference(self, data: Tensor, run: Mapping[str, Any]) -> History:
+        self.inference.features.standardise(data)
+        finite = isinstance(self.inference, FiniteInference)
+        loss_of: Any = finite_inference_loss if finite else lie_inference_loss
+
+        def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+            terms: dict[str, Tensor] = loss_of(net, batch[0], step, self.act, self.config)
+            return terms
+
+        # The scale of q(eta | x) is one free vector: unclipped and without decay.
+        named = dict(self.inference.named_parameters())
+        free = [p for n, p in named.items() if n == "free_scale" and p.requires_grad]
+        rest = [p for n, p in named.items() if n != "free_scale"]
+        groups: list[dict[str, Any]] = [{"params": rest}]
+        if free:
+            groups.append({"params": free, "clip": False, "weight_decay": 0.0})
+        config = self.config.inference.train_config(**run)
+        return train(self.inference, loss, (data,), config, param_groups=groups)
+
+    def _fit_generative(self, data: Tensor, run: Mapping[str, Any]) -> History:
+        self.generative.features.standardise(data)
+        self.inference.eval()
+
+        def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+            return generative_loss(net, batch[0], step, self.inference, self.act, self.config)
+
+        config = self.config.generative.train_config(**run)
+        kept, watch = data, None
+        count = min(round(self.config.holdout * len(data)), MOST_HELD_OUT)
+        if count:
+            order = torch.randperm(len(data), generator=torch.Generator().manual_seed(self.seed))
+            held, kept = data[order[:count]], data[order[count:]]
+            watch = BestWeights(self.generative, held, loss, config)
+        self.inference.to(_device_of(config))
+        history = train(self.generative, loss, (kept,), config, on_step=watch)
+        if watch is not None:
+            watch.restore()
+        return history
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.inference.parameters()).device
+
+    @torch.no_grad()
+    def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
+        """The group element e with x = T_e x_hat, refined by treating x_hat as an image n times.
+
+        Args:
+            x: (N, C, H, W), on the model's device.
+            refine: how many times; each composes another inferred element.
+        """
+        self._check_shape(x)
+        total = self._found(x)
+        for _ in range(refine):
+            inner = self._found(self.act(self.group.inverse(total), x))
+            total = self.group.compose(total, inner)
+        return total
+
+    @torch.no_grad()
+    def infer(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Parameters eta (N, dim) of images (N, C, H, W).
+
+        With ``refine`` the group must be closed, as composed elements need parameters again.
+        """
+        if refine and not self.group.closed:
+            remedy = "use element(x, refine), or prototype(x, refine), or a closed group"
+            raise invalid("refine", f"0, as {self.group!r} is not closed", refine, remedy)
+        if refine or isinstance(self.inference, FiniteInference):
+            return torch.as_tensor(self.group.log(self.element(x, refine)))
+        self._check_shape(x)
+        return torch.cat([self.inference(part) for part in x.split(CHUNK)])
+
+    @torch.no_grad()
+    def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Prototypes (N, C, H, W) of images, by one resampling of each image.
+
+        Args:
+            x: (N, C, H, W).
+            refine: iterate: treat the prototype as an image, n times.
+        """
+        return self.act(self.group.inverse(self.element(x, refine)), x)
+
+    @torch.no_grad()
+    def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Transformations (N, n, dim) drawn from p(eta | x_hat); whole steps for finite groups."""
+        drawn = self._draw(self.prototype(x), n, generator)
+        return torch.as_tensor(self.group.log(drawn)) if self._finite else drawn
+
+    @torch.no_grad()
+    def sample(self, x: Tensor, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """New versions (N, n, C, H, W) of images, as likely as their prototypes have them.
+
+        T_eta T_f(x)^-1 is composed first, so each version is one resampling of x.
+        """
+        element = self.group.inverse(self.element(x))
+        prototypes = self.act(element, x)
+        drawn = self._draw(prototypes, n, generator)
+        new = drawn if self._finite else self.group.exp(drawn)
+        every = _repeat(element, n)
+        return self.act.orbit(self.group.compose(new, every), x)
+
+    def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One new version of each image (N, C, H, W): a transform for any training loop."""
+        return self.sample(batch, 1, generator)[:, 0]
+
+    @torch.no_grad()
+    def log_prob(self, x: Tensor, eta: Tensor) -> Tensor:
+        """Log p(eta | x_hat(x)): density per unit of eta, or log-probability in a finite group.
+
+        Args:
+            x: (N, C, H, W).
+            eta: (N, dim), or (N, S, dim) for S transformations of each.
+
+        Returns:
+            (N,) or (N, S).
+        """
+        context = self.generative(self.prototype(x))
+        value = self.group.exp(eta) if self._finite else eta
+        return self.generative.distribution.log_prob(value, context)
+
+    @torch.no_grad()
+    def log_prob_moved(self, x: Tensor, eta: Tensor) -> Tensor:
+        """How likely is the version T_eta x of each image? log p(f(T_eta x) | x_hat(x)), (N,).
+
+        Unlike :meth:`log_prob`, eta (N, dim) is counted from the image itself.
+        """
+        moved = self.act(self.group.exp(eta), x)
+        return self.log_prob(x, self.infer(moved))
+
+    def marginals(
+        self, x: Tensor, bins: int = 60, n: int = 2048, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Densities of each parameter under p(eta | x_hat), for every image.
+
+        Returns:
+            Edges (dim, bins + 1), and densities (N, dim, bins) that integrate to one; what falls
+            outside the bounds is counted in the outermost bins.
+        """
+        eta = self.sample_eta(x, n, generator).to(torch.float32)
+        limit = torch.tensor(self.bounds, device=eta.device)
+        place = ((eta / limit + 1) / 2 * bins).long().clamp(0, bins - 1).transpose(1, 2)
+        counts = torch.zeros(*place.shape[:2], bins, device=eta.device)
+        counts.scatter_add_(2, place, torch.ones_like(place, dtype=counts.dtype))
+        width = 2 * limit / bins
+        edges = limit[:, None] * torch.linspace(-1, 1, bins + 1, device=eta.device)
+        return edges, counts / (n * width[:, None])
+
+    def summary(
+        self,
+        x: Tensor | ImageSet,
+        labels: Tensor | None = None,
+        *,
+        most: int = 512,
+        n: int = 1024,
+        seed: int = 0,
+    ) -> SymmetrySummary:
+        """What symmetries the images have: a width, a noise floor and a verdict per parameter.
+
+        Args:
+            x: (N, C, H, W), or a set of images.
+            labels: (N,) for widths per class; those of the set by default.
+            most: images to look at, the first ones.
+            n: samples of eta for each.
+            seed: of the samples.
+        """
+        names: tuple[str, ...] | None = None
+        if isinstance(x, ImageSet):
+            labels = x.labels if labels is None else labels
+            names = x.class_names
+        images = x.images if isinstance(x, ImageSet) else x
+        self._check_shape(images)
+        part = images[:most].to(self.device)
+        classes = None if labels is None else labels[:most].cpu()
+        return summarise(self, part, classes, names, n=n, seed=seed)
+
+    def content_kept(self, x: Tensor) -> float:
+        """Share of the images' variance that survives the way to the prototype and back."""
+        return content_kept(self, x.to(self.device))
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        meta = {
+            "learner": "symmetry_model",
+            "group": group_name(self.group),
+            "shape": list(self.shape),
+            "bounds": list(self.bounds),
+            "fill": self.act.fill,
+            "seed": self.seed,
+            "config": self.config.to_dict(),
+        }
+        return save_model(folder, self, meta)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_state(folder)
+        if meta.get("learner") != "symmetry_model":
+            got = repr(meta.get("learner"))
+            raise invalid(str(folder), "a saved symmetry model", got, "name its own folder")
+        channels, height, width = meta["shape"]
+        model = cls(
+            meta["group"],
+            (channels, height, width),
+            SymmetryConfig.from_dict(meta["config"]),
+            bounds=meta["bounds"],
+            fill=meta["fill"],
+            seed=meta["seed"],
+        )
+        model.load_state_dict(state)
+        return model.to(device)
+
+    @functools.cached_property
+    def _finite(self) -> bool:
+        return isinstance(self.group, FiniteGroup)
+
+    def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
+        out = torch.cat([self.inference(part) for part in x.split(CHUNK)])
+        return out.argmax(-1) if self._finite else self.group.exp(out)
+
+    def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
+        """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
+        step = max(1, CHUNK * 32 // n)
+        parts = prototypes.split(step)
+        draw = self.generative.distribution.sample
+        return torch.cat([draw(self.generative(part), n, generator) for part in parts])
+
+    def _check_shape(self, x: Tensor) -> None:
+        check_images(x)
+        if tuple(x.shape[1:]) != self.shape:
+            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
+            shape = f"shape {tuple(x.shape)}"
+            raise invalid("x", expected, shape, "resize them, or make a model for this size")
+
+    def _checked_data(self, images: Tensor | ImageSet) -> Tensor:
+        data = images.images if isinstance(images, ImageSet) else images
+        self._check_shape(data)
+        if len(data) == 0:
+            raise invalid("images", "at least one image", "none", "check the loader")
+        check_finite(data, "images")
+        flat = data.flatten(1)
+        constant = int((flat.amax(1) == flat.amin(1)).sum())
+        if constant:
+            remedy = "every transformation leaves them alone: drop them before fitting"
+            got = f"{constant} of {len(data)} constant"
+            raise invalid("images", "images with some content", got, remedy)
+        return data
+
+
+def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:
+    if len(shape) != 3 or min(shape[1:]) < SMALLEST or shape[0] < 1:
+        expected = f"(C, H, W) with sides of at least {SMALLEST} pixels"
+        raise invalid("shape", expected, tuple(shape), "enlarge the images first")
+    if isinstance(group, Product) and any(isinstance(f, FiniteGroup) for f in group.factors):
+        remedy = "give one finite group (such as 'd4'), or continuous factors only"
+        raise invalid("group", "no finite factor in a product", repr(group), remedy)
+    return shape[0], shape[1], shape[2]
+
+
+def _repeat(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements with leading shape (N,) as (N, n)."""
+    if isinstance(element, tuple):
+        return tuple(_repeat(part, n) for part in element)
+    return element[:, None].expand(len(element), n, *element.shape[1:])
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Initial weights from a seed, the global generator left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def _device_of(config: TrainConfig) -> torch.device:
+    """Where training will happen."""
+    return make_fabric(config).device
+
+
+@contextmanager
+def _fast_products() -> Iterator[None]:
+    """TF32 for matrix products while training on CUDA; ten bits are plenty for these networks."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,216 @@
+"""The two networks: f(x), which finds the transformation, and p(eta | x_hat)."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.distributions.categorical import ConditionalCategorical
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.groups.affine import Affine2, phi1_coefficients
+from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
+from symmetries.learners.symmetry_model.config import SymmetryConfig
+from symmetries.nn.features import ImageFeatures
+
+INITIAL_SCALE = 0.01
+
+
+class LieInference(nn.Module):
+    r"""q(eta | x): eta = b (m(x) + sigma epsilon), or b tanh of it, with one sigma for all images.
+
+    The head of m starts at zero: every image is its own prototype. With "circle" angles the network
+    predicts a vector for each angle, whose direction is the angle: f can then follow a full turn
+    without a jump, which no continuous function to the line can. (Shifts beside such an angle are
+    predicted as positions, see :func:`generator_shifts`.)
+
+    Args:
+        shape: (C, H, W) of the images.
+        group: the transformations.
+        bounds: b.
+        config: see :class:`SymmetryConfig`.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        group: Group[Any],
+        bounds: Sequence[float],
+        config: SymmetryConfig,
+    ) -> None:
+        super().__init__()
+        self.group = group
+        self.dim = len(bounds)
+        self.tanh = config.squash == "tanh"
+        # A direction covers the whole circle, so it suits only angles that may use all of it.
+        whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
+        on_circle = config.angles == "circle"
+        self.around = [i for i in range(self.dim) if whole[i] and on_circle]
+        self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
+        self.bounds: Tensor
+        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.head = nn.Linear(self.features.features, self.dim + len(self.around))
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        with torch.no_grad():
+            self.head.bias[self.dim :] = 1.0
+        self.free_scale = nn.Parameter(
+            torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.sampled
+        )
+
+    def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Parameters eta (N, dim) of images (N, C, H, W); noise (N, dim) makes it a sample."""
+        out = self.head(self.features(images))
+        unit = out[:, : self.dim]
+        if self.around:
+            columns = list(unit.unbind(-1))
+            for i, cosine in zip(self.around, out[:, self.dim :].unbind(-1), strict=True):
+                columns[i] = torch.atan2(columns[i], cosine) / math.pi
+            unit = torch.stack(columns, -1)
+        if noise is not None:
+            unit = unit + noise * F.softplus(self.free_scale)
+        if self.tanh:
+            squashed = torch.tanh(unit)
+            columns = list(squashed.unbind(-1))
+            for i in self.around:
+                columns[i] = unit[:, i]
+            unit = torch.stack(columns, -1)
+        eta = unit * self.bounds
+        return generator_shifts(self.group, eta) if self.around else eta
+
+
+def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
+    """Parameters whose shifts move the picture's centre to (shift_x, shift_y) in the end.
+
+    T = exp(sum eta_i G_i) moves the centre to phi_1(A) b, where b are the shifts in eta: beside a
+    rotation that is an arc, and b jumps to -b where the angle goes from pi to -pi. A network that
+    predicts the end of the arc needs no jump; this turns it to b = phi_1(A)^-1 t.
+
+    Args:
+        group: ``Affine2`` with rotation and both shifts; with others, eta stays as it is.
+        eta: (..., dim), with t in the place of the shifts.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> group = Affine2("rotation", "translation")
+        >>> eta = generator_shifts(group, torch.tensor([0.1, 0.2, 3.0]))
+        >>> [round(v, 4) for v in group.exp(eta)[:2, 2].tolist()]
+        [0.1, 0.2]
+    """
+    if not isinstance(group, Affine2) or not {"shift_x", "shift_y", "rotation"} <= set(group.names):
+        return eta
+    x, y, r, a, d, h = group.six(eta).unbind(-1)
+    u, w = phi1_coefficients(a + d, a * d - (h - r) * (h + r))
+    p00, p01, p10, p11 = u + w * a, w * (h - r), w * (h + r), u + w * d
+    inverse = 1 / (p00 * p11 - p01 * p10)
+    shifts = torch.stack((inverse * (p11 * x - p01 * y), inverse * (p00 * y - p10 * x)), -1)
+    return torch.cat((shifts, eta[..., 2:]), -1)
+
+
+class FiniteInference(nn.Module):
+    """q(g | x) over the elements of a finite group, almost uniform at the start.
+
+    Args:
+        shape: (C, H, W) of the images.
+        order: number of elements.
+        config: see :class:`SymmetryConfig`.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], order: int, config: SymmetryConfig) -> None:
+        super().__init__()
+        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.head = nn.Linear(self.features.features, order)
+        # Exactly zero would be a stationary point: all elements alike for all images.
+        nn.init.normal_(self.head.weight, std=0.01)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Log-probabilities (N, order) of images (N, C, H, W)."""
+        return F.log_softmax(self.head(self.features(images)), -1)
+
+
+class Generative(nn.Module):
+    """p(eta | x_hat): a flow, or a categorical distribution, on features of the prototype.
+
+    Args:
+        shape: (C, H, W) of the images.
+        group: the transformations.
+        bounds: of their parameters.
+        config: see :class:`SymmetryConfig`.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        group: Group[Any],
+        bounds: Sequence[float],
+        config: SymmetryConfig,
+    ) -> None:
+        super().__init__()
+        dropout, network = config.feature_dropout, config.network
+        self.features = ImageFeatures(shape, config.features, network=network, dropout=dropout)
+        context = self.features.features
+        self.distribution: ConditionalFlow | ConditionalCategorical
+        if isinstance(group, FiniteGroup):
+            self.distribution = ConditionalCategorical(
+                group.order, context, hidden=config.conditioner, dropout=config.conditioner_dropout
+            )
+        else:
+            self.distribution = ConditionalFlow(
+                bounds,
+                context,
+                circular=circular_parameters(group, bounds, config.circular),
+                layers=config.layers,
+                bins=config.bins,
+                hidden=config.conditioner,
+                base=config.base,
+                dropout=config.conditioner_dropout,
+            )
+
+    def forward(self, prototypes: Tensor) -> Tensor:
+        """The context (N, features) of prototypes (N, C, H, W)."""
+        context: Tensor = self.features(prototypes)
+        return context
+
+
+def circular_parameters(group: Group[Any], bounds: Sequence[float], which: str) -> tuple[bool, ...]:
+    """The parameters to model on a circle.
+
+    An angle closes up exactly where eta + 2 pi and eta are the same element whatever the other
+    parameters are: hue does, and rotation alone or with zoom; beside shifts it does not, as a shift
+    along the way of a full turn ends where it began.
+
+    Args:
+        group: the transformations.
+        bounds: how far they go; an angle that does not go all the way round stays on the line.
+        which: "exact", "all" angles, or "none".
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> circular_parameters(Affine2("rotation", "zoom"), (math.pi, 0.25), "exact")
+        (True, False)
+        >>> circular_parameters(Affine2("rotation", "translation"), (1, 1, math.pi), "exact")
+        (False, False, False)
+    """
+    natural = torch.tensor(group.bounds, dtype=torch.float64)
+    probe = 0.3 * natural * torch.linspace(0.5, 1, group.dim, dtype=torch.float64)
+    flags = []
+    for i, parameter in enumerate(group.parameters):
+        round_trip = probe.clone()
+        round_trip[i] += 2 * parameter.bound
+        whole = parameter.angle and bounds[i] > parameter.bound - 1e-6
+        exact = whole and _same(group.exp(probe), group.exp(round_trip), 2 * parameter.bound)
+        flags.append(exact if which == "exact" else whole and which == "all")
+    return tuple(flags)
+
+
+def _same(a: Any, b: Any, period: float) -> bool:  # noqa: ANN401 - elements differ by group
+    if isinstance(a, tuple):
+        return all(_same(x, y, period) for x, y in zip(a, b, strict=True))
+    gap = (a - b).abs()
+    if a.ndim == 1:  # colours keep the hue unwrapped
+        gap = torch.minimum(gap, (gap - period).abs())
+    return bool((gap < 1e-6).all())

@@ -1,0 +1,270 @@
+"""The objectives, on inference functions whose answer is known."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
+from symmetries.groups.colour import Colour
+from symmetries.groups.finite import Cyclic, Dihedral
+from symmetries.groups.names import parse_group
+from symmetries.groups.product import Product
+from symmetries.learners.symmetry_model.config import PRESETS
+from symmetries.learners.symmetry_model.losses import (
+    distance_to_identity,
+    finite_inference_loss,
+    generative_loss,
+    lie_inference_loss,
+)
+from symmetries.learners.symmetry_model.networks import (
+    FiniteInference,
+    Generative,
+    LieInference,
+    circular_parameters,
+    generator_shifts,
+)
+from symmetries.training import Step
+
+QUICK = replace(PRESETS["quick"], sampled=False, samples=3, invertibility=0.0, alignment=1.0)
+CPU = torch.device("cpu")
+
+
+def blobs(n, side=32, channels=1):
+    """Smooth pictures without symmetry: a large blob and a small one beside it."""
+    axis = (torch.arange(side) + 0.5) / side * 2 - 1
+    y, x = -axis[:, None], axis[None, :]
+    generator = torch.Generator().manual_seed(0)
+    pictures = []
+    for _ in range(n):
+        a, b = 0.1 * torch.randn(2, generator=generator)
+        one = torch.exp(-((x - a) ** 2 + (y - b) ** 2) / 0.05)
+        two = 0.7 * torch.exp(-((x - a - 0.3) ** 2 + (y - b - 0.1) ** 2) / 0.02)
+        pictures.append(one + two)
+    return torch.stack(pictures)[:, None].expand(n, channels, side, side).contiguous()
+
+
+class Oracle(nn.Module):
+    """Knows the random transformations: an equivariant f whose prototypes are known.
+
+    As r is drawn before the network is asked, f(T_r x) = log(r e0) makes T_f^-1 T_r x = T_e0^-1 x.
+    """
+
+    def __init__(self, group, bounds, start, wrong=False):
+        super().__init__()
+        self.group, self.dim, self.wrong = group, group.dim, wrong
+        self.register_buffer("bounds", torch.tensor(bounds))
+        self.start = start
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, images, noise=None):
+        random = self.random.flatten(0, 1)
+        start = self.group.exp(self.start.expand(len(random), -1))
+        moved = self.group.exp(random)
+        pair = (start, moved) if self.wrong else (moved, start)
+        return self.scale * self.group.log(self.group.compose(*pair))
+
+
+class KnownStep(Step):
+    """A step whose uniform numbers the oracle sees."""
+
+    def __init__(self, oracle, one_sided):
+        super().__init__(10, 0, CPU)
+        self.oracle, self.one_sided = oracle, one_sided
+
+    def rand(self, *shape):
+        numbers = super().rand(*shape)
+        random = self.oracle.bounds * (2 * numbers - 1)
+        if self.one_sided:
+            random = nn.functional.pad(random, (0, 0, 0, 1))
+        self.oracle.random = random
+        return numbers
+
+
+AFFINE = (Affine2(), (0.1, 0.1, 1.0, 0.1, 0.1, 0.1), (0.05, 0.1, 0.5, 0.1, -0.1, 0.05))
+RIGID = (
+    Affine2("rotation", "translation"),
+    (0.1, 0.1, 1.5),
+    (0.1, -0.05, 0.4),
+)
+
+
+@pytest.mark.parametrize("loss", ["symmetric", "one-sided"])
+@pytest.mark.parametrize("case", [AFFINE, RIGID], ids=["affine", "rigid"])
+def test_an_equivariant_function_has_no_loss(loss, case):
+    """Not abelian groups, so any other order of composition fails."""
+    group, bounds, start = case
+    images = blobs(4)
+    act = ImageAction(group, interpolation="bspline")
+    config = replace(QUICK, loss=loss)
+    values = {}
+    for wrong in (False, True):
+        oracle = Oracle(group, bounds, torch.tensor(start), wrong)
+        step = KnownStep(oracle, loss == "one-sided")
+        step.begin(0)
+        values[wrong] = lie_inference_loss(oracle, images, step, act, config)
+    assert float(values[False]["agreement"]) < 1e-5
+    assert float(values[False]["alignment"]) < 1e-8
+    assert float(values[True]["agreement"]) > 100 * float(values[False]["agreement"])
+    assert float(values[True]["alignment"]) > 1e-4
+
+
+def test_colour_and_product_oracles_have_no_loss():
+    images = blobs(3, channels=3) * torch.tensor([0.6, 0.3, 0.2])[:, None, None]
+    for group, bounds in (
+        (Colour(), (3.0, 0.1, 0.1)),
+        (Product(Affine2("rotation"), Colour("hue")), (1.0, 3.0)),
+    ):
+        oracle = Oracle(group, bounds, torch.full((group.dim,), 0.1))
+        step = KnownStep(oracle, False)
+        step.begin(0)
+        act = ImageAction(group, interpolation="bspline")
+        terms = lie_inference_loss(oracle, images, step, act, QUICK)
+        assert float(terms["agreement"]) < 1e-5
+        assert float(terms["alignment"]) < 1e-8
+
+
+def test_invertibility_sees_what_leaves_the_frame():
+    group = Affine2("translation")
+    act = ImageAction(group)
+    config = replace(QUICK, invertibility=1.0)
+    lost = []
+    for shift in (0.0, 3.0):  # 3: prototypes are out of the frame
+        oracle = Oracle(group, (0.1, 0.1), torch.tensor((shift, 0.0)))
+        step = KnownStep(oracle, False)
+        step.begin(0)
+        lost.append(float(lie_inference_loss(oracle, blobs(2), step, act, config)["invertibility"]))
+    assert lost[0] < 1e-3
+    assert lost[1] > 20 * lost[0]
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), Dihedral(4)], ids=repr)
+@pytest.mark.parametrize("loss", ["symmetric", "one-sided"])
+def test_finite_oracle_has_no_loss_and_a_wrong_one_does(group, loss):
+    images = blobs(3, side=16)
+
+    class Known(nn.Module):
+        def __init__(self, shift):
+            super().__init__()
+            self.shift = shift
+            self.dummy = nn.Parameter(torch.zeros(()))
+
+        def forward(self, moved):
+            # The element that best turns the first picture of the batch into this one.
+            every = act.orbit(group.elements(), images.repeat_interleave(len(moved) // 3, 0))
+            found = (every - moved[:, None]).square().sum((2, 3, 4)).argmin(1)
+            wrong = torch.arange(len(found)) % 2 * self.shift
+            found = group.compose(found, wrong)
+            return torch.log(nn.functional.one_hot(found, group.order) + 1e-9) + self.dummy
+
+    act = ImageAction(group)
+    config = replace(QUICK, loss=loss)
+    step = Step(10, 0, CPU)
+    values = []
+    for shift in (0, 1):
+        step.begin(0)
+        values.append(float(finite_inference_loss(Known(shift), images, step, act, config)["loss"]))
+    assert values[0] < 1e-6
+    assert values[1] > 1e-3
+
+
+def test_finite_loss_is_the_expectation_over_samples():
+    group = Dihedral(3)
+    images = blobs(2, side=16)
+    torch.manual_seed(0)
+    net = FiniteInference((1, 16, 16), group.order, QUICK)
+    nn.init.normal_(net.head.weight)
+    act = ImageAction(group)
+    step = Step(10, 0, CPU)
+    step.begin(0)
+    exact = float(finite_inference_loss(net, images, step, act, replace(QUICK, samples=1))["loss"])
+    step.begin(0)
+    r = (step.rand(2, 2) * group.order).long()
+    q = net(act.orbit(r, images).flatten(0, 1)).exp().unflatten(0, (2, 2))
+    total = 0.0
+    for i in range(2):
+        for g1 in range(group.order):
+            for g2 in range(group.order):
+                pair = torch.tensor(g1), torch.tensor(g2)
+                h = group.compose(group.inverse(r[i, 1]), pair[1], group.inverse(pair[0]), r[i, 0])
+                gap = (act(h, images[i : i + 1]) - images[i]).square().mean()
+                total += float(q[i, 0, g1] * q[i, 1, g2] * gap) / 2
+    assert exact == pytest.approx(total, rel=1e-4)
+
+
+def test_generative_loss_learns_and_has_its_consistency_term():
+    group = Affine2("rotation")
+    act = ImageAction(group)
+    torch.manual_seed(0)
+    config = replace(QUICK, consistency=0.5)
+    inference = LieInference((1, 16, 16), group, (math.pi,), config)
+    net = Generative((1, 16, 16), group, (math.pi,), config)
+    step = Step(10, 0, CPU)
+    step.begin(0)
+    terms = generative_loss(net, blobs(4, side=16), step, inference, act, config)
+    assert set(terms) == {"loss", "nll", "consistency"}
+    assert float(terms["nll"]) == pytest.approx(math.log(2 * math.pi), abs=0.1)
+    terms["loss"].backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+    assert all(p.grad is None for p in inference.parameters())
+
+
+def test_blur_fades_with_progress():
+    group = Affine2("rotation")
+    act = ImageAction(group)
+    config = replace(QUICK, blur=3.0, blur_share=0.5)
+    net = LieInference((1, 32, 32), group, (math.pi,), config)
+    step = Step(10, 0, CPU)
+    found = []
+    for index in (0, 5):
+        step.begin(index)
+        found.append(float(lie_inference_loss(net, blobs(4), step, act, config)["agreement"]))
+    plain = replace(config, blur=0.0)
+    step.begin(5)
+    unblurred = float(lie_inference_loss(net, blobs(4), step, act, plain)["agreement"])
+    assert found[1] == pytest.approx(unblurred, rel=1e-5)
+    step.begin(0)
+    start = float(lie_inference_loss(net, blobs(4), step, act, plain)["agreement"])
+    assert found[0] < 0.9 * start
+
+
+def test_distance_to_identity():
+    rotation = Affine2("rotation").exp(torch.tensor([[0.0], [math.pi / 2], [math.pi]]))
+    torch.testing.assert_close(
+        distance_to_identity(rotation), torch.tensor([0.0, 0.5, 1.0]), rtol=0, atol=1e-6
+    )
+    hue = Colour("hue").exp(torch.tensor([[2 * math.pi], [math.pi]]))
+    torch.testing.assert_close(
+        distance_to_identity(hue), torch.tensor([0.0, 1.0]), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["affine", "similarity", "rotation,translation", "rotation"])
+def test_generator_shifts_give_the_predicted_position(name):
+    group = parse_group(name)
+    torch.manual_seed(0)
+    wanted = torch.randn(50, group.dim, dtype=torch.float64) * 0.4
+    if "rotation" in group.names:
+        wanted[:, group.names.index("rotation")] *= 5
+    eta = generator_shifts(group, wanted)
+    if "shift_x" not in group.names:
+        assert torch.equal(eta, wanted)
+        return
+    torch.testing.assert_close(group.exp(eta)[:, :2, 2], wanted[:, :2], rtol=1e-6, atol=1e-8)
+    assert torch.equal(eta[:, 2:], wanted[:, 2:])
+
+
+def test_which_angles_close_up():
+    whole = math.pi
+    assert circular_parameters(Colour(), (whole, 1, 1), "exact") == (True, False, False)
+    assert circular_parameters(Affine2("rotation"), (whole,), "exact") == (True,)
+    assert circular_parameters(Affine2("rotation"), (1.0,), "exact") == (False,)
+    rigid = Affine2("rotation", "translation")
+    assert circular_parameters(rigid, (1, 1, whole), "exact") == (False,) * 3
+    assert circular_parameters(rigid, (1, 1, whole), "all") == (False, False, True)
+    assert circular_parameters(rigid, (1, 1, whole), "none") == (False,) * 3
+    both = Product(Affine2("rotation"), Colour("hue", "value"))
+    assert circular_parameters(both, (whole, whole, 1), "exact") == (True, True, False)
