@@ -11,7 +11,7 @@ from torch import nn
 
 from symmetries.data import digits, upside_down_sixes
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.learners.relaxed import accuracy, cross_validate, fit, relaxed_loss
+from symmetries.learners.relaxed import cross_validate, fit, relaxed_loss
 from symmetries.nn.relaxation import relaxation, relaxation_penalty
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.training import Step, TrainConfig

@@ -353,6 +353,21 @@ def test_orders_agree_with_each_kernel_applied_apart(group, lifting, k):
         assert close(outs[0][:, :, row, column], expected.flatten(1))
 
 
+@pytest.mark.parametrize("order", ["factored", "table"])
+def test_gradients_of_position_dependent_convolutions(order):
+    layer = RelaxedGroupConv2d(
+        2, 1, 3, stride=2, padding=1, group=Cyclic(2), relax={"translation": 0.5}, order=order,
+        hidden=4, features=4, generator=seeded(),
+    ).double()  # fmt: skip
+    x = torch.randn(1, 4, 4, 5, generator=seeded(1), dtype=torch.float64, requires_grad=True)
+    frequency = layer.relaxed_frequency.detach().clone().requires_grad_()
+
+    def convolve(x, frequency):
+        return torch.func.functional_call(layer, {"relaxed_frequency": frequency}, (x,))
+
+    assert torch.autograd.gradcheck(convolve, (x, frequency), eps=1e-6, atol=1e-5)
+
+
 def test_kernel_depends_on_the_pixel_that_is_read():
     """Equation 2: two output positions weigh one input pixel by the same domain features."""
     layer = RelaxedGroupConv2d(

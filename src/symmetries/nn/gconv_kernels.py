@@ -52,9 +52,9 @@ def relative_coordinates(
     Returns:
         (elements out, elements in, k k, coordinates); one element in for a lifting.
     """
-    displacement = _displacements(kernel_size)
+    displacement = _displacements(kernel_size, turn)
     if turn is not None:
-        displacement = _rotate(displacement.to(turn), -turn)
+        displacement = _rotate(displacement, -turn)
     elements = group.elements(displacement.device)
     inverse = group.matrix(group.inverse(elements), displacement.dtype)[:, :2, :2]
     position = displacement @ inverse.mT  # (frame, k k, 2)
@@ -77,7 +77,8 @@ def absolute_coordinates(
     Returns:
         (elements, ..., coordinates).
     """
-    position = torch.zeros(2) if position is None else position
+    if position is None:
+        position = torch.zeros(2) if turn is None else turn.new_zeros(2)
     elements = group.elements(position.device)
     return _coordinates(group, elements.view(-1, *[1] * (position.ndim - 1)), position, turn)
 
@@ -109,10 +110,12 @@ def straighten(angle: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return cot * x + half * y, cot * y - half * x
 
 
-def _displacements(kernel_size: int) -> Tensor:
+def _displacements(kernel_size: int, like: Tensor | None = None) -> Tensor:
     """(k k, 2): x - y for each tap of ``conv2d``, x right and y up, in half-kernel units."""
     centre = (kernel_size - 1) / 2
-    steps = (torch.arange(kernel_size) - centre) / (centre or 1)
+    device = None if like is None else like.device
+    steps = (torch.arange(kernel_size, device=device) - centre) / (centre or 1)
+    steps = steps if like is None else steps.to(like.dtype)
     # conv2d reads the input at x + tap, so the displacement is minus the tap; rows go down.
     row, column = torch.meshgrid(steps, steps, indexing="ij")
     return torch.stack((-column, row), -1).flatten(0, 1)

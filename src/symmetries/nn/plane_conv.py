@@ -278,7 +278,8 @@ class PlaneConv2d(nn.Module):
             absolute = absolute_coordinates(self.group, grid, turn)
         elif turn is not None:
             absolute = absolute_coordinates(self.group, turn=turn)
-        absolute = absolute[..., self._absolute_index]
+        # One by one: a list as an index would be copied to the device, which waits.
+        absolute = torch.stack([absolute[..., i] for i in self._absolute_index], -1)
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
