@@ -29,7 +29,11 @@ from symmetries.learners.symmetry_model.losses import (
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
+from symmetries.learners.symmetry_model.summary import (
+    SymmetrySummary,
+    repeat_elements,
+    summarise,
+)
 from symmetries.training import History, TrainConfig, load_state, save_model, train
 from symmetries.training.fabric import make_fabric
 from symmetries.training.step import mix
@@ -240,7 +244,7 @@ class SymmetryModel(nn.Module):
         prototypes = self.act(element, x)
         drawn = self._draw(prototypes, n, generator)
         new = drawn if self._finite else self.group.exp(drawn)
-        every = _repeat(element, n)
+        every = repeat_elements(element, n)
         return self.act.orbit(self.group.compose(new, every), x)
 
     def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -398,13 +402,6 @@ def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int,
         remedy = "give one finite group (such as 'd4'), or continuous factors only"
         raise invalid("group", "no finite factor in a product", repr(group), remedy)
     return shape[0], shape[1], shape[2]
-
-
-def _repeat(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (N,) as (N, n)."""
-    if isinstance(element, tuple):
-        return tuple(_repeat(part, n) for part in element)
-    return element[:, None].expand(len(element), n, *element.shape[1:])
 
 
 @contextmanager

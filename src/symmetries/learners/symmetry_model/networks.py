@@ -17,6 +17,7 @@ from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_SCALE = 0.01
+INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
 
 
 class LieInference(nn.Module):
@@ -56,7 +57,7 @@ class LieInference(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         with torch.no_grad():
-            self.head.bias[self.dim :] = 1.0
+            self.head.bias[self.dim :] = INITIAL_RADIUS
         self.free_scale = nn.Parameter(
             torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.sampled
         )

@@ -35,11 +35,13 @@ class TransformationSummary:
         name: of the parameter.
         unit: "degrees", "pixels", "factor" or "step". A width in factors is the ratio of the
             ends: 1.2 means sizes that vary by 20 %.
-        width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged.
+        width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
+            data; eta is counted from the image, so that it does not depend on the prototype.
         noise_floor: the same length for repeated inference of one image.
         verdict: "absent", "partial" or "full".
         edges: of the histogram.
-        density: per unit of the parameter (per logarithm of a factor), averaged over the data.
+        density: of eta, counted from the prototype, averaged over the data; per unit of the
+            parameter (per logarithm of a factor).
         per_class: width90 by class.
     """
 
@@ -163,11 +165,12 @@ def _lie_parts(
 ) -> list[TransformationSummary]:
     side = max(model.shape[1:])
     eta = model.sample_eta(x, n, generator)  # (N, n, dim)
+    counted = _counted_from_images(model, x, eta)
     misses = _misses(model, x, generator)  # (M, dim)
     parts = []
     for i, parameter in enumerate(model.group.parameters):
         period = 2 * parameter.bound if parameter.angle else None
-        widths = highest_density_width(eta[..., i], period).cpu()
+        widths = highest_density_width(counted[..., i], period).cpu()
         miss = misses[:, i]
         noise = float(highest_density_width(miss[torch.isfinite(miss)], period))
         width = float(widths.mean())
@@ -198,8 +201,23 @@ def _lie_parts(
 
 
 @torch.no_grad()
+def _counted_from_images(model: "SymmetryModel", x: Tensor, eta: Tensor) -> Tensor:
+    """Samples of p(eta | x_hat) as transformations of x itself: log(e e_x^-1), (N, n, dim).
+
+    Another choice of prototype, x_hat' = T_c^-1 x_hat, turns e to e c and e_x to e_x c, so this
+    does not depend on it. A digit that only ever turns about its centre then shows no shift, even
+    where its prototype sits off the centre, and its e must move it back.
+    """
+    group = model.group
+    back = repeat_elements(group.inverse(model.element(x)), eta.shape[1])
+    counted = named_log(group, group.compose(group.exp(eta), back))
+    plain = eta - model.infer(x)[:, None]  # where a matrix has no real logarithm
+    return torch.where(torch.isfinite(counted), counted, plain)
+
+
+@torch.no_grad()
 def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Tensor:
-    """How far repeated inference misses: log(e_0^-1 r^-1 e_r), e_r found on x moved by r; (M, dim).
+    """How far repeated inference misses: log(r^-1 e_r e_x^-1), e_r found on x moved by r; (M, dim).
 
     Zero if f is equivariant. In the parameters of the group also where it is not closed (then the
     full logarithm is taken and its own columns kept).
@@ -211,8 +229,15 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     group = model.group
     found = model.element(model.act(group.exp(random), rows))
     start = model.element(rows)
-    gap = group.compose(group.inverse(start), group.exp(-random), found)
+    gap = group.compose(group.exp(-random), found, group.inverse(start))
     return named_log(group, gap)
+
+
+def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements with leading shape (N,) as (N, n)."""
+    if isinstance(element, tuple):
+        return tuple(repeat_elements(part, n) for part in element)
+    return element[:, None].expand(len(element), n, *element.shape[1:])
 
 
 def named_log(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
