@@ -11,7 +11,12 @@ from symmetries.groups import Cyclic, Dihedral
 from symmetries.nn.convert import bake, export, relax_convolutions
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import GroupPool
-from symmetries.nn.relaxation import relaxation, relaxation_penalty, set_relaxation
+from symmetries.nn.relaxation import (
+    equivariance_errors,
+    relaxation,
+    relaxation_penalty,
+    set_relaxation,
+)
 
 KINDS = {
     "strict": {"mode": "strict"},
@@ -255,3 +260,34 @@ def test_relaxation_is_read_and_set():
     with pytest.raises(ValueError, match="relaxed flip"):
         set_relaxation(model, 1.0, "flip")
     assert relaxation_penalty(nn.Linear(1, 1)).item() == 0
+
+
+def test_measured_errors_stand_beside_the_relaxation():
+    group = Dihedral(4)
+    options = {"padding": 1, "group": group, "hidden": 8}
+    model = nn.Sequential(
+        LiftingConv2d(1, 2, 3, **options),
+        RelaxedGroupConv2d(2, 2, 3, relax={"rotation": 0.5}, **options),
+        RelaxedGroupConv2d(2, 2, 3, relax={"flip": 0.5}, **options),
+        RelaxedGroupConv2d(2, 2, 3, relax={"shift_x": 0.5}, **options),
+    )
+    images = torch.rand(2, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    errors = equivariance_errors(model, images)
+    assert all(error < 1e-5 for error in errors["0"].values())
+    assert errors["1"]["rotation"] > 1e-2
+    assert errors["1"]["shift_x"] < 1e-5
+    assert errors["1"]["shift_y"] < 1e-5
+    assert errors["2"]["flip"] > 1e-2
+    assert errors["2"]["rotation"] < 1e-5
+    assert errors["3"]["shift_x"] > 1e-2
+    rows = relaxation(model, images)
+    assert [row["error"] for row in rows] == [
+        errors["1"]["rotation"], errors["2"]["flip"], errors["3"]["shift_x"]
+    ]  # fmt: skip
+    assert model.training
+    plane = nn.Sequential(RelaxedGroupConv2d(1, 1, 3, group=Cyclic(1), relax={"shift_x": 0.5}))
+    errors = equivariance_errors(plane, images)["0"]
+    assert errors["shift_x"] > 1e-2
+    assert errors["shift_y"] < 1e-5
+    odd = nn.Sequential(RelaxedGroupConv2d(1, 1, 3, group=Cyclic(3)))
+    assert equivariance_errors(odd, torch.rand(1, 3, 5, 5))["0"]["rotation"] is None

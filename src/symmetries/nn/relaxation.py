@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
+from symmetries.nn.gconv_kernels import SHIFTS, coordinate_names
+from symmetries.nn.gpool import act_on_fields
 from symmetries.nn.plane_conv import PlaneConv2d
 
 
@@ -15,11 +17,13 @@ def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:
     return {name: layer for name, layer in found.items() if layer.mode != "strict"}
 
 
-def relaxation(model: nn.Module) -> list[dict[str, Any]]:
+def relaxation(model: nn.Module, images: Tensor | None = None) -> list[dict[str, Any]]:
     """One row per layer and relaxed coordinate, in the order of the layers.
 
     Args:
         model: any module; strict layers have no row.
+        images: inputs of the model (N, C, H, W); where they are given, each row also has the
+            measured "error" of its coordinate, see :func:`equivariance_errors`.
 
     Returns:
         Plain data: "layer", "mode", "coordinate", "value" (the size of omega' in mode "soft", where
@@ -33,6 +37,7 @@ def relaxation(model: nn.Module) -> list[dict[str, Any]]:
         >>> relaxation(nn.Sequential(layer))
         [{'layer': '0', 'mode': 'soft', 'coordinate': 'rotation', 'value': 0.5, 'learned': True}]
     """
+    errors = {} if images is None else equivariance_errors(model, images)
     rows: list[dict[str, Any]] = []
     for name, layer in relaxed_layers(model).items():
         if layer.mode == "soft":
@@ -40,9 +45,76 @@ def relaxation(model: nn.Module) -> list[dict[str, Any]]:
         else:
             values = {"rotation": min(1.0, layer.fraction.abs().item())}
         for coordinate, value in values.items():
-            row = {"layer": name, "mode": layer.mode, "coordinate": coordinate}
-            rows.append({**row, "value": abs(value), "learned": layer.learn})
+            row: dict[str, Any] = {"layer": name, "mode": layer.mode, "coordinate": coordinate}
+            row |= {"value": abs(value), "learned": layer.learn}
+            if images is not None:
+                row["error"] = errors.get(name, {}).get(coordinate)
+            rows.append(row)
     return rows
+
+
+@torch.no_grad()
+def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str, float | None]]:
+    """|L(g x) - g L(x)| / |L(x)| of each group convolution L, on what it sees of some images.
+
+    Args:
+        model: any module.
+        images: inputs of the model, (N, C, H, W).
+
+    Returns:
+        For each group convolution by name, and each coordinate: "rotation" by a quarter turn
+        (half a turn where the group has no quarter), "flip", "shift_x" and "shift_y" by one pixel,
+        away from the border. None where the pixels cannot show it, as for three rotations.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> from symmetries.nn.gconv import LiftingConv2d
+        >>> layer = LiftingConv2d(1, 2, 3, group=Cyclic(4))
+        >>> errors = equivariance_errors(nn.Sequential(layer), torch.rand(2, 1, 9, 9))["0"]
+        >>> all(error < 1e-5 for error in errors.values())
+        True
+    """
+    seen: dict[str, Tensor] = {}
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, PlaneConv2d)}
+    hooks = [
+        layer.register_forward_pre_hook(lambda m, x, name=name: seen.__setitem__(name, x[0]))
+        for name, layer in layers.items()
+    ]
+    training = model.training
+    try:
+        model.eval()(images)
+        found: dict[str, dict[str, float | None]] = {}
+        for name, x in list(seen.items()):
+            names = coordinate_names(layers[name].group)
+            found[name] = {c: _coordinate_error(layers[name], x, c) for c in names}
+        return found
+    finally:
+        for hook in hooks:
+            hook.remove()
+        model.train(training)
+
+
+def _coordinate_error(layer: PlaneConv2d, x: Tensor, coordinate: str) -> float | None:
+    group, out = layer.group, layer(x)
+    if coordinate in SHIFTS:
+        axis, margin = (3 if coordinate == "shift_x" else 2), layer.geometry.kernel_size
+        if layer.geometry.stride > 1 or min(out.shape[2:]) <= 2 * margin:
+            return None
+        inside = (..., slice(margin, -margin), slice(margin, -margin))
+        moved, expected = layer(x.roll(1, axis))[inside], out.roll(1, axis)[inside]
+    else:
+        if coordinate == "rotation" and group.n % 2:
+            return None
+        element = group.n if coordinate == "flip" else group.n // (4 if group.n % 4 == 0 else 2)
+        g = torch.tensor(element)
+        if layer.lifting:  # an image is a field that all elements see alike
+            copies = x.repeat_interleave(group.order, 1)
+            moved = layer(act_on_fields(group, g, copies)[:, :: group.order])
+        else:
+            moved = layer(act_on_fields(group, g, x))
+        expected = act_on_fields(group, g, out)
+    scale = torch.linalg.vector_norm(expected)
+    return float(torch.linalg.vector_norm(moved - expected) / scale) if scale > 0 else 0.0
 
 
 def relaxation_penalty(model: nn.Module) -> Tensor:
