@@ -19,6 +19,9 @@ from symmetries.training.config import TrainConfig
 from symmetries.training.loop import train
 from symmetries.training.step import Step
 
+AVERAGE_EVERY = 5  # steps
+AVERAGE_SHARE = 0.02  # of the newest weights: a mean over some 250 steps
+
 
 @dataclass(frozen=True)
 class Method:
@@ -90,7 +93,8 @@ def fit(
 ) -> Fit:
     """Train a network for each seed and keep the one of best validation accuracy.
 
-    With a penalty only moments count whose maps are similar enough; if none is, the most similar.
+    What is looked at, chosen and returned are running means of the weights. With a penalty only
+    moments count whose maps are similar enough; if none is, the most similar.
     """
     x, y = task.train
     device = x.device
@@ -122,6 +126,8 @@ def fit(
     chooser = _Chooser(task, method, model, weights)
 
     def on_step(step: Step, _metrics: Any) -> None:  # noqa: ANN401 - of the training loop
+        if (step.index + 1) % AVERAGE_EVERY == 0:
+            chooser.average()
         if (step.index + 1) % check_every == 0 or step.index + 1 == steps:
             chooser.look(step.index + 1)
 
@@ -129,6 +135,7 @@ def fit(
         steps=steps,
         batch_size=batch_size,
         lr=8e-4,
+        schedule="constant",
         device=device.type,
         log_every=check_every,
         progress=progress,
@@ -150,7 +157,9 @@ class _Chooser:
     def __init__(
         self, task: Task, method: Method, model: Perceptrons, weights: nn.ModuleList
     ) -> None:
-        self.task, self.method, self.model, self.weights = task, method, model, weights
+        self.task, self.method, self.weights = task, method, weights
+        self.newest, self.averaged = model, 0
+        self.model = copy.deepcopy(model).to(task.table.device)
         self.runs = len(model.models)
         self.score = [-float("inf")] * self.runs
         self.numbers = [(0.0, 0.0, 0.0, 0)] * self.runs
@@ -158,6 +167,13 @@ class _Chooser:
         count = min(256, len(task.validation[0]))
         self.some = task.validation[0][:count], task.validation[1][:count]
         self.moves = make_moves(task.group, self.some[0])
+
+    def average(self) -> None:
+        self.averaged += 1
+        share = max(AVERAGE_SHARE, 2 / (self.averaged + 1))  # the first steps soon forgotten
+        with torch.no_grad():
+            own, new = list(self.model.parameters()), list(self.newest.parameters())
+            torch._foreach_lerp_(own, new, share)
 
     def look(self, step: int) -> None:
         x, y = self.task.validation
