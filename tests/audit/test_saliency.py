@@ -41,6 +41,13 @@ class Twice(Plain):
         return self.fc2(torch.tanh(self.fc1(flat)) * self.fc1(flat))
 
 
+class Masked(Plain):
+    """A mask, through which no gradient flows, is made of the input."""
+
+    def forward(self, x):
+        return super().forward(x) * (x.flatten(1)[:, :3] > 0)
+
+
 class Scaled(Plain):
     """Something that is not linear comes before the first layer."""
 
@@ -68,6 +75,7 @@ def cnn():
 
 
 MODELS = {"mlp": mlp, "cnn": cnn, "plain": Plain, "skip": Skip, "twice": Twice, "scaled": Scaled}
+EVERY = {**MODELS, "masked": Masked}
 
 
 @pytest.fixture(params=MODELS)
@@ -91,6 +99,13 @@ def test_integrated_gradients_are_captum_s(model, x, y):
     found = integrated_gradients(model, x, y)
     torch.testing.assert_close(found, oracle, rtol=1e-4, atol=1e-6)
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_mask_made_of_the_input_is_respected(x, y):
+    model = Masked().eval()
+    oracle = captum.attr.IntegratedGradients(model).attribute(x, -1.0, y)
+    found = integrated_gradients(model, x, y, baseline=-1.0)
+    torch.testing.assert_close(found, oracle, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("steps", [1, 7])
@@ -132,11 +147,11 @@ def test_absolute_after_and_before(model, x, y):
     ("name", "found"),
     [
         *[(name, True) for name in ("mlp", "cnn", "plain")],
-        *[(name, False) for name in ("skip", "twice", "scaled")],
+        *[(name, False) for name in ("skip", "twice", "scaled", "masked")],
     ],
 )
 def test_where_the_first_layer_is_taken_out(name, found, x):
-    model = MODELS[name]().eval()
+    model = EVERY[name]().eval()
     split = first_layer(model, x)
     assert (split is not None) == found
     if split is not None:
