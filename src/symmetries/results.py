@@ -192,14 +192,6 @@ class SymmetryResult(Result):
     run: RunInfo
 
 
-class Interval(Record):
-    """A number with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 class Invariance(Record):
     """How far a transformation may move an input before the model cares.
 
@@ -225,7 +217,8 @@ class WidthCurve(Record):
 class FitResult(Result):
     """What ``symmetries fit`` measures on data that it did not train on.
 
-    ``elbo`` is per training example, in nats; None where the method has none.
+    ``elbo`` is the evidence lower bound per training example, in nats. ``accuracy_interval`` holds
+    the ends of a 95 % interval.
     """
 
     schema_name: Literal["symmetries.fit/1"] = Field(default="symmetries.fit/1", alias="schema")
@@ -233,8 +226,9 @@ class FitResult(Result):
     group: str
     data: DataSummary
     examples: int = Field(ge=1, description="test examples")
-    accuracy: Interval
-    elbo: float | None
+    accuracy: float = Field(ge=0, le=1)
+    accuracy_interval: tuple[float, float]
+    elbo: float
     log_likelihood: float
     invariance: tuple[Invariance, ...]
     training: WidthCurve

@@ -59,20 +59,20 @@ def test_finite_groups_colours_and_no_labels(run, tiny, tmp_path):
     assert names == ["rotation", "hue"]
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_goes_on(run, tiny, tmp_path, monkeypatch):
+def test_an_interrupted_run_says_how_to_go_on(run, tiny, tmp_path, monkeypatch, pictures):
     from symmetries.learners.symmetry_model import model
 
-    whole = run("discover", "digits", "--group", "rotation", "--out", "whole", "--quiet", "--json")
+    whole = run("discover", pictures, "--group", "rotation", "--out", "whole", "--quiet", "--json")
     real = model.SymmetryModel._fit_generative
 
     def interrupt(self, data, run):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(model.SymmetryModel, "_fit_generative", interrupt)
-    arguments = ["discover", "digits", "--group", "rotation", "--out", "out", "--quiet"]
+    arguments = ["discover", pictures, "--group", "rotation", "--out", "out", "--quiet"]
     stopped = run(*arguments)
     assert stopped.exit_code == 130
-    command = "symmetries discover digits --group rotation --out out --preset quick --seed 0"
+    command = "symmetries discover mine.npz --group rotation --out out --preset quick --seed 0"
     assert f"go on with: {command} --resume" in stopped.stderr
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(model.SymmetryModel, "_fit_generative", real)

@@ -5,10 +5,14 @@ from typing import Annotated
 import typer
 
 from symmetries import __version__
+from symmetries.cli.audit import audit
+from symmetries.cli.augment import augment
 from symmetries.cli.data import data
 from symmetries.cli.discover import discover
 from symmetries.cli.errors import EXIT_CODES, Commands
+from symmetries.cli.fit import fit
 from symmetries.cli.orbit import orbit
+from symmetries.cli.reproduce import reproduce
 
 app = typer.Typer(
     cls=Commands,
@@ -41,6 +45,6 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
-app.command()(discover)
-app.command()(orbit)
+for command in (discover, fit, audit, augment, orbit, reproduce):
+    app.command()(command)
 app.add_typer(data, name="data")

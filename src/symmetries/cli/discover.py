@@ -238,7 +238,13 @@ def _classes(
 
 def _pictures(images: "ImageSet", model: "SymmetryModel", summary: "SymmetrySummary") -> "Pictures":
     from symmetries.cli import portrait
-    from symmetries.cli.orbit import example_indices, example_labels, for_display, to_bytes
+    from symmetries.cli.orbit import (
+        element_labels,
+        example_indices,
+        example_labels,
+        for_display,
+        to_bytes,
+    )
     from symmetries.report.symmetries import Film, Pictures
 
     chosen = example_indices(images, EXAMPLES)
@@ -252,7 +258,8 @@ def _pictures(images: "ImageSet", model: "SymmetryModel", summary: "SymmetrySumm
         if summary.transformations[index].unit != "elements":
             parameter = model.group.parameters[index]
             numbers = [parameter.display(value, side)[0] for value in numbers]
-        films.append(Film(numbers, to_bytes(frames), weights.numpy()))
+        names = element_labels(model.group)
+        films.append(Film(numbers, to_bytes(frames), weights.numpy(), names))
     rows = portrait.gallery(model, examples, shown, VERSIONS, model.seed)
     return Pictures(example_labels(images, chosen), to_bytes(rows), films)
 

@@ -11,6 +11,7 @@ from torch.nn.functional import interpolate
 
 from symmetries.checks import invalid
 from symmetries.data import NAMES, ImageSet, load, picture_folder
+from symmetries.data.arrays import read_npz
 
 LIKE_THE_BACKGROUND = 0.02
 ENOUGH = 0.5
@@ -40,6 +41,29 @@ class Source:
             return picture_folder(path, split, size, skip_bad=self.skip_bad)
         images = load(self.data, split, self.folder)
         return images if size is None else resized(images, size)
+
+    def splits(self, seed: int) -> tuple[ImageSet, ImageSet]:
+        """Training and test images; a fifth is held out where the data has no test split.
+
+        Args:
+            seed: of the choice.
+        """
+        train = self.load()
+        if self._has_test():
+            return train, self.load("test")
+        if len(train) < 2:
+            raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        held_out = max(1, len(train) // 5)
+        return train.subset(order[held_out:]), train.subset(order[:held_out])
+
+    def _has_test(self) -> bool:
+        path = Path(self.data).expanduser()
+        if path.is_dir() and self.data not in NAMES:
+            return (path / "test").is_dir()
+        if path.suffix == ".npz" and path.is_file():
+            return bool({"x_test", "test_images"} & set(read_npz(path)))
+        return path.suffix != ".npy"
 
     def options(self) -> list[str]:
         """The options that give the same source again."""

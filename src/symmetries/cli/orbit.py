@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from symmetries.cli.inputs import Source
     from symmetries.data import ImageSet
+    from symmetries.groups import Group
     from symmetries.results import OrbitResult
 
 EXAMPLES = 6
@@ -121,6 +122,21 @@ def for_display(images: "Tensor", side: int = 48) -> "Tensor":
     size = [max(1, round(factor * length)) for length in images.shape[-2:]]
     images = images[:, :3] if images.shape[1] >= 3 else images[:, :1]
     return interpolate(images, size, mode="bicubic", antialias=factor < 1).clamp(0, 1)
+
+
+def element_labels(group: "Group[Any]") -> list[str]:
+    """Names of the elements of a finite group: angles for rotations, else numbers.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> element_labels(Cyclic(4))
+        ['0°', '90°', '180°', '270°']
+    """
+    from symmetries.groups import Cyclic, FiniteGroup
+
+    if isinstance(group, Cyclic):
+        return [f"{360 * i / group.order:g}°" for i in range(group.order)]
+    return [str(i) for i in range(group.order)] if isinstance(group, FiniteGroup) else []
 
 
 def to_bytes(frames: "Tensor") -> "NDArray[np.uint8]":

@@ -154,6 +154,19 @@ def _pick(members: dict[str, NDArray[Any]], split: str) -> tuple[str | None, str
     return None, None
 
 
+def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
+    """Refuse a file whose images or labels were not read, as they are objects."""
+    meant = {"images", "labels", "x", "y", "imgs", "arr_0", "arr_1"}
+    meant |= {f"{part}_{split}" for part in "xy" for split in ("train", "test")}
+    meant |= {f"{split}_{part}" for part in ("images", "labels") for split in ("train", "test")}
+    with zipfile.ZipFile(path) as archive:
+        stored = {name.removesuffix(".npy") for name in archive.namelist()}
+    objects = sorted(stored & meant - set(members))
+    if objects:
+        remedy = "save plain numbers: reading objects needs pickle, which runs code"
+        raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
+
+
 def array_file(path: str | Path, split: str = "train") -> ImageSet:
     """Images, and labels if there are any, from a .npy or .npz file. Nothing in it is run.
 
@@ -169,6 +182,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     if path.suffix == ".npz":
         members = read_npz(path)
         images, labels = _pick(members, split)
+        _refuse_objects(path, members)
         if images is None:
             got = f"arrays named {sorted(members)}"
             remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'

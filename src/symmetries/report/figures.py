@@ -283,3 +283,40 @@ def _bare(axes: Axes, ticks: Sequence[tuple[float, str]], top: float) -> None:
     axes.spines["left"].set_visible(False)
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.tick_params(length=3, labelsize=8)
+
+
+def history(steps: Sequence[int], values: Sequence[float], *, y_label: str) -> Figure:
+    """A number over the steps of a training."""
+    figure = Figure(figsize=(4.4, 1.75))
+    axes = figure.add_axes((0.13, 0.2, 0.83, 0.75))
+    axes.plot(steps, values, color=ACCENT)
+    axes.set_ylim(0, 1.1 * max([*values, 1e-9]))
+    axes.set_xlim(0, max(steps))
+    axes.locator_params(axis="both", nbins=4)
+    axes.set_ylabel(y_label)
+    axes.tick_params(length=3, labelsize=8)
+    return figure
+
+
+def answers(
+    probability: Sequence[float],
+    accuracy: Sequence[float],
+    *,
+    ticks: Sequence[tuple[float, str]],
+) -> Figure:
+    """Probability of the right class and accuracy along an orbit, over an axis of steps.
+
+    The plot area spans ``SPAN`` of the width, as in :func:`curve`.
+    """
+    figure = Figure(figsize=(4.4, 1.75))
+    axes = figure.add_axes((SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
+    x = range(len(probability))
+    axes.fill_between(x, 0, probability, color=WASH, linewidth=0)
+    axes.plot(x, probability, color=ACCENT)
+    axes.plot(x, accuracy, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+    axes.set_xlim(0, max(len(probability) - 1, 1))
+    axes.set_ylim(0, 1.02)
+    axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
+    axes.set_yticks([0, 0.5, 1])
+    axes.tick_params(length=3, labelsize=8)
+    return figure

@@ -71,11 +71,13 @@ class Gallery:
     Args:
         header: titles, each with the number of columns that it spans.
         rows: a label, and a data URI for each column.
+        marked: whether the first two columns get a frame.
     """
 
     kind: ClassVar[str] = "gallery"
     header: Sequence[tuple[str, int]]
     rows: Sequence[tuple[str, Sequence[str]]]
+    marked: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,13 @@ class Film:
         values: (S,) offsets from the usual pose, in the unit of the parameter.
         frames: (E, S, H, W, C).
         weights: (E, S), density as a share of the largest of each example.
+        labels: names of the steps, for finite groups.
     """
 
     values: Sequence[float]
     frames: NDArray[np.uint8]
     weights: NDArray[np.float64]
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,13 @@ def _gallery(pictures: Pictures) -> Gallery:
         (label, [figures.picture_uri(frame) for frame in row])
         for label, row in zip(pictures.labels, pictures.gallery, strict=True)
     ]
-    return Gallery((("picture", 1), ("prototype", 1), ("new versions", versions)), rows)
+    return Gallery(
+        (("picture", 1), ("prototype", 1), ("new versions", versions)), rows, marked=True
+    )
 
 
 def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
-    steps = [value_text(value, part) for value in film.values]
+    steps = film.labels or [value_text(value, part) for value in film.values]
     finite = part.unit == "elements"
     with figures.style(salt=f"density {part.name}"):
         svg = figures.to_svg(

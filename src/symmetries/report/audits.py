@@ -1,0 +1,192 @@
+"""The report of ``symmetries audit``: is a classifier invariant, and does it look at the same?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symmetries.report import figures
+from symmetries.report.orbits import quantity, run_settings, spread, title
+from symmetries.report.page import (
+    Answer,
+    Drawing,
+    Gallery,
+    OrbitViewer,
+    Page,
+    Section,
+    Table,
+)
+from symmetries.results import DataSummary, RunInfo
+
+MEASURES = {
+    "accuracy": "accuracy",
+    "accuracy_moved": "accuracy when moved",
+    "logit_invariance": "logit invariance error",
+    "normalised_logit_invariance": "the same, relative to the logits",
+    "distribution_invariance": "change of the probabilities (KL)",
+    "saliency_similarity": "saliency similarity",
+    "sensitivity": "sensitivity",
+}
+# Up to which relative change of the logits one may call a model invariant.
+INVARIANT, NEARLY = 1e-6, 0.05
+
+
+@dataclass(frozen=True)
+class Track:
+    """The model's answers along one parameter, or along the elements of a finite group.
+
+    Args:
+        name: of the parameter.
+        unit: of the values; "elements" for numbers of elements.
+        values: (S,).
+        probability: (S,) mean probability of the right class.
+        accuracy: (S,).
+        frames: (E, S, H, W, C) of some examples.
+        labels: names of the steps, for finite groups.
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    probability: Sequence[float]
+    accuracy: Sequence[float]
+    frames: NDArray[np.uint8]
+    labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class AuditPictures:
+    """All pictures of the page.
+
+    Args:
+        labels: a name for each of the E examples.
+        tracks: one per parameter.
+        saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back.
+    """
+
+    labels: Sequence[str]
+    tracks: Sequence[Track]
+    saliency: NDArray[np.uint8]
+
+
+def audit_page(
+    result: Mapping[str, Any], pictures: AuditPictures, data: DataSummary, run: RunInfo
+) -> Page:
+    """The page for an audit.
+
+    Args:
+        result: the content of audit.json.
+        pictures: of some examples.
+        data: what was looked at.
+        run: how.
+    """
+    poses = pictures.saliency.shape[1] - 1
+    rows = [
+        (label, [figures.picture_uri(frame) for frame in row])
+        for label, row in zip(pictures.labels, pictures.saliency, strict=True)
+    ]
+    return Page(
+        title=f"Is it invariant to {result['group'].replace(',', ', ')}?",
+        lede=verdict(result),
+        note=f"Measured on {result['examples']:,} images of {data.name}, "
+        f"{result['elements']} transformations each.",
+        answers=_answers(result),
+        sections=[
+            Section(
+                "Along the orbit",
+                "Drag a slider to move the examples. The curve is the mean probability that the "
+                "model gives to the right class; the dashed line is its accuracy.",
+                blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
+                columns=True,
+            ),
+            Section(
+                "Where it looks",
+                "Saliency maps of the same picture in several poses, each turned back. A model "
+                "that is invariant for the right reason looks at the same pixels every time.",
+                blocks=[Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)],
+            ),
+            *_layer_sections(result),
+            Section("The numbers", blocks=[_table(result)]),
+        ],
+        settings=run_settings(data, run, result["group"]),
+        rerun=run.command,
+    )
+
+
+def verdict(result: Mapping[str, Any]) -> str:
+    """The answer in one sentence, from the relative change of the logits."""
+    measure = result["normalised_logit_invariance"]
+    change, alone = measure["mean"], measure["discretisation"] or 0.0
+    drop = result["accuracy"]["mean"] - result["accuracy_moved"]["mean"]
+    if change <= max(INVARIANT, 2 * alone):
+        exactly = "exactly" if change <= INVARIANT else "as far as resampling lets tell"
+        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
+    words = f"accuracy falls by {100 * drop:.1f} points" if drop > 0 else "accuracy does not fall"
+    if change <= NEARLY:
+        return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
+    return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
+
+
+def _answers(result: Mapping[str, Any]) -> list[Answer]:
+    still, moved = (100 * result[name]["mean"] for name in ("accuracy", "accuracy_moved"))
+    looks = result["saliency_similarity"]["mean"]
+    return [
+        Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved"),
+        Answer("looks at the same pixels", f"{looks:.2f} (1 is always, 0 never)"),
+    ]
+
+
+def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
+    finite = track.unit == "elements"
+    steps = track.labels or [quantity(value, track.unit) for value in track.values]
+    ticks = [(float(i), steps[i]) for i in spread(len(steps), 5)]
+    with figures.style(salt=f"track {track.name}"):
+        svg = figures.to_svg(figures.answers(track.probability, track.accuracy, ticks=ticks))
+    _, _, height, width, _ = track.frames.shape
+    worst = int(np.argmin(track.accuracy))
+    return OrbitViewer(
+        title=title(track.name),
+        text=f"Lowest accuracy: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(track.frames))),
+        examples=labels,
+        steps=steps,
+        start=0 if finite else len(steps) // 2,
+        curve=Drawing(svg, alt=f"Answers of the model along {title(track.name)}."),
+        span=figures.SPAN,
+        tile=(width, height),
+    )
+
+
+def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
+    rows = [
+        (
+            layer["name"],
+            " × ".join(map(str, layer["shape"])),
+            layer["law"],
+            f"{layer['error']:.2g}",
+            f"{layer['discretisation']:.2g}",
+        )
+        for layer in result["layers"]
+        if layer["error"] is not None
+    ]
+    if not rows:
+        return []
+    text = (
+        "How far each layer is from moving with the input (equivariance) or from standing still "
+        "(invariance), relative to the size of its output; beside it what resampling explains."
+    )
+    header = ("layer", "output", "law", "error", "resampling alone")
+    return [Section("Layer by layer", text, blocks=[Table(header, rows)])]
+
+
+def _table(result: Mapping[str, Any]) -> Table:
+    rows = []
+    for name, meaning in MEASURES.items():
+        found = result[name]
+        alone = "" if found["discretisation"] is None else f"{found['discretisation']:.3g}"
+        interval = f"{found['low']:.3g} to {found['high']:.3g}"
+        rows.append((meaning, f"{found['mean']:.3g}", interval, alone))
+    level = f"{100 * result['level']:.0f} % interval"
+    return Table(("measure", "mean", level, "resampling alone"), rows)

@@ -1,0 +1,129 @@
+"""The report of ``symmetries fit``: how invariant a classifier is, and how well it does."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symmetries.report import figures
+from symmetries.report.orbits import quantity, run_settings, spread, title
+from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section
+from symmetries.results import FitResult, Invariance
+
+METHODS = {
+    "invariant": "The classifier averages over transformations, and learned from the training set "
+    "alone how far each of them may go.",
+    "plain": "A classifier without any invariance built in: the baseline.",
+    "augmented": "A classifier without invariance, trained on moved copies of its images.",
+}
+MINUS = "\N{MINUS SIGN}"
+EDGE = 0.35  # how visible a picture is that lies outside of the learned width
+
+
+@dataclass(frozen=True)
+class FitPictures:
+    """Examples along each parameter of the group.
+
+    Args:
+        labels: a name for each of the E examples.
+        frames: by name of the parameter, (E, S, H, W, C).
+        values: by name of the parameter, its value at each step.
+    """
+
+    labels: Sequence[str]
+    frames: Mapping[str, NDArray[np.uint8]]
+    values: Mapping[str, Sequence[float]]
+
+
+def reach_of(part: Invariance) -> str:
+    """The range that a half-width stands for.
+
+    Example:
+        >>> reach_of(Invariance(name="rotation", unit="degrees", half_width=32.1))
+        '±32°'
+    """
+    if part.unit == "factor":
+        return f"×{1 / part.half_width:.2f} to ×{part.half_width:.2f}"
+    return "±" + quantity(part.half_width, part.unit).lstrip("+")
+
+
+def fit_page(result: FitResult, pictures: FitPictures) -> Page:
+    """The page for a classifier.
+
+    Args:
+        result: the numbers.
+        pictures: of some test images.
+    """
+    low, high = (100 * end for end in result.accuracy_interval)
+    answers = [Answer(f"invariant to {title(p.name)}", reach_of(p)) for p in result.invariance]
+    if result.method != "invariant":
+        answers = []
+    answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
+    sections = []
+    if result.method == "invariant":
+        sections = [
+            Section(
+                "Across the learned widths",
+                "Drag a slider. Within the shaded range the classifier treats the pictures as the "
+                "same; outside of it they fade.",
+                blocks=[_viewer(part, pictures) for part in result.invariance],
+                columns=True,
+            ),
+            Section(
+                "How they were learned",
+                "Half-widths while training: they grow as long as the evidence for them does.",
+                blocks=[_training(part, result) for part in result.invariance],
+                columns=True,
+            ),
+        ]
+    return Page(
+        title=f"Classifying {result.data.name}",
+        lede=METHODS[result.method],
+        note=f"On {result.examples:,} test images that it never saw; with 95 % confidence the "
+        f"accuracy is between {low:.1f} and {high:.1f} %. Evidence lower bound: "
+        f"{result.elbo:.3f} nats per example.".replace("-", MINUS),
+        answers=answers,
+        sections=sections,
+        settings=run_settings(result.data, result.run, result.group) | {"method": result.method},
+        rerun=result.run.command,
+    )
+
+
+def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
+    array = np.log(values) if part.unit == "factor" else np.asarray(values)
+    limit = np.log(part.half_width) if part.unit == "factor" else part.half_width
+    inside: NDArray[np.bool_] = np.abs(array) <= abs(limit) + 1e-9
+    return inside
+
+
+def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
+    frames, values = pictures.frames[part.name], pictures.values[part.name]
+    steps = [quantity(value, part.unit) for value in values]
+    inside = _inside(part, values)
+    ticks = [(i / (len(steps) - 1), steps[i]) for i in spread(len(steps), 5)]
+    with figures.style(salt=f"box {part.name}"):
+        svg = figures.to_svg(figures.density(inside.astype(float).tolist(), ticks=ticks))
+    _, _, height, width, _ = frames.shape
+    weights = [1.0 if flag else EDGE**2 for flag in inside]
+    return OrbitViewer(
+        title=title(part.name),
+        text=f"Learned: {reach_of(part)}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
+        examples=pictures.labels,
+        steps=steps,
+        start=len(steps) // 2,
+        curve=Drawing(svg, alt=f"Range of {title(part.name)} that the classifier averages over."),
+        span=figures.SPAN,
+        tile=(width, height),
+        weights=[weights] * len(frames),
+    )
+
+
+def _training(part: Invariance, result: FitResult) -> Drawing:
+    steps, values = result.training.step, result.training.half_width[part.name]
+    with figures.style(salt=f"training {part.name}"):
+        svg = figures.to_svg(figures.history(steps, values, y_label=f"± {part.unit}"))
+    return Drawing(
+        svg, alt=f"Half-width of {title(part.name)} over training.", title=title(part.name)
+    )

@@ -1,0 +1,75 @@
+"""``symmetries augment`` and ``symmetries reproduce``."""
+
+import numpy as np
+import pytest
+
+from symmetries.data import load
+from symmetries.learners.symmetry_model import SymmetryModel
+
+
+@pytest.fixture
+def model(tiny, tmp_path):
+    """A model as discover writes it; an untrained one moves images, too."""
+    SymmetryModel("rotation", (1, 8, 8), tiny).save(tmp_path / "found" / "model")
+    return "found"
+
+
+def test_copies_with_their_labels(run, tmp_path, model):
+    result = run("augment", model, "digits", "--copies", 2, "--out", "more/digits.npz")
+    assert result.exit_code == 0, result.output
+    assert "2,874 images" in result.stdout
+    digits = load("digits")
+    more = load(tmp_path / "more" / "digits.npz")
+    assert more.images.shape == (2 * len(digits), 1, 8, 8)
+    assert more.labels[::2].tolist() == digits.labels.tolist()
+    with np.load(tmp_path / "more" / "digits.npz") as stored:
+        assert stored["source"][:4].tolist() == [0, 0, 1, 1]
+    change = (more.images[::2] - more.images[1::2]).abs().mean()
+    assert change > 0.001
+
+
+def test_the_same_seed_gives_the_same_copies(run, tmp_path, model):
+    for name in ("a.npz", "b.npz"):
+        run("augment", model, "digits", "--out", name, "--quiet")
+    first, second = (np.load(tmp_path / name)["images"] for name in ("a.npz", "b.npz"))
+    assert np.array_equal(first, second)
+
+
+def test_files_are_not_lost(run, tmp_path, model):
+    (tmp_path / "a.npz").write_text("precious")
+    refused = run("augment", model, "digits", "--out", "a.npz")
+    assert (refused.exit_code, "add --overwrite" in refused.stderr) == (4, True)
+    assert (tmp_path / "a.npz").read_text() == "precious"
+    assert run("augment", model, "digits", "--out", "a.npz", "--overwrite").exit_code == 0
+    assert ".npz" in run("augment", model, "digits", "--out", "a.png").stderr
+    assert run("augment", model, "digits", "--out", "a.npz/b.npz").exit_code == 4
+
+
+def test_images_of_another_size_are_refused(run, model):
+    result = run("augment", model, "sprites", "--out", "a.npz", "--quiet")
+    assert (result.exit_code, "resize" in result.stderr) == (3, True)
+
+
+def paper(tmp_path, options):
+    folder = tmp_path / "papers" / "a-paper"
+    folder.mkdir(parents=True)
+    lines = ["import argparse, pathlib", "parser = argparse.ArgumentParser()"]
+    lines += [f"parser.add_argument('{name}', {rest})" for name, rest in options.items()]
+    lines += ["given = parser.parse_args()", "pathlib.Path('said.txt').write_text(str(given))"]
+    (folder / "run.py").write_text("\n".join(lines))
+
+
+def test_reproduce_runs_the_paper(run, tmp_path):
+    paper(tmp_path, {"--quick": "action='store_true'", "--table": "type=int", "--data": ""})
+    result = run("reproduce", "a-paper", 2, "--quick", "--folder", "here")
+    assert result.exit_code == 0, result.output
+    said = (tmp_path / "said.txt").read_text()
+    assert "quick=True" in said
+    assert "table=2" in said
+    assert "data='here'" in said
+
+
+def test_reproduce_names_the_papers_there_are(run, tmp_path):
+    paper(tmp_path, {"--quick": "action='store_true'"})
+    assert "one of a-paper" in run("reproduce", "nothing").stderr
+    assert "runs as a whole" in run("reproduce", "a-paper", 1).stderr

@@ -1,0 +1,92 @@
+"""``symmetries fit``: metrics, methods, and models that load again."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from symmetries.cli import classifiers
+from symmetries.cli.classifiers import Classifier
+from symmetries.cli.fit import wilson
+from symmetries.data import load
+from symmetries.results import FitResult
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    size = {"features": 48, "steps": 12, "batch_size": 200}
+    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
+
+
+def test_invariance_is_learned_and_the_model_loads_again(run, tmp_path):
+    result = run("fit", "digits", "--group", "rotation", "--out", "out")
+    assert result.exit_code == 0, result.output
+    assert "invariant to rotation" in result.stdout
+    found = FitResult.load(tmp_path / "out" / "metrics.json")
+    low, high = found.accuracy_interval
+    assert 0.5 < low < found.accuracy < high < 1
+    assert found.invariance[0].unit == "degrees"
+    assert found.training.half_width["rotation"][-1] == pytest.approx(
+        found.invariance[0].half_width, rel=1e-4
+    )
+    test = load("digits", "test")
+    model = Classifier.load(tmp_path / "out" / "model")
+    right = (model(test.images).argmax(1) == test.labels).float().mean()
+    assert float(right) == pytest.approx(found.accuracy, abs=0.02)
+    assert "Classifying digits" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_schema_of_metrics(run):
+    found = json.loads(run("fit", "digits", "--quiet", "--json").stdout)
+    assert isinstance(found["accuracy"], float)
+    assert isinstance(found["elbo"], float)
+    assert set(found["invariance"][0]) == {"name", "unit", "half_width"}
+
+
+@pytest.mark.parametrize("method", ["plain", "augmented"])
+def test_methods_without_learned_invariance(run, method):
+    found = json.loads(run("fit", "digits", "--method", method, "--quiet", "--json").stdout)
+    assert found["method"] == method
+    assert found["invariance"][0]["half_width"] == 0
+    assert found["accuracy"] > 0.5
+
+
+def test_a_fifth_is_held_out_where_there_is_no_test_split(run, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((50, 8, 8)), labels=np.arange(50) % 2)
+    found = json.loads(run("fit", "a.npz", "--quiet", "--json").stdout)
+    assert (found["examples"], found["data"]["count"]) == (10, 40)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "magic"], "method: expected one of"),
+        (["--half-width", "0.5"], "--half-width: expected"),
+        (["--group", "hue"], "group: expected a group of the plane"),
+    ],
+)
+def test_bad_options_are_one_line(run, tmp_path, options, message):
+    result = run("fit", "digits", "--quiet", *options)
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_images_without_labels_are_refused(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).random((20, 8, 8)))
+    assert "symmetries discover" in run("fit", "a.npy", "--quiet").stderr
+
+
+def test_wilson_against_a_published_example():
+    low, high = wilson(0.5, 10)
+    assert (low, high) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert wilson(1.0, 50)[1] == 1.0
+
+
+def test_augmented_keeps_the_originals_first():
+    images, labels = torch.rand(3, 1, 8, 8), torch.arange(3)
+    more, names = classifiers.augmented(images, labels, "rotation", (1.0,), 2, 0)
+    assert torch.equal(more[:3], images)
+    assert names.tolist() == [0, 1, 2] * 3
