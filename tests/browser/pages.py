@@ -1,0 +1,142 @@
+"""One page of every kind, from made-up numbers, with names that try to break out."""
+
+import numpy as np
+
+from symmetries.report import audit_page, fit_page, orbit_page, render, symmetry_page
+from symmetries.report.audits import AuditPictures, Track
+from symmetries.report.fits import FitPictures
+from symmetries.report.symmetries import Film, Pictures
+from symmetries.results import (
+    ClassSymmetries,
+    DataSummary,
+    FitResult,
+    Histogram,
+    Invariance,
+    OrbitCurve,
+    OrbitResult,
+    Quality,
+    RunInfo,
+    SymmetryResult,
+    Transformation,
+    WidthCurve,
+)
+
+NASTY = "<script>alert('x')</script>"
+NAMES = (NASTY, 'a "quoted" class & more', "a-very-long-name-without-any-space-in-it")
+DATA = DataSummary(name=NASTY, count=1234, channels=1, height=8, width=8, classes=NAMES)
+RUN = RunInfo(
+    command=f"symmetries discover '{NASTY}'",
+    seed=0,
+    device="cpu",
+    time=1.0,
+    created="2026-01-01 00:00 UTC",
+    versions={"torch": "2"},
+)
+STEPS, SIDE = 21, 24
+
+
+def moving(examples=3, steps=STEPS):
+    """A bright bar that wanders: frames (E, S, H, W, C) that all differ."""
+    frames = np.zeros((examples, steps, SIDE, SIDE, 1), np.uint8)
+    for step in range(steps):
+        frames[:, step, 4:-4, 1 + step % (SIDE - 4) : 4 + step % (SIDE - 4)] = 255
+    return frames
+
+
+def transformation(name, unit, low, high, verdict):
+    edges = np.linspace(low, high, 31) if unit != "factor" else np.geomspace(low, high, 31)
+    density = np.exp(-(np.linspace(-2, 2, 30) ** 2))
+    return Transformation(
+        name=name,
+        unit=unit,
+        width90=(high - low) / 2,
+        noise_floor=1.1,
+        verdict=verdict,
+        histogram=Histogram(edges=tuple(edges), density=tuple(density)),
+    )
+
+
+def discovered():
+    parts = (
+        transformation("rotation", "degrees", -60, 60, "partial"),
+        transformation("shift_x", "pixels", -1, 1, "absent"),
+        transformation("zoom", "factor", 0.5, 2, "partial"),
+    )
+    kinds = {part.name: part.histogram.density for part in parts}
+    one = ClassSymmetries(
+        images=5, width90={part.name: part.width90 for part in parts}, density=kinds
+    )
+    result = SymmetryResult(
+        group="shift_x,rotation,zoom",
+        data=DATA,
+        transformations=parts,
+        classes=dict.fromkeys(NAMES, one),
+        quality=Quality(images=5, content_kept=0.9, losses={}),
+        run=RUN,
+    )
+    weights = np.tile(np.linspace(0, 1, STEPS), (3, 1))
+    films = [
+        Film(np.linspace(p.histogram.edges[0], p.histogram.edges[-1], STEPS), moving(), weights)
+        for p in parts
+    ]
+    return symmetry_page(result, Pictures(NAMES, moving(steps=10), films))
+
+
+def fitted():
+    part = Invariance(name="rotation", unit="degrees", half_width=40.0)
+    result = FitResult(
+        method="invariant",
+        group="rotation",
+        data=DATA,
+        examples=100,
+        accuracy=0.9,
+        accuracy_interval=(0.8, 0.95),
+        elbo=-0.5,
+        log_likelihood=-0.3,
+        invariance=(part,),
+        training=WidthCurve(step=(1, 2, 3), half_width={"rotation": (5.0, 20.0, 40.0)}),
+        run=RUN,
+    )
+    values = {"rotation": np.linspace(-180, 180, STEPS).tolist()}
+    return fit_page(result, FitPictures(NAMES, {"rotation": moving()}, values))
+
+
+def audited():
+    number = {"mean": 0.5, "standard_error": 0.1, "low": 0.3, "high": 0.7, "discretisation": 0.0}
+    names = ("accuracy", "accuracy_moved", "logit_invariance", "normalised_logit_invariance")
+    names += ("distribution_invariance", "saliency_similarity", "sensitivity")
+    layer = {"name": NASTY, "shape": (4, 8, 8), "law": "equivariance"}
+    layer |= {"error": 0.5, "discretisation": 0.1}
+    result = {"group": "c4", "elements": 3, "examples": 50, "level": 0.95, "layers": [layer]}
+    curve = np.linspace(0.9, 0.3, STEPS).tolist()
+    angles = np.linspace(-180, 180, STEPS).tolist()
+    track = Track("rotation", "degrees", angles, curve, curve, moving())
+    pictures = AuditPictures(NAMES, [track], moving(steps=5))
+    return audit_page(result | dict.fromkeys(names, number), pictures, DATA, RUN)
+
+
+def orbited():
+    values = tuple(np.linspace(-180, 180, STEPS))
+    change = tuple(np.abs(np.linspace(-1, 1, STEPS)))
+    curve = OrbitCurve(
+        name="rotation",
+        unit="degrees",
+        values=values,
+        change=change,
+        change_low=change,
+        change_high=change,
+        reach=(-12.0, 12.0),
+    )
+    result = OrbitResult(
+        group=("rotation",), data=DATA, neighbour_distance=0.3, transformations=(curve,), run=RUN
+    )
+    return orbit_page(result, {"rotation": moving()}, NAMES)
+
+
+PAGES = {"discover": discovered, "fit": fitted, "audit": audited, "orbit": orbited}
+
+
+def write(kind, folder):
+    path = folder / f"{kind}.html"
+    path.write_text(render(PAGES[kind]()), encoding="utf-8")
+    return path
