@@ -33,6 +33,7 @@ class UniformBox(nn.Module):
         learn: whether the half-widths are trained.
 
     Example:
+        >>> import math
         >>> from symmetries.groups.affine import Affine2
         >>> box = UniformBox(Affine2("rotation"), half_width=math.pi / 2)
         >>> box.sample(5, method="grid").detach().rad2deg().flatten().round().int().tolist()

@@ -138,11 +138,13 @@ class NaturalConfig:
         samples: S transformations.
         sampling: "random", "sobol" or "grid".
         draws: samples of the outputs.
-        rate: of the natural-gradient steps at the start; falls to ``final_rate`` as a cosine.
-        final_rate: of the last steps, which average over batches.
+        rate: largest rate of the natural-gradient steps.
+        memory: how many times the training set the last layer remembers: the rate falls as
+            1 / (step + 1) to batch_size / (memory N).
         lr: of Adam on the widths, in the group's own units; falls to 0 as a cosine.
         body_lr: of Adam on filters, networks and noise, where they are learned; falls too.
-        warmup: first steps, in which only the last layer is learned.
+        head_every: steps between two updates of the last layer, which cost a factorisation.
+        warmup: first steps, in which only the last layer is learned (at every step).
         seed: of all random numbers and of the order of examples.
     """
 
@@ -152,9 +154,10 @@ class NaturalConfig:
     sampling: Sampling = "sobol"
     draws: int = 8
     rate: float = 0.3
-    final_rate: float = 0.02
+    memory: float = 1.0
     lr: float = 0.03
     body_lr: float = 1e-3
+    head_every: int = 1
     warmup: int = 10
     seed: int = 0
 
@@ -211,13 +214,14 @@ def fit_natural(
             for group in adam.param_groups:
                 group["lr"] = group["peak"] * share
             adam.step()
-        if step == 0:  # from the weights 0, not from the prior: there a step would go too far
-            mean, variance = torch.zeros_like(mean), torch.zeros_like(variance)
-        slope, curvature = _slope_and_curvature(model, mean, variance, y, config.draws, generator)
-        scale = count / batch_size
-        rate = config.final_rate + (config.rate - config.final_rate) * share
-        target = (curvature * mean.detach() + slope) * scale
-        head.update(phi.detach(), target, curvature * scale, rate)
+        if step % config.head_every == 0 or step < config.warmup:
+            if step == 0:  # from the weights 0, not from the prior: there a step would go too far
+                mean, variance = torch.zeros_like(mean), torch.zeros_like(variance)
+            # While few examples were seen, they count as that many and not as all N.
+            seen = min(count, batch_size * (step + 1))
+            rate = max(1 / (step + 1), batch_size / (config.memory * count))
+            rate = min(config.rate, rate)
+            _update_head(model, phi, (mean, variance), y, seen, config.draws, rate, generator)
         if step % max(1, config.steps // 100) == 0 or step == config.steps - 1:
             looks.append(
                 torch.cat(
@@ -241,21 +245,28 @@ def _adam(model: InvariantModel, config: NaturalConfig) -> torch.optim.Adam | No
 
 
 @torch.no_grad()
-def _slope_and_curvature(
+def _update_head(
     model: InvariantModel,
-    mean: Tensor,
-    variance: Tensor,
+    phi: Tensor,
+    outputs: tuple[Tensor, Tensor],
     targets: Tensor,
+    examples: int,
     draws: int,
+    rate: float,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """Expected first and negative second derivative of the log-likelihood in each output."""
+) -> None:
+    """One natural-gradient step on the last layer, with the expected slope and curvature."""
+    mean, variance = outputs
     if model.task == "regression":
-        precision = (-2 * model.log_noise).exp()[:, None].expand_as(mean)
-        return (targets - mean) * precision, precision
-    p = sample_outputs(mean, variance, draws, generator).softmax(-1)
-    observed = torch.zeros_like(mean[0]).scatter_(1, targets[:, None], 1.0)
-    return observed - p.mean(0), (p * (1 - p)).mean(0)
+        curvature = (-2 * model.log_noise).exp()[:, None].expand_as(mean)
+        slope = (targets - mean) * curvature
+    else:
+        p = sample_outputs(mean, variance, draws, generator).softmax(-1)
+        observed = torch.zeros_like(mean[0]).scatter_(1, targets[:, None], 1.0)
+        slope, curvature = observed - p.mean(0), (p * (1 - p)).mean(0)
+    scale = examples / len(targets)
+    head = cast(NaturalLinear, model.head)
+    head.update(phi, (curvature * mean + slope) * scale, curvature * scale, rate)
 
 
 @dataclass(frozen=True)
@@ -289,7 +300,9 @@ def evaluate(
     seed: int = 0,
     half_width: Tensor | None = None,
 ) -> Evaluation:
-    """Expected log-likelihood and accuracy, with transformations shared by all examples.
+    """Expected log-likelihood and accuracy.
+
+    Transformations are shared by all examples; "random" ones by those of a chunk.
 
     Args:
         model: to evaluate.
@@ -309,7 +322,9 @@ def evaluate(
     for first in range(0, len(targets), chunk):
         part = slice(first, first + chunk)
         pictures = images_of([tensor[part].to(device) for tensor in images], sets)
-        phi = model.features(pictures, samples, sampling, generator.manual_seed(seed), half_width)
+        # Random transformations are part of the bound: new ones for every chunk.
+        generator.manual_seed(seed + first if sampling == "random" else seed)
+        phi = model.features(pictures, samples, sampling, generator, half_width)
         mean, variance = model.head(phi)
         target = targets[part].to(device)
         fits.append(log_likelihood(model, mean, variance, target, draws, generator))

@@ -12,6 +12,9 @@ For a Gaussian likelihood one full step is the exact posterior. A few hundred su
 tens of thousands of gradient steps on a Cholesky factor do.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -112,9 +115,10 @@ class NaturalLinear(nn.Module):
 
     def refresh(self) -> None:
         """Bring the factor and the mean in line with the precision and the shift."""
-        self.root.copy_(inverse_triangle(torch.linalg.cholesky(self.precision)))
-        whitened = self.root @ self.shift[..., None]
-        self.mean.copy_((self.root.transpose(-1, -2) @ whitened)[..., 0])
+        with _full_products():
+            self.root.copy_(inverse_triangle(torch.linalg.cholesky(self.precision)))
+            whitened = self.root @ self.shift[..., None]
+            self.mean.copy_((self.root.transpose(-1, -2) @ whitened)[..., 0])
 
     def _energy(self) -> Tensor:
         return self.mean.square().sum((1, 2)) + self.root.square().sum((1, 2, 3))
@@ -154,3 +158,14 @@ def _inverse_by_halves(factor: Tensor) -> Tensor:
     out[..., half:, half:] = bottom
     out[..., half:, :half] = -bottom @ (factor[..., half:, :half] @ top)
     return out
+
+
+@contextmanager
+def _full_products() -> Iterator[None]:
+    """Float32 products in float32: the inverse of an ill-conditioned factor needs its digits."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
