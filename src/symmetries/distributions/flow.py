@@ -125,7 +125,7 @@ class ConditionalFlow(nn.Module):
             total = total + log_slope
         if self.straight:
             mean, scale = self._base(context, samples)
-            z = (u[self.straight] - mean) / scale
+            z = (_rows(u, self.straight) - mean) / scale
             total = total + (-0.5 * z * z - torch.log(scale)).sum(0)
         constant = torch.log(HALF / self.bounds).sum()
         constant = constant - len(self.straight) * 0.5 * math.log(2 * math.pi)
@@ -171,7 +171,7 @@ class ConditionalFlow(nn.Module):
         """The context's part of each layer's hidden units, (N S, hidden) each."""
         projected: Tensor = self.project(context)
         if samples > 1:
-            projected = projected.repeat_interleave(samples, 0)
+            projected = projected[:, None].expand(-1, samples, -1).flatten(0, 1)
         parts: tuple[Tensor, ...] = projected.split(self.hidden, -1)
         return parts
 
@@ -180,7 +180,7 @@ class ConditionalFlow(nn.Module):
         mean, scale = self.base(context).T.chunk(2)
         scale = MIN_SCALE + F.softplus(scale + _UNIT_SCALE)
         if samples > 1:
-            return mean.repeat_interleave(samples, 1), scale.repeat_interleave(samples, 1)
+            mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
         return mean, scale
 
     def _wrapped(self, u: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ class _Coupling(nn.Module):
         ):
             if index:
                 part = part.reshape(rows, len(index), -1)
-                y, log_slope = spline(u[index], part, HALF, inverse=inverse)
+                y, log_slope = spline(_rows(u, index), part, HALF, inverse=inverse)
                 total = total + log_slope.sum(0)
                 for i, row in zip(index, y.unbind(0), strict=True):
                     columns[i] = row
@@ -252,6 +252,11 @@ class _Coupling(nn.Module):
             else:
                 rows.append(u[i])
         return torch.stack(rows, -1)
+
+
+def _rows(u: Tensor, index: Sequence[int]) -> Tensor:
+    """Some rows of u; indexing with a list would copy it to the device and wait."""
+    return torch.stack([u[i] for i in index])
 
 
 def _turn(dim: int, layer: int) -> list[int]:

@@ -109,7 +109,7 @@ class SymmetryConfig:
     samples: int = 5
     invertibility: float = 0.1
     alignment: float = 1.0
-    alignment_share: float = 0.5
+    alignment_share: float = 0.7
     blur: float = 0.0
     blur_share: float = 0.01
     interpolation: Interpolation = "bilinear"
@@ -159,14 +159,14 @@ class SymmetryConfig:
 PRESETS = {
     # Small images on a CPU: about a minute.
     "quick": SymmetryConfig(
-        widths=(256, 128),
+        widths=(512, 256),
         samples=2,
         features=(128, 64),
         feature_dropout=0.5,
         base=(64,),
         layers=3,
         conditioner=64,
-        inference=Stage(steps=1500, batch_size=64, lr=2e-3, warmup=0.1),
+        inference=Stage(steps=2500, batch_size=128, lr=1e-3, warmup=0.1),
         generative=Stage(steps=400, batch_size=128, lr=2e-3, warmup=0.1, final=0.03, clip=2.0),
     ),
     # A real data set on a GPU in minutes, or on a CPU over night.

@@ -153,7 +153,7 @@ def generative_loss(
             element = act.group.compose(*_split(act.group.exp(torch.stack((-found, eta))), 2))
         prototypes = act.orbit(element, images).flatten(0, 1)
     context = net(prototypes)
-    target = target.repeat_interleave(k, 0)
+    target = target[:, None].expand(b, k, -1).flatten(0, 1)
     if isinstance(inference, FiniteInference):
         log_p = (target * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
     else:

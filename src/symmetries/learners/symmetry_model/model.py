@@ -34,8 +34,7 @@ from symmetries.learners.symmetry_model.summary import (
     repeat_elements,
     summarise,
 )
-from symmetries.training import History, TrainConfig, load_state, save_model, train
-from symmetries.training.fabric import make_fabric
+from symmetries.training import History, load_state, save_model, train
 from symmetries.training.step import mix
 
 SMALLEST = 8
@@ -169,6 +168,8 @@ class SymmetryModel(nn.Module):
         self.inference.eval()
 
         def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+            if self.device != batch[0].device:
+                self.inference.to(batch[0].device)
             return generative_loss(net, batch[0], step, self.inference, self.act, self.config)
 
         config = self.config.generative.train_config(**run)
@@ -178,7 +179,6 @@ class SymmetryModel(nn.Module):
             order = torch.randperm(len(data), generator=torch.Generator().manual_seed(self.seed))
             held, kept = data[order[:count]], data[order[count:]]
             watch = BestWeights(self.generative, held, loss, config)
-        self.inference.to(_device_of(config))
         history = train(self.generative, loss, (kept,), config, on_step=watch)
         if watch is not None:
             watch.restore()
@@ -410,11 +410,6 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def _device_of(config: TrainConfig) -> torch.device:
-    """Where training will happen."""
-    return make_fabric(config).device
 
 
 @contextmanager

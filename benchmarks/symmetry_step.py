@@ -1,0 +1,162 @@
+"""Training steps of the symmetry model at the paper's size, and its flow against zuko's.
+
+On a GPU: one step of each stage (batch 512 x 5, 28 x 28, symmetric and invertibility loss, the
+training loop's CUDA graph), and the same step eagerly. Targets on one H200: 1.0 ms for the
+inference network, and the generative network within three times its floor. On a CPU: the same step
+against a straightforward version (matrix_exp, matrix inverses, affine_grid, one network call per
+view), interleaved, target 1.3x; and log-density and sampling of the flow against zuko's coupling
+flow of the same size, targets 1.5x and 2.5x.
+
+    OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.groups.affine import generators
+from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model.losses import lie_inference_loss
+from symmetries.training import Step
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import interleaved, medians, record
+
+GROUP = "shift_x,shift_y,rotation,scale_x,scale_y"
+SHAPE = (1, 28, 28)
+CONFIG = replace(PRESETS["paper"], interpolation="bilinear")
+
+
+def straightforward(model: SymmetryModel, images: Tensor, step: Step) -> Tensor:
+    """The symmetric and the invertibility loss as one would write them down."""
+    k, dim = CONFIG.samples, 5
+    basis = generators(torch.float32)[:dim].to(images.device)
+    x = images.repeat_interleave(k, 0)
+
+    def matrix(eta: Tensor) -> Tensor:
+        return torch.linalg.matrix_exp(torch.einsum("nd,dij->nij", eta, basis))
+
+    def warp(element: Tensor, pictures: Tensor) -> Tensor:
+        theta = torch.linalg.inv(element)[:, :2]
+        # x right and y up, to torch's y down
+        flip = torch.tensor([1.0, -1.0, 1.0], device=images.device)
+        theta = theta * flip[:2, None] * flip
+        grid = F.affine_grid(theta, list(pictures.shape), align_corners=False)
+        return F.grid_sample(pictures, grid, align_corners=False)
+
+    def random() -> Tensor:
+        unit = 2 * torch.rand(len(x), dim, generator=step.generator, device=images.device) - 1
+        return unit * model.inference.bounds
+
+    r1, r2 = matrix(random()), matrix(random())
+    x1, x2 = warp(r1, x), warp(r2, x)
+    e1, e2 = matrix(model.inference(x1)), matrix(model.inference(x2))
+    whole = torch.linalg.inv(r2) @ e2 @ torch.linalg.inv(e1) @ r1
+    agreement = F.mse_loss(warp(whole, x), x)
+    return agreement + 0.1 * F.mse_loss(warp(e1, warp(torch.linalg.inv(e1), x1)), x1)
+
+
+def cpu_rows(batch: int) -> list[dict[str, Any]]:
+    """Interleaved ratios on the CPU."""
+    model = SymmetryModel(GROUP, SHAPE, CONFIG)
+    images = torch.rand(batch, *SHAPE)
+    step = Step(10, 0, torch.device("cpu"))
+
+    def ours() -> None:
+        step.begin(0)
+        model.zero_grad()
+        lie_inference_loss(model.inference, images, step, model.act, CONFIG)["loss"].backward()
+
+    def plain() -> None:
+        step.begin(0)
+        model.zero_grad()
+        straightforward(model, images, step).backward()
+
+    times = medians(interleaved({"straightforward": plain, "ours": ours}, rounds=5))
+    ratio = times["straightforward"] / times["ours"]
+    return [{"what": "inference step", "batch": batch, **times, "ratio": ratio}]
+
+
+def flow_rows() -> list[dict[str, Any]]:
+    """The flow against zuko's, 2,560 x 5, context 512, 6 layers."""
+    import zuko
+
+    context, eta = torch.randn(2560, 512), 0.2 * torch.randn(2560, 5)
+    ours = ConditionalFlow((1.0,) * 5, 512)
+    peer = zuko.flows.NSF(5, 512, bins=6, transforms=6, hidden_features=(256,), passes=2)
+    few = torch.randn(20, 512)
+    calls: dict[str, dict[str, Any]] = {
+        "log-density": {
+            "zuko": lambda: peer(context).log_prob(eta),
+            "ours": lambda: ours.log_prob(eta, context),
+        },
+        "sampling": {
+            "zuko": lambda: peer(context).sample(),
+            "ours": lambda: ours.sample(context, 1),
+        },
+        "sampling, 128 for each of 20 contexts": {
+            "zuko": lambda: peer(few).sample((128,)),
+            "ours": lambda: ours.sample(few, 128),
+        },
+    }
+    rows = []
+    with torch.no_grad():
+        for what, pair in calls.items():
+            times = medians(interleaved(pair, rounds=7))
+            rows.append({"what": f"flow, {what}", **times, "ratio": times["zuko"] / times["ours"]})
+    return rows
+
+
+def gpu_rows(steps: int = 2000) -> list[dict[str, Any]]:
+    """Milliseconds per step of both stages in the training loop, with and without its graph."""
+    images = torch.rand(10_000, *SHAPE)
+    rows = []
+    for graph, interpolation in (("auto", "bilinear"), ("auto", "bspline"), ("off", "bilinear")):
+        count = steps if graph == "auto" else steps // 10
+        config = replace(
+            CONFIG,
+            interpolation=interpolation,
+            inference=replace(CONFIG.inference, steps=count),
+            generative=replace(CONFIG.generative, steps=count),
+        )
+        model = SymmetryModel(GROUP, SHAPE, config)
+        start = time.perf_counter()
+        found = model.fit(images, device="cuda", progress=False, graph=graph, log_every=count)
+        for stage, history in found.items():
+            rows.append(
+                {
+                    "what": f"{stage} step",
+                    "graph": graph,
+                    "interpolation": interpolation,
+                    "milliseconds": 1000 / history.steps_per_second,
+                    "wall": time.perf_counter() - start,
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure and record."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch", type=int, default=512)
+    arguments = parser.parse_args()
+    if torch.cuda.is_available():
+        record("symmetry_step_gpu", gpu_rows())
+        return
+    rows = cpu_rows(arguments.batch) + flow_rows()
+    for row in rows:
+        print(row)
+    record("symmetry_step_cpu", rows)
+
+
+if __name__ == "__main__":
+    main()

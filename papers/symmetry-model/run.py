@@ -1,0 +1,244 @@
+"""The symmetry-aware generative model (Allingham et al. 2024) on its data sets, with numbers.
+
+    python papers/symmetry-model/run.py --data DATA --out OUT
+    python papers/symmetry-model/run.py --data DATA --out OUT --added 0 45 --steps 15000 8000
+    python papers/symmetry-model/run.py --task sprites-affine --out OUT
+    python papers/symmetry-model/run.py --quick --out OUT
+    python papers/symmetry-model/run.py --draw OUT
+
+Every run adds its row to OUT/results.json as soon as it is done, and its pictures' numbers to
+OUT/TASK-ADDED-SEED.npz, from which --draw makes PNG files (and so does a run itself where
+matplotlib is installed). Runs already in results.json are not repeated.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+import measures
+from tasks import TASKS, Task, with_steps
+
+from symmetries.data import ImageSet
+from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Train, measure, write."""
+    arguments = parse()
+    if arguments.draw:
+        from figures import draw
+
+        for path in draw(arguments.draw):
+            print(path)
+        return
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "results.json"
+    results = json.loads(file.read_text()) if file.exists() else {"environment": {}, "runs": []}
+    results["environment"] = environment()
+    bases: dict[int, torch.Tensor] = {}
+    for seed in range(arguments.seeds):
+        for added in arguments.added:
+            key = {"task": arguments.task, "added": added, "seed": seed}
+            if any(all(row[k] == v for k, v in key.items()) for row in results["runs"]):
+                continue
+            row = one_run(arguments, added, seed, bases)
+            results["runs"].append({**key, **row})
+            file.write_text(json.dumps(results, indent=1) + "\n")
+            print(json.dumps({**key, **row}, indent=1), flush=True)
+    try:
+        from figures import draw
+    except ImportError:
+        print("matplotlib is missing: draw with --draw where it is installed")
+    else:
+        draw(out)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--task", default="mnist-affine", choices=sorted(TASKS))
+    parser.add_argument("--data", default=None, help="folder of the data sets")
+    parser.add_argument("--out", type=Path, default=HERE / "out")
+    parser.add_argument("--added", type=float, nargs="+", default=None, help="degrees")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
+    parser.add_argument("--paper", action="store_true", help="exactly the paper's objective")
+    parser.add_argument("--images", type=int, default=None, help="use the first so many")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
+    parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.task = "digits-rotation"
+        arguments.steps = (600, 200) if arguments.steps == (None, None) else arguments.steps
+    if arguments.added is None:
+        many = arguments.task == "mnist-affine"
+        arguments.added = [0.0, 15.0, 45.0, 90.0, 180.0] if many else [0.0]
+        if arguments.quick:
+            arguments.added = [45.0]
+    return arguments
+
+
+def one_run(
+    arguments: argparse.Namespace, added: float, seed: int, bases: dict[int, torch.Tensor]
+) -> dict[str, Any]:
+    """Train one model and measure it on test images."""
+    task: Task = TASKS[arguments.task]
+    train = task.load("train", added, arguments.data)
+    test = task.load("test", added, arguments.data)
+    if arguments.images:
+        train = train.subset(torch.arange(min(arguments.images, len(train))))
+    config = task.config
+    if arguments.paper:
+        paper = PRESETS["paper"]
+        plain = {"angles": paper.angles, "alignment": 0.0, "interpolation": paper.interpolation}
+        config = replace(config, **plain, circular="none", holdout=0.0)
+    config = with_steps(config, *arguments.steps)
+    shape = tuple(train.images.shape[1:])
+    model = SymmetryModel(task.group, shape, config, bounds=task.bounds, seed=seed)
+    start = time.perf_counter()
+    histories = model.fit(train, device=arguments.device, progress=False, log_every=500)
+    seconds = time.perf_counter() - start
+    device = model.device
+    test = ImageSet(
+        test.images.to(device),
+        None if test.labels is None else test.labels.to(device),
+        test.name,
+        test.class_names,
+    )
+    row: dict[str, Any] = {
+        "images": len(train),
+        "seconds": seconds,
+        "stages": {
+            name: {
+                "steps": history.step[-1],
+                "seconds": history.seconds,
+                "steps_per_second": history.steps_per_second,
+                "last": history.last,
+            }
+            for name, history in histories.items()
+        },
+        "paper_objective": bool(arguments.paper),
+    }
+    row |= measure(arguments.task, model, test, added, seed, bases)
+    name = f"{arguments.task}-{added:g}-{seed}"
+    np.savez_compressed(arguments.out / f"{name}.npz", **pictures(model, test))
+    return row
+
+
+def measure(
+    task: str,
+    model: SymmetryModel,
+    test: ImageSet,
+    added: float,
+    seed: int,
+    bases: dict[int, torch.Tensor],
+) -> dict[str, Any]:
+    """All numbers of one model."""
+    summary = model.summary(test, most=1000, n=2048)
+    row: dict[str, Any] = {
+        "summary": [
+            {
+                "name": part.name,
+                "unit": part.unit,
+                "width90": part.width90,
+                "noise_floor": part.noise_floor,
+                "verdict": part.verdict,
+                "per_class": part.per_class,
+            }
+            for part in summary.transformations
+        ],
+        "content_kept": summary.content_kept,
+        "iterated": measures.iterated(model, test.images[:1000]),
+    }
+    if "rotation" in model.group.names:
+        for refine in (0, 2):
+            row[f"orbit_variance_refine_{refine}"] = measures.orbit_variance(
+                model, test.images[:500], refine
+            )
+        if task != "sprites-affine":
+            samples = measures.rotation_samples(model, measures.readable(test, 500))
+            if added == 0:
+                bases[seed] = samples
+            row["rotation"] = measures.rotation_widths(samples, bases.get(seed), added)
+            row["modes"] = mode_table(model, test)
+    if task == "mnist-colour":
+        new = model.augment(test.images[:2000], torch.Generator(model.device).manual_seed(0))
+        row["planted"] = measures.colour_intervals(test.images[:2000])
+        row["resampled"] = measures.colour_intervals(new)
+    if task == "sprites-affine":
+        row["sprites"] = measures.sprite_measures(model, test)
+    return row
+
+
+def mode_table(model: SymmetryModel, test: ImageSet) -> dict[str, dict[str, float]]:
+    """For each class the share of images whose rotation has 1, 2, ... modes."""
+    if test.labels is None:
+        return {}
+    table = {}
+    for label in sorted(set(test.labels.tolist())):
+        part = test.subset(torch.nonzero(test.labels == label)[:100, 0])
+        found = measures.modes(measures.rotation_samples(model, part, 1024))
+        counts = torch.bincount(found, minlength=2)[1:5].tolist()
+        table[str(label)] = {str(i + 1): c / len(found) for i, c in enumerate(counts)}
+    return table
+
+
+@torch.no_grad()
+def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str, np.ndarray]:
+    """Arrays of the figures: examples, prototypes, new versions, chains, marginals, joints."""
+    x = test.images[:count]
+    generator = torch.Generator(model.device).manual_seed(0)
+    edges, density = model.marginals(x, 60, 4096, generator)
+    limit = torch.tensor(model.bounds, device=model.device)
+    eta = limit * (2 * torch.rand(7, len(limit), generator=generator, device=model.device) - 1)
+    orbit = model.act.orbit(model.group.exp(eta), x)
+    same = model.prototype(orbit.flatten(0, 1)).unflatten(0, orbit.shape[:2])
+    arrays = {
+        "examples": x,
+        "prototypes": model.prototype(x),
+        "new": model.sample(x, 7, generator),
+        "chain": torch.stack([model.prototype(x, refine) for refine in range(5)], 1),
+        "orbit": orbit,
+        "orbit_prototypes": same,
+        "edges": edges,
+        "density": density,
+        "joint": model.sample_eta(x[:6], 2000, generator),
+    }
+    plain = {name: part.float().cpu().numpy() for name, part in arrays.items()}
+    plain["names"] = np.array(model.group.names)
+    return plain
+
+
+def environment() -> dict[str, Any]:
+    """Where and with what."""
+    try:
+        command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+        commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    gpu = torch.cuda.is_available()
+    return {
+        "commit": commit,
+        "date": time.strftime("%Y-%m-%d"),
+        "device": torch.cuda.get_device_name() if gpu else platform.processor(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+if __name__ == "__main__":
+    main()

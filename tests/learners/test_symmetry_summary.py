@@ -1,0 +1,101 @@
+"""Widths and verdicts, against distributions whose answer is known."""
+
+import math
+
+import pytest
+import torch
+
+from symmetries.groups.affine import Affine2
+from symmetries.groups.base import Parameter
+from symmetries.groups.names import parse_group
+from symmetries.learners.symmetry_model.summary import (
+    _small_sample_factor,
+    highest_density_width,
+    named_log,
+    verdict_of,
+)
+
+ANGLE = Parameter("rotation", "rad", math.pi, angle=True)
+SHIFT = Parameter("shift_x", "half-image", 1.0)
+SCALE = Parameter("scale_x", "log-factor", 1.0)
+
+
+def rows(draw, n=4096, count=8):
+    generator = torch.Generator().manual_seed(0)
+    return torch.stack([draw(n, generator) for _ in range(count)])
+
+
+def uniform(n, generator):
+    return torch.rand(n, generator=generator)
+
+
+def normal(n, generator):
+    return torch.randn(n, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("draw", "period", "expected"),
+    [
+        (uniform, None, 0.9),
+        (normal, None, 2 * 1.6449),
+        (lambda n, g: 0.5 * uniform(n, g) + 2.0 * (uniform(n, g) > 0.5), None, 0.9),
+        (lambda n, g: uniform(n, g), 1.0, 0.9),
+        (lambda n, g: 0.2 * uniform(n, g) - 0.1, 1.0, 0.18),  # across the seam
+        (lambda n, g: 0.2 * uniform(n, g) - 0.1 + 0.5 * (uniform(n, g) > 0.5), 1.0, 0.36),
+    ],
+)
+def test_width_of_known_distributions(draw, period, expected):
+    widths = highest_density_width(rows(draw), period)
+    assert widths.shape == (8,)
+    assert float(widths.mean()) == pytest.approx(expected, rel=0.06)
+
+
+def test_width_does_not_depend_on_place_or_order_and_scales():
+    samples = rows(normal)
+    width = highest_density_width(samples)
+    torch.testing.assert_close(highest_density_width(3 * samples.flip(-1) + 7), 3 * width)
+    turned = highest_density_width(samples / 10 + 0.9, 1.0)
+    torch.testing.assert_close(turned, width / 10, rtol=0.05, atol=0)
+
+
+def test_one_value_has_no_width():
+    assert float(highest_density_width(torch.ones(5, 100)).abs().max()) == 0.0
+
+
+def test_small_samples_are_corrected():
+    samples = rows(normal, 32, 500)
+    width = _small_sample_factor(32) * float(highest_density_width(samples).mean())
+    assert width == pytest.approx(2 * 1.6449, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "width", "noise", "verdict"),
+    [
+        (ANGLE, math.radians(4.9), 0.0, "absent"),
+        (ANGLE, math.radians(5.1), 0.0, "partial"),
+        (ANGLE, math.radians(60), math.radians(31), "absent"),
+        (ANGLE, math.radians(60), math.radians(29), "partial"),
+        (ANGLE, math.radians(0.8 * 324 + 1), math.radians(5), "full"),
+        (ANGLE, math.radians(0.8 * 324 - 1), math.radians(5), "partial"),
+        (SHIFT, 0.49 * 2 / 28, 0.0, "absent"),
+        (SHIFT, 0.51 * 2 / 28, 0.0, "partial"),
+        (SHIFT, 5.0, 0.0, "partial"),
+        (SCALE, math.log(1.029), 0.0, "absent"),
+        (SCALE, math.log(1.031), 0.0, "partial"),
+    ],
+)
+def test_thresholds_of_the_verdict(parameter, width, noise, verdict):
+    assert verdict_of(parameter, width, noise, side=28) == verdict
+
+
+@pytest.mark.parametrize("name", ["rotation,translation,scale", "affine", "rotation,zoom", "zoom"])
+def test_logarithm_in_the_groups_own_parameters(name):
+    group = Affine2(*name.split(","))
+    eta = 0.2 * torch.randn(20, group.dim, dtype=torch.float64)
+    torch.testing.assert_close(named_log(group, group.exp(eta)), eta)
+
+
+def test_logarithm_in_a_product():
+    group = parse_group("rotation,scale,hue")
+    eta = 0.2 * torch.randn(20, group.dim, dtype=torch.float64)
+    torch.testing.assert_close(named_log(group, group.exp(eta)), eta)
