@@ -37,6 +37,7 @@ from symmetries.learners.symmetry_model.summary import (
 from symmetries.training import History, load_state, save_model, train
 from symmetries.training.step import mix
 
+STAGES = ("inference", "generative")
 SMALLEST = 8
 MOST_HELD_OUT = 4096
 CHUNK = 2048  # images at a time when the model is asked
@@ -97,7 +98,7 @@ class SymmetryModel(nn.Module):
         self,
         images: Tensor | ImageSet,
         *,
-        stages: Sequence[str] = ("inference", "generative"),
+        stages: Sequence[str] = STAGES,
         out: Path | str | None = None,
         resume: bool = False,
         device: str = "auto",
@@ -132,15 +133,15 @@ class SymmetryModel(nn.Module):
         run |= {"nodes": nodes, "precision": precision}
         run |= {"graph": graph, "log_every": log_every}
         histories: dict[str, History] = {}
-        for number, stage in enumerate(stages):
-            if stage not in ("inference", "generative"):
+        for stage in stages:
+            if stage not in STAGES:
                 remedy = "the second needs the first"
                 raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
             run["out"] = None if out is None else Path(out) / stage
-            run["seed"] = mix(self.seed, number)
+            run["seed"] = mix(self.seed, STAGES.index(stage))
             with _fast_products():
                 histories[stage] = getattr(self, f"_fit_{stage}")(data, run)
-            self.eval()
+        self.to(self.device).eval()
         warn_if_collapsed(self, data)
         return histories
 
