@@ -119,7 +119,7 @@ def quick(arguments: argparse.Namespace) -> Iterator[Run]:
     """Digits and small sprites, less than a minute on one core."""
     for mode in ("strict", "partial", "soft"):
         yield Run("quick", "digits6-180", 4, mode, epochs=11)
-    yield Run("quick", "sprites", 4, "soft", penalty=0.1, epochs=6)
+    yield Run("quick", "sprites", 4, "soft", penalty=0.5, epochs=6)
 
 
 def images_of(run: Run, folder: str | None) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

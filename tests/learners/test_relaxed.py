@@ -11,7 +11,7 @@ from torch import nn
 
 from symmetries.data import digits, upside_down_sixes
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.learners.relaxed import cross_validate, fit, relaxed_loss
+from symmetries.learners.relaxed import accuracy, cross_validate, fit, relaxed_loss
 from symmetries.nn.relaxation import relaxation, relaxation_penalty
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.training import Step, TrainConfig
@@ -57,14 +57,17 @@ def turned_digits():
 def test_relaxation_falls_where_the_task_is_symmetric(turned_digits):
     """One network and penalty, two tasks: which digit, and which way up."""
     images, digit, turns = turned_digits
-    left = {}
+    left, right = {}, {}
     for task, labels in (("digit", digit), ("turn", turns)):
         model = small_model(4, "soft", {"rotation": 0.5})
         start = relaxation_penalty(model).item()
-        fit(model, images, labels, config(200), penalty=0.1, relaxation_lr=2.0)
+        fit(model, images, labels, config(200), penalty=0.5, relaxation_lr=4.0)
         left[task] = relaxation_penalty(model).item() / start
-    assert left["digit"] < 0.35
-    assert left["turn"] > 1.15 * left["digit"]
+        right[task] = accuracy(model, images, labels)
+    assert left["digit"] < 0.2
+    assert right["digit"] > 0.95
+    assert left["turn"] > 0.005  # what it needs is kept: strict symmetry would be at 0.25
+    assert right["turn"] > 0.8
 
 
 def test_loss_is_cross_entropy_and_penalty():
@@ -144,6 +147,6 @@ def test_quick_reproduction(tmp_path):
         assert found["digits6-180", mode]["change_under_quarter_turn"] > 0.1
     sprites = found["sprites", "soft"]
     assert sprites["accuracy"] > 85
-    assert all(row["value"] < 0.35 for row in sprites["relaxation"])  # from 0.5
+    assert all(row["value"] < 0.3 for row in sprites["relaxation"])  # from 0.5
     script.main(words)  # nothing is run twice
     assert json.loads((tmp_path / "results.json").read_text())["rows"] == rows

@@ -457,6 +457,22 @@ def test_output_variance_at_the_start():
         assert sum(squares) / 8 == pytest.approx(2.25, rel=0.3)
 
 
+def test_a_deep_strict_stack_keeps_the_size_of_its_activations():
+    """Relu outputs have a mean, which kernels with a constant part would add up at every layer."""
+    ratios = []
+    for seed in range(4):
+        x = first = torch.randn(1, 32, 11, 11, generator=seeded(seed)).relu()
+        for layer in range(6):
+            conv = GroupConv2d(
+                8, 8, 3, padding=1, group=Cyclic(4), gain=2**0.5,
+                generator=seeded(100 * seed + layer),
+            )  # fmt: skip
+            x = conv(x).relu()
+        ratios.append(float(x.square().mean().detach() / first.square().mean()))
+    typical = float(np.exp(np.mean(np.log(ratios))))
+    assert 1 / 3 < typical < 3
+
+
 def test_relaxed_frequency_has_a_gradient_at_zero():
     for relax in ({"rotation": 0.0}, {"translation": 0.0}):
         conv = RelaxedGroupConv2d(2, 2, 3, group=Cyclic(4), relax=relax, generator=seeded())

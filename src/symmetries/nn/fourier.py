@@ -46,15 +46,33 @@ def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor)
     return torch.cat((phase.cos(), phase.sin()), -1) / math.sqrt(len(directions))
 
 
+def unit_relu(z: Tensor) -> Tensor:
+    """A relu with mean 0 and variance 1 for standard normal z: (relu(z) - m) / s.
+
+    m = 1 / sqrt(2 pi) and s^2 = 1/2 - m^2. Units that are all positive would give every kernel
+    a large constant part, which adds up over the taps wherever inputs have a mean.
+
+    Example:
+        >>> z = torch.randn(200_000, generator=torch.Generator().manual_seed(0))
+        >>> bool(unit_relu(z).mean().abs() < 0.01), bool((unit_relu(z).var() - 1).abs() < 0.02)
+        (True, True)
+    """
+    mean = 1 / math.sqrt(2 * math.pi)
+    return (z.relu() - mean) / math.sqrt(0.5 - mean**2)
+
+
 class KernelNetwork(nn.Module):
     r"""k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])): a kernel and its domain.
 
     The last layer is linear in the features phi that the others compute, and the two orders in
     which V and the convolution can be done are left to the caller: :meth:`features` gives phi.
 
-    Started with normal numbers so that every hidden unit has variance 1 before its relu, at every
-    point and frequency, and every output variance ``variance``: as gamma has norm 1, the first
-    layer's variance is 1 / (number of gammas), and He's rule does the rest exactly.
+    Started with normal numbers so that every hidden unit has variance 1, at every point and
+    frequency, and every output variance ``variance``: as gamma has norm 1, the first layer's
+    variance is 1 / (number of gammas), and units of mean 0 and variance 1 (:func:`unit_relu`) do
+    the rest. Values at far points of a stationary kernel start uncorrelated; those of a kernel
+    with a domain share what b gives, a constant part that adds up over the taps where inputs have
+    a mean: put a norm after such a layer.
 
     Args:
         relative: number of coordinates of a, in filter space.
@@ -106,9 +124,9 @@ class KernelNetwork(nn.Module):
             self.absolute_weight = nn.Parameter(second)
         self.biases = nn.ParameterList(torch.zeros(hidden) for _ in range(depth))
         self.weights = nn.ParameterList(
-            normal(hidden, hidden, variance=2 / hidden) for _ in range(depth - 1)
+            normal(hidden, hidden, variance=1 / hidden) for _ in range(depth - 1)
         )
-        self.output = nn.Parameter(normal(*outputs, hidden, variance=2 * variance / hidden))
+        self.output = nn.Parameter(normal(*outputs, hidden, variance=variance / hidden))
 
     def features(
         self,
@@ -147,7 +165,7 @@ class KernelNetwork(nn.Module):
 
     def finish(self, z: Tensor) -> Tensor:
         """The remaining hidden layers: phi from the sum of both projections."""
-        z = z.relu()
+        z = unit_relu(z)
         for weight, bias in zip(self.weights, list(self.biases)[1:], strict=True):
-            z = (z @ weight.T + bias).relu()
+            z = unit_relu(z @ weight.T + bias)
         return z

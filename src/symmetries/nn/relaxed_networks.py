@@ -122,14 +122,18 @@ class RelaxedResNet(nn.Module):
             ResidualBlock(width, width, kernel_size, symmetry),
             ResidualBlock(width, 2 * width, kernel_size, symmetry),
         )
-        self.last = GroupConv2d(2 * width, 2 * width, last, **symmetry.layer())
+        self.last = nn.Sequential(
+            GroupConv2d(2 * width, 2 * width, last, **symmetry.layer()),
+            FieldBatchNorm2d(2 * width, group),
+            nn.ReLU(),
+        )
         self.pool = GroupPool(group, "max", space=True)
         self.head = nn.Linear(2 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, classes) of images (N, C, H, W)."""
         x = self.blocks(self.norm(self.lift(images)).relu())
-        logits: Tensor = self.head(self.pool(self.last(x).relu()))
+        logits: Tensor = self.head(self.pool(self.last(x)))
         return logits
 
 
@@ -171,6 +175,7 @@ class RelaxedCNN(nn.Module):
             FieldBatchNorm2d(2 * width, group),
             nn.ReLU(),
             GroupConv2d(2 * width, 2 * width, k, **layer),
+            FieldBatchNorm2d(2 * width, group),
             nn.ReLU(),
             GroupPool(group, "max", space=True),
         )
