@@ -46,9 +46,8 @@ def rotated():
 @pytest.fixture(scope="module")
 def fitted(rotated):
     X, y = rotated[0]
-    return InvariantClassifier(
-        "rotation", features=96, samples=16, half_width=0.2, batch_size=400
-    ).fit(X, y)
+    options = {"features": 128, "samples": 16, "half_width": 0.2, "batch_size": 400, "lr": 0.2}
+    return InvariantClassifier("rotation", **options).fit(X, y)
 
 
 def test_a_planted_rotation_is_reported_in_degrees_with_an_interval(fitted, rotated):

@@ -69,7 +69,13 @@ def training(kind: str, sampling: str) -> NaturalConfig:
         samples = 32 if sampling == "random" else 64
         return NaturalConfig(steps=400, batch_size=1000, samples=samples, sampling=sampling)
     return NaturalConfig(
-        steps=3000, batch_size=500, sampling=sampling, lr=0.01, head_every=4, memory=2.0
+        steps=3000,
+        batch_size=500,
+        sampling=sampling,
+        lr=0.05,
+        head_every=4,
+        memory=2.0,
+        body_warmup=300,
     )
 
 

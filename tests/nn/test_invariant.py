@@ -124,6 +124,9 @@ def test_translations_of_zoomed_in_filters_are_a_convolution():
 def test_the_cheaper_side_is_chosen():
     layer = InvariantLinear((1, 4, 4), 64)
     assert layer.chosen_side(8) == "inputs"
+    assert layer.chosen_side(32) == "weights"  # one product less where filters are learned
+    with torch.no_grad():
+        assert layer.chosen_side(32) == "inputs"
     assert layer.chosen_side(512) == "weights"
 
 

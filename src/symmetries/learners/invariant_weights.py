@@ -145,6 +145,8 @@ class NaturalConfig:
         body_lr: of Adam on filters, networks and noise, where they are learned; falls too.
         head_every: steps between two updates of the last layer, which cost a factorisation.
         warmup: first steps, in which only the last layer is learned (at every step).
+        body_warmup: first steps, in which filters and networks rest while widths are learned: a
+            network that is trained from the start fits what it sees, and its widths stay small.
         seed: of all random numbers and of the order of examples.
     """
 
@@ -159,6 +161,7 @@ class NaturalConfig:
     body_lr: float = 1e-3
     head_every: int = 1
     warmup: int = 10
+    body_warmup: int = 0
     seed: int = 0
 
 
@@ -212,7 +215,7 @@ def fit_natural(
             adam.zero_grad()
             (-fit.sum()).backward()
             for group in adam.param_groups:
-                group["lr"] = group["peak"] * share
+                group["lr"] = group["peak"] * share * (step >= group["rest"])
             adam.step()
         if step % config.head_every == 0 or step < config.warmup:
             if step == 0:  # from the weights 0, not from the prior: there a step would go too far
@@ -239,8 +242,8 @@ def _adam(model: InvariantModel, config: NaturalConfig) -> torch.optim.Adam | No
     learned = [p for p in model.parameters() if p.requires_grad]
     own = [p for p in learned if id(p) in widths]
     rest = [p for p in learned if id(p) not in widths]
-    parts = ((own, config.lr), (rest, config.body_lr))
-    groups = [{"params": part, "lr": lr, "peak": lr} for part, lr in parts if part]
+    parts = ((own, config.lr, 0), (rest, config.body_lr, config.body_warmup))
+    groups = [{"params": p, "lr": lr, "peak": lr, "rest": wait} for p, lr, wait in parts if p]
     return torch.optim.Adam(groups) if groups else None
 
 

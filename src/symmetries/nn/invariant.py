@@ -120,7 +120,9 @@ class InvariantLinear(nn.Module):
         """The side that is computed for a batch of this size: "inputs" or "weights"."""
         if self.side != "auto":
             return self.side
-        return "inputs" if batch <= self.units else "weights"
+        # Where filters are learned, moving them saves one of three products: it pays earlier.
+        learned = self.weight.requires_grad and torch.is_grad_enabled()
+        return "inputs" if batch <= self.units // (4 if learned else 1) else "weights"
 
     def bank(self, transformation: Tensor) -> Tensor:
         """The moved filters themselves (S, units, C, H, W) of the first run, for pictures."""
@@ -151,8 +153,8 @@ def _on_inputs(filters: Tensor, pixels: Tensor, taps: Taps, move: Move) -> Tenso
     runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
     tables, batch = _tables(pixels, runs), pixels.shape[1]
     moved = move(tables, taps).reshape(runs, -1, samples * batch)
-    out = torch.bmm(filters.flatten(2).expand(runs, -1, -1), moved)
-    responses: Tensor = out.unflatten(2, (samples, batch)).permute(0, 2, 3, 1)
+    out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
+    responses: Tensor = out.unflatten(1, (samples, batch))
     return responses
 
 
@@ -161,7 +163,7 @@ def _on_weights(filters: Tensor, pixels: Tensor, taps: Taps) -> Tensor:
     runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
     tables, units = _tables(filters, runs), filters.shape[1]
     moved = gather(tables, taps).reshape(runs, -1, samples * units)
-    out = torch.bmm(pixels.flatten(2).expand(runs, -1, -1), moved)
+    out = _product(pixels.flatten(2), moved)
     responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
     return responses
 
@@ -171,3 +173,11 @@ def _tables(pictures: Tensor, runs: int) -> Tensor:
     if pictures.shape[2] > 1:
         pictures = pictures.expand(runs, -1, -1, -1)
     return pictures.permute(0, 2, 3, 1).flatten(0, 1).contiguous()
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Batched product in which either side may be shared by all (a first axis of 1)."""
+    if len(a) == len(b) == 1:
+        return (a[0] @ b[0])[None]
+    runs = max(len(a), len(b))
+    return torch.bmm(a.expand(runs, -1, -1), b.expand(runs, -1, -1))
