@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup ## run the main job on a data set that ships with a dependency
-	$(BIN)/symmetries discover sprites --group translation,zoom --out $(OUT) --overwrite
+	$(BIN)/symmetries discover sprites --group rotation,translation --out $(OUT) --overwrite
 
 test: setup ## lint, types, doctests and tests: what CI runs
 	$(MAKE) --no-print-directory lint types doctest tests

@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "api_pages",
+    "paper_pages",
     "benchmark_tables",
     "plain_docstrings",
 ]

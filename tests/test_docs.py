@@ -1,8 +1,10 @@
 """What the README and the documentation say is run, and their links lead somewhere."""
 
+import dataclasses
 import importlib.util
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,45 +12,91 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
-from symmetries.cli import app
+from symmetries.cli import app, classifiers
+from symmetries.learners.symmetry_model import PRESETS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES += sorted(DOCS.glob("tutorials/*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 
-def blocks(text: str, language: str) -> Iterator[tuple[int, str]]:
-    """Code blocks of a language in a Markdown text, with the line on which the code starts."""
+def blocks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Code blocks of a Markdown text: the line on which the code starts, the language, the code."""
     for match in FENCE.finditer(text):
-        if match[1] == language:
-            yield text[: match.start(2)].count("\n") + 1, match[2]
+        yield text[: match.start(2)].count("\n") + 1, match[1], match[2]
+
+
+# Commands that need a network, a GPU or an hour.
+NOT_RUN = ("symmetries reproduce", "symmetries data fetch")
+
+
+@pytest.fixture
+def short_trainings(monkeypatch):
+    """The preset "quick" made much quicker: pages are tested here, not the learning."""
+    quick = PRESETS["quick"]
+    stage = dataclasses.replace(quick.inference, steps=4, batch_size=16)
+    short = dataclasses.replace(
+        quick, widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
+    )
+    monkeypatch.setitem(PRESETS, "quick", short)
+    size = {"features": 24, "steps": 4, "batch_size": 100}
+    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
 
 
 def run_blocks(text: str, name: str) -> int:
-    """Run the Python blocks one after the other, in one namespace; returns how many."""
+    """Run the Python blocks and the commands of a page in their order; returns how many.
+
+    Python blocks share one namespace.
+    """
     namespace: dict[str, object] = {"__name__": name}
     count = 0
-    for line, code in blocks(text, "python"):
-        # Empty lines in front make a traceback point to the line of the page.
-        exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)  # noqa: S102
-        count += 1
+    for line, language, code in blocks(text):
+        if language == "python":
+            # Empty lines in front make a traceback point to the line of the page.
+            exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)  # noqa: S102
+            count += 1
+        if language == "console":
+            count += sum(run_command(command) for command in commands(code))
     return count
 
 
-def with_python(pages: list[Path]) -> list[Path]:
-    return [page for page in pages if any(blocks(page.read_text(), "python"))]
+def commands(code: str) -> list[str]:
+    """The commands of ours in a console block, as they are typed."""
+    typed = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ symm")]
+    return [command for command in typed if not command.startswith(NOT_RUN)]
 
 
-@pytest.mark.parametrize("page", with_python(PAGES), ids=lambda page: page.name)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+def run_command(command: str) -> int:
+    arguments = shlex.split(command, comments=True)[1:]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, f"{command}: {result.output}"
+    return 1
+
+
+def with_code(pages: list[Path]) -> list[Path]:
+    return [
+        page
+        for page in pages
+        if any(
+            language == "python" or (language == "console" and commands(code))
+            for _, language, code in blocks(page.read_text())
+        )
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # of models that hardly trained
+@pytest.mark.parametrize("page", with_code(PAGES), ids=lambda page: page.name)
+def test_code_blocks_run(page, tmp_path, monkeypatch, short_trainings):
     monkeypatch.chdir(tmp_path)
     assert run_blocks(page.read_text(), page.name) > 0
 
 
 def test_there_is_python_in_the_readme_and_in_the_documentation():
-    assert {"README.md", "index.md", "add-your-own-group.md"} <= {
-        page.name for page in with_python(PAGES)
+    assert {"README.md", "index.md", "add-your-own-group.md", "discover.md"} <= {
+        page.name for page in with_code(PAGES)
     }
 
 
@@ -71,14 +119,51 @@ def test_the_commands_of_the_readme_print_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = [
         code
-        for _, code in blocks((ROOT / "README.md").read_text(), "console")
-        if code.startswith("$ symmetries")
+        for _, language, code in blocks((ROOT / "README.md").read_text())
+        if language == "console" and code.startswith("$ symmetries")
     ]
     assert shown
     for code in shown:
         command, _, output = code.partition("\n")
         result = CliRunner().invoke(app, command.removeprefix("$ symmetries ").split())
         assert result.stdout == output
+
+
+def test_a_broken_command_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match="spin"):
+        run_blocks("```console\n$ symmetries orbit digits --group spin\n```\n", "page.md")
+
+
+def test_every_command_is_documented():
+    text = (DOCS / "commands.md").read_text()
+    for command in app.registered_commands:
+        assert f"`{command.callback.__name__}" in text
+
+
+def test_the_published_schemas_are_those_of_the_code():
+    published = {path.name: path.read_text() for path in (DOCS / "schemas").glob("*.json")}
+    assert script("docs/schemas.py").schemas() == published
+
+
+def test_the_architecture_names_every_part_of_the_package():
+    text = (DOCS / "architecture.md").read_text()
+    package = ROOT / "src" / "symmetries"
+    for path in package.iterdir():
+        if path.suffix == ".py" or (path / "__init__.py").exists():
+            name = path.name if path.suffix else f"{path.name}/"
+            assert f"\n  {name}" in text, name
+
+
+def test_papers_have_pages_without_links_into_their_folders():
+    pages = extension("paper_pages").pages()
+    assert set(pages) == {path.parent.name for path in (ROOT / "papers").glob("*/README.md")}
+    assert all(not LINK.findall(text) for text in pages.values())
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_run(path):
+    assert 0 <= script(f"examples/{path.name}").main(1) <= 1
 
 
 def test_the_exit_codes_are_documented():
@@ -91,7 +176,12 @@ def test_the_exit_codes_are_documented():
 
 def extension(name: str) -> ModuleType:
     """A module of docs/_ext."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_ext" / f"{name}.py")
+    return script(f"docs/_ext/{name}.py")
+
+
+def script(path: str) -> ModuleType:
+    """A script of the repository, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

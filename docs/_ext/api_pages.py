@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from pathlib import Path
+from types import ModuleType
 
 from sphinx.application import Sphinx
 
@@ -25,15 +26,26 @@ def page(part: str) -> str:
     """What a part exports, or, where it exports nothing itself, its modules one by one."""
     name = f"symmetries.{part}"
     module = importlib.import_module(name)
-    if not hasattr(module, "__path__"):
-        directives = [f".. automodule:: {name}"]
-    elif hasattr(module, "__all__"):
-        directives = [f".. automodule:: {name}\n   :imported-members:"]
-    else:
-        below = pkgutil.walk_packages(module.__path__, f"{name}.")
-        directives = [f".. automodule:: {child.name}" for child in below]
-    body = "\n\n".join(directives)
+    body = "\n\n".join(directives(module))
     return f"# {name}\n\n```{{eval-rst}}\n{body}\n```\n"
+
+
+def directives(module: ModuleType) -> list[str]:
+    """What autodoc is to show of a module: itself, what it exports, or its modules."""
+    name = module.__name__
+    if not hasattr(module, "__path__"):
+        return [f".. automodule:: {name}"]
+    if hasattr(module, "__all__"):
+        return [f".. automodule:: {name}\n   :imported-members:"]
+    below = pkgutil.iter_modules(module.__path__, f"{name}.")
+    return [line for child in below for line in directives(importlib.import_module(child.name))]
+
+
+def is_left_out(
+    app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object
+) -> bool | None:
+    """Leave out what scikit-learn adds to every estimator."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
 
 
 def write(app: Sphinx) -> None:
@@ -54,4 +66,5 @@ def write(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write, priority=100)
+    app.connect("autodoc-skip-member", is_left_out)
     return {"parallel_read_safe": True}

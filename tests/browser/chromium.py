@@ -115,14 +115,14 @@ class Chromium:
                 return message
         raise TimeoutError(method)
 
-    def open(self, path: Path, width: int = 1200, dark: bool = False) -> None:
+    def open(self, path: Path, width: int = 1200, dark: bool = False, height: int = 900) -> None:
         """Load a file in a window of a width; events from before are forgotten."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
-            height=900,
+            height=height,
             deviceScaleFactor=1,
             mobile=width < 600,
         )

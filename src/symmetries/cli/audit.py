@@ -102,7 +102,7 @@ def run(
     from symmetries.cli.classifiers import Classifier
     from symmetries.cli.discover import spread_indices
     from symmetries.cli.fit import unlabelled
-    from symmetries.cli.models import check_batches, load_classifier
+    from symmetries.cli.models import check_batches, load_classifier, unfit
     from symmetries.cli.progress import progress_bar
     from symmetries.cli.runs import run_info
     from symmetries.groups import parse_group
@@ -119,7 +119,12 @@ def run(
         check_batches(model, inputs)
     # Layers of our own classifier hold all samples at once, and no rows of examples.
     layers = () if isinstance(model, Classifier) else None
-    result = measure(model, (inputs, labels), parsed, layers=layers, seed=seed, progress=not quiet)
+    try:
+        result = measure(
+            model, (inputs, labels), parsed, layers=layers, seed=seed, progress=not quiet
+        )
+    except AssertionError as error:  # an exported program that takes only so many images
+        raise unfit(error, inputs) from error
     with progress_bar("report", total=2, quiet=quiet) as advance:
         pictures = draw(model, images, parsed, device, seed)
         advance("pictures")

@@ -1,6 +1,7 @@
 """One line per error, with its remedy, and an exit code that means something."""
 
-from typing import Any
+import warnings
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -31,9 +32,11 @@ class Commands(TyperGroup):
     """A group of commands that turns every exception into one line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- click's own signature
-        """Run the command; with ``--debug`` errors pass through."""
+        """Run the command; with ``--debug`` errors pass through. Warnings become one line each."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = show_warning
+                return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if is_clicks_own(error) or ctx.params.get("debug"):
                 raise
@@ -42,6 +45,22 @@ class Commands(TyperGroup):
                 f"[bold red]error[/]: {escape(message)}"
             )
             raise typer.Exit(code) from None
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One line for a warning that concerns the user; those for programmers are left out."""
+    if not issubclass(category, DeprecationWarning | FutureWarning):
+        text = " ".join(str(message).split())
+        Console(stderr=True, soft_wrap=True, highlight=False).print(
+            f"[bold yellow]warning[/]: {escape(text)}"
+        )
 
 
 def is_clicks_own(error: BaseException) -> bool:

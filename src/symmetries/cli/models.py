@@ -105,8 +105,11 @@ def check_batches(model: Model, images: Tensor) -> None:
             with torch.no_grad():
                 model(images[:count])
         except Exception as error:  # whatever a foreign model raises
-            got = f"{type(error).__name__} for {count}: {str(error).strip().splitlines()[0]}"
-            shape = tuple(images.shape[1:])
-            remedy = "see --resize; export it with a dynamic first axis"
-            expected = f"a function of any number of images {shape}"
-            raise invalid("model", expected, got, remedy) from error
+            raise unfit(error, images) from error
+
+
+def unfit(error: Exception, images: Tensor) -> ValueError:
+    """The error for a model that does not take the images (N, C, H, W)."""
+    got = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    expected = f"a function of any number of images {tuple(images.shape[1:])}"
+    return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")

@@ -99,15 +99,18 @@ def run(
 
 
 def example_indices(images: "ImageSet", count: int) -> list[int]:
-    """The first image of each of ``count`` classes, or the first images where there are none."""
+    """The first images of ``count`` classes, several of each where there are fewer classes."""
     if images.labels is None:
         return list(range(min(count, len(images))))
-    first: dict[int, int] = {}
-    for index, label in enumerate(images.labels.tolist()):
-        first.setdefault(label, index)
-    classes = sorted(first)
+    labels = images.labels.tolist()
     # From the end of the classes: for digits the last ones are less symmetric than 0 and 1.
-    return [first[label] for label in classes[-count:]]
+    classes = sorted(set(labels))[-count:]
+    each = max(1, count // len(classes))
+    return [
+        index
+        for label in classes
+        for index in [i for i, other in enumerate(labels) if other == label][:each]
+    ]
 
 
 def for_display(images: "Tensor", side: int = 48) -> "Tensor":

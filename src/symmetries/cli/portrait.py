@@ -1,7 +1,8 @@
 """What a page shows of a symmetry model: densities around the usual pose, pictures that move.
 
-A prototype may sit anywhere on its orbit, so densities are shown as offsets from each image's most
-common pose: 0 is where p(eta_i | x_hat), smoothed, is largest.
+Transformations are counted from the image itself, log(e e_x^-1) for e ~ p(. | x_hat), so that the
+choice of prototypes plays no part; and shown as offsets from the image's most common pose: 0 is
+where the density of a parameter, smoothed, is largest.
 """
 
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def usual_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
 
     Args:
         eta: samples.
-        bound: they lie in [-bound, bound], or nearly.
+        bound: of the range that is looked at, [-bound, bound].
         period: of an angle; the ends are then neighbours.
 
     Example:
@@ -80,13 +81,28 @@ def portraits(
     if isinstance(model.group, FiniteGroup):
         return [_finite_portrait(model, summary, images)]
     generator = torch.Generator(images.device).manual_seed(seed)
-    eta = model.sample_eta(images, SAMPLES, generator).cpu()
+    eta = from_images(model, images, model.sample_eta(images, SAMPLES, generator)).cpu()
     side = max(model.shape[1:])
     widths = own_widths(model, summary)
     return [
         _portrait(parameter, eta[..., i], model.bounds[i], widths[i], side)
         for i, parameter in enumerate(model.group.parameters)
     ]
+
+
+@torch.no_grad()
+def from_images(model: "SymmetryModel", images: Tensor, eta: Tensor) -> Tensor:
+    """Parameters (N, S, dim) counted from prototypes as transformations of the images themselves.
+
+    Where a matrix has no real logarithm, the difference of the parameters stands in.
+    """
+    from symmetries.learners.symmetry_model.summary import named_log
+
+    group = model.group
+    back = repeated(group.inverse(model.element(images)), eta.shape[1])
+    counted = named_log(group, group.compose(group.exp(eta), back))
+    plain = eta - model.infer(images)[:, None]
+    return torch.where(torch.isfinite(counted), counted, plain)
 
 
 def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float]:
@@ -102,7 +118,9 @@ def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float
 
 def _portrait(parameter: Parameter, eta: Tensor, bound: float, width: float, side: int) -> Portrait:
     period = 2 * parameter.bound if parameter.angle else None
-    centre = usual_pose(eta, bound, period)
+    if period is not None:
+        eta = torch.remainder(eta + parameter.bound, period) - parameter.bound
+    centre = usual_pose(eta, parameter.bound if parameter.angle else 2 * bound, period)
     offset = eta - centre[:, None]
     if period is not None:
         offset = torch.remainder(offset + period / 2, period) - period / 2
@@ -137,7 +155,7 @@ def _finite_portrait(
 def orbit_frames(
     model: "SymmetryModel", images: Tensor, shown: Tensor, portrait: Portrait, index: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures of the examples with one parameter changed and the others as they were found.
+    """Pictures of the examples moved along one parameter.
 
     Args:
         model: fitted.
@@ -151,19 +169,19 @@ def orbit_frames(
         (E, S): the density of each frame as a share of the example's largest.
     """
     group = model.group
-    back = group.inverse(model.element(images))
     if isinstance(group, FiniteGroup):
+        back = group.inverse(model.element(images))
         values = torch.arange(group.order)
         every = group.elements(images.device)
         element = group.compose(every[None], back[:, None])
         weights = portrait.density / portrait.density.amax(1, keepdim=True)
         return values, model.act.orbit(element, shown), weights
     values = torch.linspace(float(portrait.edges[0]), float(portrait.edges[-1]), STEPS)
-    eta = model.infer(images)[:, None].repeat(1, STEPS, 1)
+    eta = torch.zeros(len(images), STEPS, group.dim, device=images.device)
     eta[..., index] = (portrait.centre[:, None] + values).to(eta)
-    element = group.compose(group.exp(eta), repeated(back, STEPS))
+    element = group.exp(eta)
     bins = ((values - values[0]) / (values[-1] - values[0]) * BINS).long().clamp(0, BINS - 1)
-    smooth = smoothed(portrait.density)
+    smooth = smoothed(portrait.density, reach=6)  # one image alone: more noise
     weights = smooth[:, bins] / smooth.amax(1, keepdim=True).clamp_min(1e-12)
     return values, model.act.orbit(element, shown), weights
 

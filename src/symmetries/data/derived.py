@@ -59,8 +59,9 @@ def _draws(kind: str, split: str, seed: int) -> Draws:
 def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0) -> ImageSet:
     """Every image turned by its own fixed angle, uniform in [-degrees, degrees].
 
-    Paper 0's fully rotated set has 180 and its partially rotated one 90 degrees; paper 2 adds
-    rotation of up to 15 and more. The angles of one split are proportional across ``degrees``.
+    The fully rotated set of Ouderaa & Wilk 2022 has 180 and the partially rotated one 90 degrees;
+    Allingham et al. 2024 add rotation of up to 15 and more. The angles of one split are
+    proportional across ``degrees``.
 
     Args:
         data: the images.
@@ -82,7 +83,7 @@ def translated(
 
     Args:
         data: the images.
-        pixels: largest shift; paper 0's 8 by default, less (2/7 of the side) on small images.
+        pixels: largest shift; Ouderaa & Wilk's 8 by default, on small images 2/7 of the side.
         split: "train" or "test".
         seed: fixes the shifts.
     """
@@ -100,7 +101,7 @@ def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int 
 
     Args:
         data: the images.
-        factor: largest factor, paper 0's 2 by default.
+        factor: largest factor, Ouderaa & Wilk's 2 by default.
         split: "train" or "test".
         seed: fixes the factors.
     """
@@ -124,7 +125,7 @@ def hue_colours(hue: Floats, saturation: Floats) -> Floats:
 
 
 def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
-    """Grey images made red, then given a fixed hue and a fixed saturation each (paper 2).
+    """Grey images made red, then given a fixed hue and saturation each (Allingham et al. 2024).
 
     The hue is turned by an angle uniform in [0, 0.6 pi], the saturation multiplied by a factor
     uniform in [0.6, 0.9].
@@ -153,7 +154,7 @@ def upside_down_sixes(
         data: digits with labels.
         split: "train" or "test".
         seed: fixes which half.
-        pairs: take every six together with its turned copy instead, as paper 4's baseline does.
+        pairs: take every six together with its turned copy instead (a baseline).
     """
     if data.labels is None or not bool((data.labels == 6).any()):
         raise invalid("data", "digits with labels, sixes among them", data.name, "use MNIST")

@@ -36,7 +36,7 @@ _BASES: dict[str, tuple[Loader, str]] = {
     ),
     "sprites-resampled": (
         lambda split, folder: sprites(split, size=64, supersample=1, resample=True),
-        "rendered dSprites, 64 x 64, with paper 2's densities of factors; no file needed",
+        "rendered dSprites, 64 x 64, with Allingham et al.'s densities of factors; no file needed",
     ),
     "mnist": (mnist, "MNIST, handwritten digits, 28 x 28 grey"),
     "fashion-mnist": (fashion_mnist, "Fashion-MNIST, articles of clothing, 28 x 28 grey"),
@@ -54,36 +54,36 @@ _BASES: dict[str, tuple[Loader, str]] = {
     ),
     "dsprites-resampled": (
         partial(dsprites, resample=True),
-        "the published dSprites with paper 2's densities of factors",
+        "the published dSprites with Allingham et al.'s densities of factors",
     ),
 }
 
 _VARIANTS: dict[str, tuple[Variant, str]] = {
     "rotated": (
         lambda data, split: rotated(data, 180, split),
-        "every image turned by its own angle in [-180, 180] degrees (paper 0)",
+        "every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)",
     ),
     "partially-rotated": (
         lambda data, split: rotated(data, 90, split),
-        "every image turned by its own angle in [-90, 90] degrees (paper 0)",
+        "every image turned by its own angle in [-90, 90] degrees (Ouderaa & Wilk 2022)",
     ),
     "translated": (
         lambda data, split: translated(data, None, split),
-        "every image moved by up to 8 pixels along x and y (paper 0)",
+        "every image moved by up to 8 pixels along x and y (Ouderaa & Wilk 2022)",
     ),
     "scaled": (
         lambda data, split: scaled(data, 2.0, split),
-        "every image scaled by its own factor from 1/2 to 2 (paper 0)",
+        "every image scaled by its own factor from 1/2 to 2 (Ouderaa & Wilk 2022)",
     ),
     "colour": (
         coloured,
-        "every image in its own hue and saturation (paper 2)",
+        "every image in its own hue and saturation (Allingham et al. 2024)",
     ),
 }
 
 
 def _added_rotation(degrees: float) -> tuple[Variant, str]:
-    meaning = f"every image turned by its own angle of up to {degrees:g} degrees (paper 2)"
+    meaning = f"every image turned by its own angle of up to {degrees:g} degrees"
     return (lambda data, split: rotated(data, degrees, split)), meaning
 
 
@@ -92,18 +92,18 @@ _ANGLE = re.compile(r"rotated-(\d+(?:\.\d+)?)")
 _SPECIAL: dict[str, tuple[Loader, str]] = {
     "mnist6-180": (
         lambda split, folder: upside_down_sixes(mnist(split, folder), split),
-        "the sixes of MNIST, half of them upside down: which? (paper 4)",
+        "the sixes of MNIST, half of them upside down: which? (Ouderaa et al. 2022)",
     ),
     "mnist6-180-pairs": (
         lambda split, folder: upside_down_sixes(mnist(split, folder), split, pairs=True),
-        "the sixes of MNIST, each with its upside-down copy (paper 4's baseline)",
+        "the sixes of MNIST, each with its upside-down copy (Ouderaa et al.'s baseline)",
     ),
 }
 for _base, _title in (("mnist", "MNIST"), ("fashion-mnist", "FMNIST")):
     for _group, _moves in (("r4", "quarter turns"), ("t3", "cyclic shifts by thirds")):
         _SPECIAL[f"transforming-{_base}-{_group}"] = (
             partial(transforming, _base, _group),
-            f"Transforming-{_title}: 9 classes, 36 x 36, {_moves} (paper 1)",
+            f"Transforming-{_title}: 9 classes, 36 x 36, {_moves} (Moskalev et al. 2023)",
         )
 
 NAMES: dict[str, str] = {name: entry[1] for name, entry in _BASES.items()}
@@ -130,7 +130,7 @@ def describe(name: str) -> str:
 
     Example:
         >>> describe("digits-rotated")
-        'digits: every image turned by its own angle in [-180, 180] degrees (paper 0)'
+        'digits: every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
     """
     if name in _BASES or name in _SPECIAL:
         return NAMES[name]

@@ -1,4 +1,4 @@
-"""The dSprites set: its grid of factors, its published file, paper 2's resampling, small samples.
+"""The dSprites set: its grid of factors, its published file, resampling, small samples.
 
 Reference: Matthey, Higgins, Hassabis, Lerchner 2017, "dSprites: Disentanglement testing Sprites".
 """
@@ -67,7 +67,7 @@ def _normal(values: Floats, mean: float, deviation: float, low: float, high: flo
 
 
 def _resampling_weights() -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
-    """Weights on the grid's scales, orientations, x and y, for each shape (paper 2, App. C.3.1)."""
+    """Weights on scales, orientations, x and y, by shape (Allingham et al. 2024, C.3.1)."""
     return {
         "square": (
             _normal(SCALES, 0.75, 0.2, 0.55, 1.0),
@@ -91,7 +91,7 @@ def _resampling_weights() -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
 
 
 def resampled_indices(count: int, seed: int = 0, stream: str = "dsprites/resampled") -> Integers:
-    """Positions in the published grid, drawn from paper 2's densities, shapes one third each.
+    """Positions in the published grid, by Allingham et al.'s densities, shapes one third each.
 
     Args:
         count: how many.
@@ -141,7 +141,7 @@ def sprites(
     seed: int = 0,
     resample: bool = False,
 ) -> ImageSet:
-    """Rendered dSprites, drawn evenly from the published grid or by paper 2's densities.
+    """Rendered dSprites, drawn evenly from the published grid or by Allingham et al.'s densities.
 
     Args:
         split: "train" or "test"; the even draws of the two have no sprite in common.
@@ -149,7 +149,7 @@ def sprites(
         size: pixels per side.
         supersample: k x k points per pixel; 1 gives binary pictures, as published.
         seed: fixes the draw.
-        resample: draw by paper 2's densities.
+        resample: draw by Allingham et al.'s densities.
 
     Example:
         >>> sprites("test", count=10).images.shape
@@ -169,7 +169,7 @@ def dsprites(
     seed: int = 0,
     resample: bool = False,
 ) -> ImageSet:
-    """A sample of the published file, drawn evenly or by paper 2's densities.
+    """A sample of the published file, drawn evenly or by Allingham et al.'s densities.
 
     Only the member with the images is read (the file's "metadata" is a pickle), and only the chosen
     images are kept: all 737,280 would be 12 GB.
@@ -179,7 +179,7 @@ def dsprites(
         folder: holds the file or a folder "dsprites" with it; else $SYMMETRIES_DATA.
         count: how many; by default 50,000 and 10,000.
         seed: fixes the draw.
-        resample: draw by paper 2's densities.
+        resample: draw by Allingham et al.'s densities.
     """
     number = count if count is not None else {"train": 50_000, "test": 10_000}.get(split, 1)
     indices = _indices(split, number, seed, resample=resample)

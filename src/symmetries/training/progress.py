@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 INTERVAL = 0.2  # seconds between two drawings
-SHOWN = 4  # numbers beside the bar
+SHOWN = 2  # numbers beside the bar, which should fit into 80 columns
 
 
 class ProgressBar:
