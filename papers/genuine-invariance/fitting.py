@@ -34,19 +34,21 @@ class Method:
         floor: least similarity (on the validation set) of a moment that may be chosen.
         nu: weight of the penalty at first.
         bounds: of the weight.
+        rate: of Adam.
     """
 
     start: str = "random"
     penalty: Penalty | None = None
-    target: float = 0.97
-    floor: float = 0.96
+    target: float = 0.98
+    floor: float = 0.97
     nu: float = 1.0
     bounds: tuple[float, float] = (0.1, 1e4)
+    rate: float = 8e-4
 
 
 METHODS = {
-    "WT": Method(start="tied"),
-    "DA": Method(),
+    "WT": Method(start="tied", rate=2.4e-3),
+    "DA": Method(rate=2.4e-3),
     "IR": Method(start="orbits", penalty="li"),
     # As in the paper, from random weights; the three penalties of its section 4.4.
     "IR-random": Method(penalty="li", target=0.96, floor=0.95, nu=10.0),
@@ -134,7 +136,7 @@ def fit(
     config = TrainConfig(
         steps=steps,
         batch_size=batch_size,
-        lr=8e-4,
+        lr=method.rate,
         schedule="constant",
         device=device.type,
         log_every=check_every,
