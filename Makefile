@@ -26,6 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+demo: export OMP_WAIT_POLICY := PASSIVE
 demo: setup ## run the main job on a data set that ships with a dependency
 	$(BIN)/symmetries discover sprites --group rotation,translation --out $(OUT) --overwrite
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
-from symmetries.cli import app, classifiers
+from symmetries.cli import app, classifiers, relaxed
 from symmetries.learners.symmetry_model import PRESETS
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +44,7 @@ def short_trainings(monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", short)
     size = {"features": 24, "steps": 4, "batch_size": 100}
     monkeypatch.setitem(classifiers.PRESETS, "quick", size)
+    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16})
 
 
 def run_blocks(text: str, name: str) -> int:

@@ -214,22 +214,42 @@ class WidthCurve(Record):
     half_width: dict[str, tuple[float, ...]]
 
 
+class LayerRelaxation(Record):
+    """How far a layer gave up its equivariance along a coordinate: 0 is not at all."""
+
+    layer: str
+    coordinate: str
+    value: float
+
+
 class FitResult(Result):
     """What ``symmetries fit`` measures on data that it did not train on.
 
-    ``elbo`` is the evidence lower bound per training example, in nats. ``accuracy_interval`` holds
-    the ends of a 95 % interval.
+    Args:
+        method: how it was trained.
+        group: its transformations.
+        data: the training data.
+        examples: number of test examples.
+        accuracy: share of them that is right.
+        accuracy_interval: ends of its 95 % interval.
+        elbo: evidence lower bound per training example, in nats; None for relaxed networks.
+        log_likelihood: of the test labels, per example.
+        invariance: learned half-widths; empty for relaxed networks.
+        relaxation: by layer, of relaxed networks.
+        training: half-widths while training.
+        run: how.
     """
 
     schema_name: Literal["symmetries.fit/1"] = Field(default="symmetries.fit/1", alias="schema")
-    method: Literal["invariant", "plain", "augmented"]
+    method: Literal["invariant", "plain", "augmented", "relaxed"]
     group: str
     data: DataSummary
     examples: int = Field(ge=1, description="test examples")
     accuracy: float = Field(ge=0, le=1)
     accuracy_interval: tuple[float, float]
-    elbo: float
+    elbo: float | None
     log_likelihood: float
     invariance: tuple[Invariance, ...]
+    relaxation: tuple[LayerRelaxation, ...] = ()
     training: WidthCurve
     run: RunInfo

@@ -141,3 +141,17 @@ def test_an_unexpected_error_says_how_to_report_it(run, monkeypatch):
     assert "RuntimeError: wheel fell off and rolled away [red]; please report" in result.stderr
     shown = run("--debug", "orbit", "digits")
     assert isinstance(shown.exception, RuntimeError)
+
+
+def test_a_termination_stops_like_an_interrupt(run, tmp_path, monkeypatch):
+    import os
+    import signal
+
+    def stop(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("symmetries.orbits.study_orbits", stop)
+    result = run("orbit", "digits", "--out", "out")
+    assert result.exit_code == 130
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -90,3 +90,24 @@ def test_augmented_keeps_the_originals_first():
     more, names = classifiers.augmented(images, labels, "rotation", (1.0,), 2, 0)
     assert torch.equal(more[:3], images)
     assert names.tolist() == [0, 1, 2] * 3
+
+
+def test_relaxed_layers(run, tmp_path, monkeypatch):
+    from symmetries.cli import relaxed
+
+    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 6, "batch_size": 32})
+    result = run("fit", "digits", "--method", "relaxed", "--out", "out", "--quiet", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["group"], found["elbo"], found["invariance"]) == ("c4", None, [])
+    assert {row["coordinate"] for row in found["relaxation"]} == {"rotation"}
+    assert "Layer by layer" in (tmp_path / "out" / "report.html").read_text()
+    assert not (tmp_path / "out.resume").exists()
+    audited = run("audit", "out", "digits", "--examples", 10, "--quiet", "--json")
+    assert audited.exit_code == 0, audited.output
+    assert json.loads(audited.stdout)["layers"]
+
+
+def test_options_of_the_training_loop_are_for_relaxed_layers(run):
+    assert "leave these options out" in run("fit", "digits", "--devices", 2).stderr
+    assert "try c4 or d4" in run("fit", "digits", "--method", "relaxed", "--group", "t3").stderr

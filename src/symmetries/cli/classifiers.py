@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.names import parse_group
 from symmetries.learners.invariant_weights import NaturalConfig
@@ -92,9 +91,6 @@ class Classifier(nn.Module):
     def load(cls, folder: Path) -> "Classifier":
         """Read what :meth:`save` wrote."""
         state, meta = load_state(folder)
-        if meta.get("learner") != LEARNER:
-            got = f"a {meta.get('learner')}"
-            raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
         fields: dict[str, Any] = dict(meta["design"])
         for name in ("shape", "classes", "half_width"):
             fields[name] = tuple(fields[name])

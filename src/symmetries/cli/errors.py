@@ -1,6 +1,10 @@
 """One line per error, with its remedy, and an exit code that means something."""
 
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import typer
@@ -34,7 +38,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- click's own signature
         """Run the command; with ``--debug`` errors pass through. Warnings become one line each."""
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
@@ -45,6 +49,19 @@ class Commands(TyperGroup):
                 f"[bold red]error[/]: {escape(message)}"
             )
             raise typer.Exit(code) from None
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM, which schedulers send, means Ctrl-C: stop after the step, leave nothing behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show_warning(

@@ -12,18 +12,20 @@ from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.output import output_folder
-from symmetries.cli.runs import command_line, say_written
+from symmetries.cli.resuming import Checkpoints, is_helper
+from symmetries.cli.runs import Training, command_line, say_written
 
 if TYPE_CHECKING:
     import torch
 
     from symmetries.cli.classifiers import Classifier
     from symmetries.cli.inputs import Source
+    from symmetries.cli.relaxed import RelaxedClassifier
     from symmetries.data import ImageSet
     from symmetries.report.fits import FitPictures
     from symmetries.results import FitResult, Invariance, WidthCurve
 
-METHODS = ("invariant", "plain", "augmented")
+METHODS = ("invariant", "plain", "augmented", "relaxed")
 START = 0.1  # half-width at the start of learning
 COPIES = 4  # moved versions of each image for "augmented"
 SHOWN = 6
@@ -37,10 +39,14 @@ def fit(
         typer.Option(
             "--method",
             help="invariant: learns how far each transformation may go. plain: none. "
-            "augmented: trained on images moved by up to --half-width.",
+            "augmented: trained on images moved by up to --half-width. "
+            "relaxed: a convolutional network whose layers learn how equivariant to be.",
         ),
     ] = "invariant",
-    group: options.GroupName = "rotation",
+    group: Annotated[
+        str | None,
+        typer.Option("--group", help="[default: rotation; c4 for relaxed]", show_default=False),
+    ] = None,
     half_width: Annotated[
         float | None,
         typer.Option("--half-width", help="For augmented: a share of each range, 0 to 1 [1]."),
@@ -48,11 +54,15 @@ def fit(
     out: options.Out = None,
     preset: options.Preset = None,
     overwrite: options.Overwrite = False,
+    resume: options.Resume = False,
     folder: options.Folder = None,
     resize: options.Resize = None,
     skip_bad: options.SkipBad = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
+    precision: options.Precision = "32-true",
+    devices: options.Devices = 1,
+    nodes: options.Nodes = 1,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -70,27 +80,30 @@ def fit(
     if half_width is not None and (method != "augmented" or not 0 < half_width <= 1):
         remedy = "give a share of each range, such as 0.25"
         raise invalid("--half-width", "a number in (0, 1] with --method augmented", method, remedy)
+    if method != "relaxed" and (resume or (precision, devices, nodes) != ("32-true", 1, 1)):
+        got = f"--method {method}, which trains on one device in a minute"
+        options_ = "--method relaxed with --resume, --precision, --devices and --nodes"
+        raise invalid("method", options_, got, "leave these options out")
+    group = group or ("c4" if method == "relaxed" else "rotation")
     out = out or Path("out") / f"fit-{Path(data).stem}"
     source = Source(data, folder, resize, skip_bad)
     place = choose_device(device)
     preset = choose_preset(preset, place)
+    training = Training(device, precision, devices, nodes, seed, preset, progress=not quiet)
     given = [data, "--method", method, "--group", group, "--out", str(out), "--preset", preset]
     given += [] if half_width is None else ["--half-width", str(half_width)]
-    given += [*source.options(), "--seed", str(seed)]
+    command = command_line("fit", [*given, *source.options(), *training.options()])
+    checkpoints = Checkpoints(out, resume, command)
+    if is_helper():  # another process of the same run: it trains and writes nothing
+        train_relaxed(source, group, training, checkpoints)
+        return
     console = Console(stderr=json, quiet=quiet)
-    with output_folder(out, overwrite) as partial:
-        result = run(
-            source,
-            method,
-            group,
-            half_width or 1.0,
-            preset,
-            seed,
-            place,
-            command_line("fit", given),
-            partial,
-            quiet,
-        )
+    with output_folder(out, overwrite) as partial, checkpoints:
+        if method == "relaxed":
+            result = run_relaxed(source, group, training, checkpoints, place, command, partial)
+        else:
+            share = half_width or 1.0
+            result = run(source, method, group, share, training, place, command, partial)
     if json:
         sys.stdout.write(result.model_dump_json(indent=2) + "\n")
     console.print(table(result))
@@ -102,12 +115,10 @@ def run(
     method: str,
     group: str,
     share: float,
-    preset: str,
-    seed: int,
+    training: Training,
     device: "torch.device",
     command: str,
     into: Path,
-    quiet: bool,
 ) -> "FitResult":
     """Train, evaluate, draw, and write everything ``into`` a folder."""
     from symmetries.cli.progress import progress_bar
@@ -117,6 +128,7 @@ def run(
     from symmetries.results import FitResult
 
     start = time.perf_counter()
+    seed, preset, quiet = training.seed, training.preset, not training.progress
     train, test = source.splits(seed)
     if test.labels is None:
         raise unlabelled(source.data)
@@ -147,6 +159,68 @@ def run(
         html = render(fit_page(result, pictures))
         (into / "report.html").write_text(html, encoding="utf-8")
         advance("page")
+    return result
+
+
+def train_relaxed(
+    source: "Source", group: str, training: Training, checkpoints: Checkpoints
+) -> "tuple[ImageSet, ImageSet, RelaxedClassifier]":
+    """Load the data and train a network with relaxed layers."""
+    from symmetries.cli.relaxed import learn_relaxed
+    from symmetries.cli.runs import summary
+
+    train, test = source.splits(training.seed)
+    if train.labels is None:
+        raise unlabelled(source.data)
+    classes = summary(train).classes
+    return train, test, learn_relaxed(train, group, classes, training, checkpoints)
+
+
+def run_relaxed(
+    source: "Source",
+    group: str,
+    training: Training,
+    checkpoints: Checkpoints,
+    device: "torch.device",
+    command: str,
+    into: Path,
+) -> "FitResult":
+    """The same for a network with relaxed layers."""
+    import torch
+    import torch.nn.functional as F
+
+    from symmetries.cli.runs import run_info, summary
+    from symmetries.report import fit_page, render
+    from symmetries.report.fits import FitPictures
+    from symmetries.results import FitResult, WidthCurve
+
+    start = time.perf_counter()
+    train, test, classifier = train_relaxed(source, group, training, checkpoints)
+    if test.labels is None:
+        raise unlabelled(source.data)
+    classifier.to(device)
+    with torch.no_grad():
+        parts = [classifier(part.to(device)).float().cpu() for part in test.images.split(500)]
+    logits = torch.cat(parts)
+    value = float((logits.argmax(1) == test.labels).float().mean())
+    result = FitResult(
+        method="relaxed",
+        group=classifier.design.group,
+        data=summary(train),
+        examples=len(test),
+        accuracy=value,
+        accuracy_interval=wilson(value, len(test)),
+        elbo=None,
+        log_likelihood=-float(F.cross_entropy(logits, test.labels)),
+        invariance=(),
+        relaxation=classifier.relaxations(),
+        training=WidthCurve(step=(), half_width={}),
+        run=run_info(command, training.seed, device, time.perf_counter() - start),
+    )
+    classifier.save(into / "model")
+    result.save(into / "metrics.json")
+    html = render(fit_page(result, FitPictures([], {}, {})))
+    (into / "report.html").write_text(html, encoding="utf-8")
     return result
 
 
@@ -282,7 +356,10 @@ def table(result: "FitResult") -> Table:
     low, high = (100 * end for end in result.accuracy_interval)
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_row("accuracy", f"{100 * result.accuracy:.1f} %  ({low:.1f} to {high:.1f})")
-    shown.add_row("ELBO per example", f"{result.elbo:.3f}")
+    if result.elbo is not None:
+        shown.add_row("ELBO per example", f"{result.elbo:.3f}")
+    for row in result.relaxation:
+        shown.add_row(f"{escape(row.layer)} relaxed in {row.coordinate}", f"{row.value:.3f}")
     for part in result.invariance:
         shown.add_row(f"invariant to {escape(part.name)}", reach_of(part))
     return shown

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from symmetries.checks import invalid
 from symmetries.cli.classifiers import Classifier
+from symmetries.cli.relaxed import RelaxedClassifier
+from symmetries.training import load_state
 
 Model = Callable[[Tensor], Tensor]
 SCRIPTS = (".pt", ".pth", ".ts")
@@ -32,7 +34,7 @@ def load_classifier(name: str, trust: bool = False, device: torch.device | str =
     path = Path(name).expanduser()
     found: Model
     if path.is_dir():
-        found = Classifier.load(path / "model" if (path / "model").is_dir() else path)
+        found = load_own(path / "model" if (path / "model").is_dir() else path)
     elif path.is_file():
         found = _from_file(path, trust)
     elif ":" in name:
@@ -46,6 +48,20 @@ def load_classifier(name: str, trust: bool = False, device: torch.device | str =
         script = found
         return lambda images: script(images)  # its layers cannot be looked into
     return found
+
+
+def load_own(folder: Path) -> Classifier | RelaxedClassifier:
+    """A classifier that ``symmetries fit`` wrote."""
+    _, meta = load_state(folder)
+    kinds: dict[str, type[Classifier] | type[RelaxedClassifier]] = {
+        "invariant_weights": Classifier,
+        "relaxed": RelaxedClassifier,
+    }
+    kind = kinds.get(str(meta.get("learner")))
+    if kind is None:
+        got = f"a {meta.get('learner')}"
+        raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
+    return kind.load(folder)
 
 
 def _from_file(path: Path, trust: bool) -> Model:

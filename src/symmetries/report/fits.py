@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.orbits import quantity, run_settings, spread, title
-from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section
+from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section, Table
 from symmetries.results import FitResult, Invariance
 
 METHODS = {
-    "invariant": "The classifier averages over transformations, and learned from the training set "
-    "alone how far each of them may go.",
+    "invariant": "The classifier averages over transformations; how far each of them goes was "
+    "learned from the training set alone.",
     "plain": "A classifier without any invariance built in: the baseline.",
+    "relaxed": "A convolutional network whose layers are equivariant to rotations as far as the "
+    "data asks for it.",
     "augmented": "A classifier without invariance, trained on moved copies of its images.",
 }
 MINUS = "\N{MINUS SIGN}"
@@ -56,6 +58,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
         pictures: of some test images.
     """
     low, high = (100 * end for end in result.accuracy_interval)
+    bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
     answers = [Answer(f"invariant to {title(p.name)}", reach_of(p)) for p in result.invariance]
     if result.method != "invariant":
         answers = []
@@ -65,8 +68,8 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
         sections = [
             Section(
                 "Across the learned widths",
-                "Drag a slider. Within the shaded range the classifier treats the pictures as the "
-                "same; outside of it they fade.",
+                "Drag a slider. The classifier averages over the shaded range; outside of it the "
+                "pictures fade.",
                 blocks=[_viewer(part, pictures) for part in result.invariance],
                 columns=True,
             ),
@@ -77,12 +80,14 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
                 columns=True,
             ),
         ]
+    if result.relaxation:
+        sections = [_relaxations(result)]
     return Page(
         title=f"Classifying {result.data.name}",
-        lede=METHODS[result.method],
-        note=f"On {result.examples:,} test images that it never saw; with 95 % confidence the "
-        f"accuracy is between {low:.1f} and {high:.1f} %. Evidence lower bound: "
-        f"{result.elbo:.3f} nats per example.".replace("-", MINUS),
+        lede=headline(result),
+        note=f"{METHODS[result.method]} On {result.examples:,} test images that it never saw; "
+        f"with 95 % confidence the accuracy is between {low:.1f} and {high:.1f} %."
+        + bound.replace("-", MINUS),
         answers=answers,
         sections=sections,
         settings=run_settings(result.data, result.run, result.group) | {"method": result.method},
@@ -90,11 +95,30 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     )
 
 
+def headline(result: FitResult) -> str:
+    """The answer in one sentence."""
+    right = f"Right on {100 * result.accuracy:.1f} % of the test images"
+    if result.method != "invariant":
+        return right + "."
+    widths = ", ".join(f"{title(part.name)} {reach_of(part)}" for part in result.invariance)
+    return f"{right}; averages over {widths}."
+
+
 def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
     array = np.log(values) if part.unit == "factor" else np.asarray(values)
     limit = np.log(part.half_width) if part.unit == "factor" else part.half_width
     inside: NDArray[np.bool_] = np.abs(array) <= abs(limit) + 1e-9
     return inside
+
+
+def _relaxations(result: FitResult) -> Section:
+    rows = [(row.layer, title(row.coordinate), f"{row.value:.3f}") for row in result.relaxation]
+    return Section(
+        "Layer by layer",
+        "How far each layer gave up its equivariance: 0 is strictly equivariant, larger values "
+        "let every orientation have a kernel of its own.",
+        blocks=[Table(("layer", "coordinate", "relaxation"), rows)],
+    )
 
 
 def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
