@@ -70,9 +70,11 @@ def test_a_callable_and_a_continuous_group(run, tmp_path, pictures):
         "import torch\n\nweight = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))\n"
         "\n\ndef net(x):\n    return x.flatten(1) @ weight\n\n\nclass Net:\n    pass\n"
     )
-    arguments = ["--group", "rotation", "--quiet", "--json", "--examples", 6]
+    arguments = ["--group", "rotation", "--quiet", "--json", "--examples", 6, "--drift", pictures]
     result = run("audit", "mymodel:net", pictures, *arguments)
     assert result.exit_code == 0, result.output
+    html = (tmp_path / "out" / "audit-a" / "report.html").read_text()
+    assert "On the way to other data" in html
     assert json.loads(result.stdout)["exhaustive"] is False
     assert "make an instance" in run("audit", "mymodel:Net", pictures, "--overwrite").stderr
     assert "a callable 'mymodel:nut'" in run("audit", "mymodel:nut", pictures, "--overwrite").stderr

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     from symmetries.cli.inputs import Source
     from symmetries.cli.models import Model
     from symmetries.data import ImageSet
-    from symmetries.report.audits import AuditPictures, Track
+    from symmetries.report.audits import AuditPictures, DriftRow, Track
     from symmetries.results import RunInfo
 
 EXAMPLES = 5
 SHOWN = 6
 STEPS = 25
 CURVE_EXAMPLES = 256
+DRIFT_EXAMPLES = 100
+BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def audit(
@@ -44,6 +47,12 @@ def audit(
     ],
     data: options.Data,
     group: options.GroupName = "c4",
+    drift: Annotated[
+        str | None,
+        typer.Option(
+            "--drift", metavar="DATA", help="Also measure on the way to these data, blended in."
+        ),
+    ] = None,
     out: options.Out = None,
     examples: Annotated[
         int, typer.Option("--examples", help="Test images to look at.", min=2)
@@ -74,10 +83,14 @@ def audit(
     place = choose_device(device)
     given = [model, data, "--group", group, "--out", str(out), "--examples", str(examples)]
     given += [*source.options(), "--seed", str(seed), *(["--trust"] if trust else [])]
+    given += [] if drift is None else ["--drift", drift]
     command = command_line("audit", given)
+    away = None if drift is None else Source(drift, folder, resize, skip_bad)
     console = Console(stderr=json, quiet=quiet)
     with output_folder(out, overwrite) as partial:
-        result = run(model, trust, source, group, examples, seed, place, command, partial, quiet)
+        result = run(
+            model, trust, source, away, group, examples, seed, place, command, partial, quiet
+        )
     if json:
         sys.stdout.write(result.model_dump_json(indent=2) + "\n")
     console.print(table(result))
@@ -88,6 +101,7 @@ def run(
     name: str,
     trust: bool,
     source: "Source",
+    away: "Source | None",
     group: str,
     examples: int,
     seed: int,
@@ -125,8 +139,10 @@ def run(
         )
     except AssertionError as error:  # an exported program that takes only so many images
         raise unfit(error, inputs) from error
-    with progress_bar("report", total=2, quiet=quiet) as advance:
-        pictures = draw(model, images, parsed, device, seed)
+    with progress_bar("report", total=3, quiet=quiet) as advance:
+        points = [] if away is None else drift_points(model, images, away, parsed, device, seed)
+        advance("drift")
+        pictures = replace(draw(model, images, parsed, device, seed), drift=points)
         advance("pictures")
         info = run_info(command, seed, device, time.perf_counter() - start)
         html = write_page(result, pictures, images, info)
@@ -134,6 +150,31 @@ def run(
         (into / "report.html").write_text(html, encoding="utf-8")
         advance("page")
     return result
+
+
+def drift_points(
+    model: "Model",
+    images: "ImageSet",
+    away: "Source",
+    group: Any,  # noqa: ANN401 - any group
+    device: "torch.device",
+    seed: int,
+) -> "list[DriftRow]":
+    """The measures as the images are blended into others of the same classes."""
+    from symmetries.audit import drift_curve
+    from symmetries.data import drift
+    from symmetries.report.audits import DriftRow
+
+    few = images.subset(range(min(len(images), DRIFT_EXAMPLES)))
+    second = drift(few, away.splits(seed)[1], 1.0)
+    if few.labels is None:
+        return []
+    first, last, labels = (t.to(device) for t in (few.images, second.images, few.labels))
+    curve = drift_curve(model, first, last, labels, group, betas=BETAS, steps=20, seed=seed)
+    return [
+        DriftRow(p.beta, p.accuracy.mean, p.saliency_similarity.mean, p.logit_invariance.mean)
+        for p in curve
+    ]
 
 
 def write_page(

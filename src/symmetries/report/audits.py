@@ -57,6 +57,16 @@ class Track:
 
 
 @dataclass(frozen=True)
+class DriftRow:
+    """The measures at one degree of drift, from 0 (the data) to 1 (the other data)."""
+
+    beta: float
+    accuracy: float
+    saliency_similarity: float
+    logit_invariance: float
+
+
+@dataclass(frozen=True)
 class AuditPictures:
     """All pictures of the page.
 
@@ -64,11 +74,13 @@ class AuditPictures:
         labels: a name for each of the E examples.
         tracks: one per parameter.
         saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back.
+        drift: the measures on the way to other data.
     """
 
     labels: Sequence[str]
     tracks: Sequence[Track]
     saliency: NDArray[np.uint8]
+    drift: Sequence[DriftRow] = ()
 
 
 def audit_page(
@@ -107,6 +119,7 @@ def audit_page(
                 "that is invariant for the right reason looks at the same pixels every time.",
                 blocks=[Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)],
             ),
+            *_drift_sections(pictures.drift),
             *_layer_sections(result),
             Section("The numbers", blocks=[_table(result)]),
         ],
@@ -157,6 +170,26 @@ def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
         span=figures.SPAN,
         tile=(width, height),
     )
+
+
+def _drift_sections(rows: Sequence[DriftRow]) -> list[Section]:
+    if not rows:
+        return []
+    shown = [
+        (
+            f"{100 * row.beta:.0f} %",
+            f"{100 * row.accuracy:.1f} %",
+            f"{row.saliency_similarity:.2f}",
+            f"{row.logit_invariance:.3g}",
+        )
+        for row in rows
+    ]
+    text = (
+        "Images blended step by step into others of the same classes. Invariance that was learned "
+        "by heart is lost on the way; invariance that is built in stays."
+    )
+    header = ("blended", "accuracy", "saliency similarity", "logit invariance error")
+    return [Section("On the way to other data", text, blocks=[Table(header, shown)])]
 
 
 def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
