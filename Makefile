@@ -58,9 +58,9 @@ docs: setup ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-constraints: setup ## renew constraints.txt from .venv
+constraints: setup ## renew constraints.txt from .venv (torch's CUDA build names its own triton)
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable | \
-	  sed -E '/^#|@ file:/d; s/\+[a-z0-9.]+$$//'; } > constraints.new
+	  sed -E '/^#|@ file:|^triton==/d; s/\+[a-z0-9.]+$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
 clean: ## remove .venv and everything that was built
