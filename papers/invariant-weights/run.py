@@ -67,7 +67,14 @@ def training(kind: str, sampling: str) -> NaturalConfig:
     """How each kind of network is trained; see the README for how these were found."""
     if kind == "fourier":
         samples = 32 if sampling == "random" else 64
-        return NaturalConfig(steps=400, batch_size=1000, samples=samples, sampling=sampling)
+        return NaturalConfig(
+            steps=900,
+            batch_size=1000,
+            samples=samples,
+            sampling=sampling,
+            lr=0.2,
+            head_every=3,
+        )
     return NaturalConfig(
         steps=3000,
         batch_size=500,

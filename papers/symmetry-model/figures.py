@@ -107,7 +107,7 @@ def _joints(arrays: dict[str, np.ndarray], path: Path) -> Path:
 
 def _save(figure: Figure, path: Path) -> Path:
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
     return path
 

@@ -1,0 +1,258 @@
+"""The tables of the papers' pages, made from their results.
+
+Each page keeps its tables between ``<!-- table: name -->`` and ``<!-- end -->``;
+
+    python papers/tables.py
+
+writes them anew from ``results.json`` and ``expected.json``. A test compares pages and results.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+HERE = Path(__file__).parent
+BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+STARTS = (5, 45, 90, 135, 175)
+SETS = {"mnist-rotated": "rotated", "mnist-partially-rotated": "partially", "mnist": "regular"}
+DIGITS = "0123456789"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def verdict(holds: bool) -> str:
+    """How a goal stands."""
+    return "met" if holds else "**missed**"
+
+
+def span(values: Sequence[float], form: str = ".0f") -> str:
+    """The smallest and the largest of some numbers."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 0: Tables 1 and 4, widths, goals."""
+    batches = results["tables"]["table1"]
+    runs = [run for batch in batches for run in batch["runs"]]
+    paper = expected["table1"]["rows"] | expected["table4"]["rows"]
+
+    def ours(row: str, name: str, key: str) -> float:
+        return mean(r[key] for r in runs if (r["row"], r["set"]) == (row, name))
+
+    def widths(start: int, name: str) -> list[float]:
+        row = f"learned from {start}"
+        chosen = [r for r in runs if (r["row"], r["set"]) == (row, name)]
+        return [57.29577951308232 * r["half_width"]["rotation"] for r in chosen]
+
+    head = ["width"]
+    head += [f"{s}: {what}" for s in SETS.values() for what in ("ELBO", "accuracy")]
+    names = [f"{kind} {a}" for kind in ("fixed", "learned from") for a in STARTS]
+    body = []
+    for row in names:
+        line = [row]
+        for i, name in enumerate(SETS):
+            elbo, accuracy = paper[row]["elbo"][i], paper[row]["accuracy"][i]
+            line.append(f"{ours(row, name, 'elbo'):.3f} ({elbo:.2f})")
+            line.append(f"{ours(row, name, 'accuracy'):.2f} ({accuracy:.2f})")
+        body.append(line)
+    learned = [
+        [str(a), *(", ".join(f"{w:.0f}" for w in widths(a, name)) for name in SETS)] for a in STARTS
+    ]
+    goals = []
+    for i, (name, short) in enumerate(SETS.items()):
+        for key, form in (("accuracy", ".2f"), ("elbo", ".3f")):
+            goal = paper["learned"][key][i]
+            found = [ours(f"learned from {a}", name, key) for a in STARTS]
+            what = f"{key.replace('elbo', 'ELBO')}, learned, {short}"
+            line = [what, f"at least {goal:.2f}", span(found, form), verdict(min(found) >= goal)]
+            goals.append(line)
+    full = [abs(180 - w) for a in STARTS for w in widths(a, "mnist-rotated")]
+    goals.append(
+        [
+            "width, rotated, distance to 180 degrees",
+            "at most 10, every start",
+            f"at most {max(full):.1f}",
+            verdict(max(full) <= 10),
+        ]
+    )
+    part = "mnist-partially-rotated"
+    best = max(STARTS, key=lambda a: ours(f"fixed {a}", part, "elbo"))
+    for a in STARTS:
+        found = widths(a, part)
+        far = [abs(w - best) for w in found]
+        planted = span([abs(w - 90) for w in found], ".1f")
+        goals.append(
+            [
+                f"width, partially, from {a}: distance to {best}, the best fixed width",
+                "at most 15",
+                f"{span(far, '.1f')}; to the planted 90: {planted}",
+                verdict(max(far) <= 15),
+            ]
+        )
+    rates = [b["ms_per_run_and_step"] for b in batches]
+    seconds = sum(b["seconds"] for b in batches)
+    wanted = 90
+    goals += [
+        [
+            "time per run and step",
+            "0.25 ms",
+            f"{span(rates, '.1f')} ms (batch 1,000)",
+            verdict(max(rates) <= 0.25),
+        ],
+        [
+            "runs of Table 1",
+            f"{wanted} within 15 minutes",
+            f"{len(runs)} in {seconds:.0f} s",
+            verdict(len(runs) >= wanted and seconds <= 900),
+        ],
+    ]
+    return {
+        "bound": table(head, body),
+        "widths": table(["start", *SETS.values()], learned),
+        "goals": table(["what", "goal", "ours", ""], goals),
+    }
+
+
+def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 1: Table 1 and the drift."""
+    keys = ("accuracy", "li", "di", "si")
+    body = []
+    for group, rows in results["table"].items():
+        for name, row in rows.items():
+            paper = expected["table"][group].get(name.removesuffix("-random"))
+            if name in ("NLI-random", "DI-random"):
+                paper = None
+            target = expected["targets"][group].get(name)
+            signs = {"min": 1, "max": -1}
+            holds = target and all(
+                signs[bound[-3:]] * (row[bound[:-4]]["mean"] - value) >= 0
+                for bound, value in target.items()
+            )
+            accuracy = f"{row['accuracy']['mean']:.2f} ± {row['accuracy']['std']:.2f}"
+            numbers = [f"{row[key]['mean']:.2g}" for key in ("li", "di")]
+            last = [f"{row['si']['mean']:.3f}", f"{row['sigma_max']['mean']:.1f}"]
+            said = ", ".join(f"{paper[key]:g}" for key in keys) if paper else "-"
+            judged = verdict(bool(holds)) if target else "no goal"
+            body.append([group.upper(), name, accuracy, *numbers, *last, said, judged])
+    head = ["", "method", "accuracy", "LI", "DI", "SI", "sigma", "paper: acc., LI, DI, SI", "goal"]
+    drift = [
+        [name, *(f"{curve['di'][i]:.2g}" for i in (0, 5, 10))]
+        + [f"{curve['accuracy_ratio'][i]:.2f}" for i in (2, 5, 10)]
+        for name, curve in results["drift"]["r4"].items()
+    ]
+    second = ["R4", *(f"DI at {b}" for b in (0, 0.5, 1))]
+    second += [f"accuracy ratio at {b}" for b in (0.2, 0.5, 1)]
+    return {"table1": table(head, body), "drift": table(second, drift)}
+
+
+def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 2: goals, widths and modes on MNIST."""
+    runs, goal = results["runs"], expected["targets"]
+    low, high = goal["rotation_width_ratio"]
+
+    def judged(values: Sequence[float | None], holds: Callable[[float], bool]) -> str:
+        return verdict(all(holds(v) for v in values if v is not None))
+
+    def line(
+        what: str, said: str, values: Sequence[float | None], form: str, holds: Callable
+    ) -> list[str]:
+        shown = ["-" if v is None else format(v, form) for v in values]
+        return [what, said, *shown, judged(values, holds)]
+
+    turned = [run["rotation"]["ratio"] if run["added"] else None for run in runs]
+    body = [
+        line(
+            f"orbit variance ratio{text}",
+            f"{goal['orbit_variance']} or lower",
+            [run[f"orbit_variance_refine_{n}"]["ratio"] for run in runs],
+            ".3f",
+            lambda v: v <= goal["orbit_variance"],
+        )
+        for n, text in ((0, ""), (2, ", refine=2"))
+    ]
+    body += [
+        line(
+            f"next eta after {n}, over the first",
+            f"{goal['iterated']:.0%} or lower",
+            [run["iterated"][n] for run in runs],
+            ".0%",
+            lambda v: v <= goal["iterated"],
+        )
+        for n in (1, 5)
+    ]
+    said = f"{low} to {high}"
+    body.append(
+        line(
+            "rotation, width90 over expected", said, turned, ".3f", lambda v: bool(low <= v <= high)
+        )
+    )
+    added = [f"added {run['added']:g}" for run in runs]
+    widths = []
+    for i, parameter in enumerate(runs[0]["summary"]):
+        cells = []
+        for run in runs:
+            part = run["summary"][i]
+            numbers = f"{part['width90']:.3g}, floor {part['noise_floor']:.3g}"
+            cells.append(f"{numbers}: {part['verdict']}")
+        widths.append([parameter["name"], parameter["unit"], *cells])
+    modes = [
+        [f"added {run['added']:g}"]
+        + [f"{1 - run['modes'][digit].get('1', 0.0):.0%}" for digit in DIGITS]
+        for run in runs
+    ]
+    return {
+        "goals": table(["what", "goal", *added, ""], body),
+        "widths": table(["parameter", "unit", *added], widths),
+        "modes": table(["digit", *DIGITS], modes),
+    }
+
+
+def relaxed_equivariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 4: Table 2."""
+    body = []
+    for mode, paper in expected["table2"].items():
+        rows = [r for r in results["rows"] if (r["experiment"], r["mode"]) == ("table2", mode)]
+        single = ", ".join(f"{r['accuracy']:.1f}" for r in rows)
+        average = f"{mean(r['accuracy'] for r in rows):.1f}"
+        change = span([r["change_under_quarter_turn"] for r in rows], ".2g")
+        size = f"{rows[0]['parameters']:,}"
+        body.append([mode, f"{paper:g}", average, single, size, change])
+    head = ["model", "paper", "ours", "seeds", "parameters", "change under a quarter turn"]
+    return {"table2": table(head, body)}
+
+
+PAGES = {
+    "invariant-weights": invariant_weights,
+    "genuine-invariance": genuine_invariance,
+    "symmetry-model": symmetry_model,
+    "relaxed-equivariance": relaxed_equivariance,
+}
+
+
+def blocks(paper: str) -> dict[str, str]:
+    """The tables of a paper's page, by name."""
+    content = [
+        json.loads((HERE / paper / f"{n}.json").read_text()) for n in ("results", "expected")
+    ]
+    return PAGES[paper](*content)
+
+
+def filled(paper: str) -> str:
+    """The page of a paper with its tables as the results have them."""
+    made = blocks(paper)
+    page = (HERE / paper / "README.md").read_text()
+    return BLOCK.sub(lambda found: found[1] + "\n" + made[found[2]] + "\n" + found[3], page)
+
+
+if __name__ == "__main__":
+    for paper in PAGES:
+        text = filled(paper)
+        (HERE / paper / "README.md").write_text(text)

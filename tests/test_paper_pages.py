@@ -1,0 +1,84 @@
+"""The pages of the papers say what their results say."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+PAPERS = Path(__file__).parents[1] / "papers"
+
+
+def load_tables():
+    spec = importlib.util.spec_from_file_location("paper_tables", PAPERS / "tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tables = load_tables()
+everyone = pytest.mark.parametrize("paper", sorted(tables.PAGES))
+
+
+def results(paper):
+    return json.loads((PAPERS / paper / "results.json").read_text())
+
+
+@everyone
+def test_tables_are_those_of_the_results(paper):
+    page = (PAPERS / paper / "README.md").read_text()
+    assert [found[2] for found in tables.BLOCK.finditer(page)] == list(tables.blocks(paper))
+    assert tables.filled(paper) == page
+
+
+@everyone
+def test_links_lead_to_pictures(paper):
+    folder = PAPERS / paper
+    links = re.findall(r"\]\((figures/[^)]+)\)", (folder / "README.md").read_text())
+    assert sorted(links) == sorted(f"figures/{p.name}" for p in folder.glob("figures/*.png"))
+
+
+@everyone
+def test_results_say_where_they_were_made(paper):
+    text = json.dumps({k: v for k, v in results(paper).items() if k not in ("tables", "rows")})
+    assert re.search(r'"commit": "[0-9a-f]{7}', text)
+    assert "NVIDIA H200" in text
+    assert "2.11.0+cu130" in text
+
+
+def test_a_changed_number_changes_the_table():
+    content = results("relaxed-equivariance")
+    expected = json.loads((PAPERS / "relaxed-equivariance" / "expected.json").read_text())
+    before = tables.relaxed_equivariance(content, expected)
+    content["rows"][0]["accuracy"] += 3
+    assert tables.relaxed_equivariance(content, expected) != before
+
+
+def test_numbers_in_the_text_are_those_of_the_results():
+    """Read from the files here, not by the code that writes the tables."""
+    runs = [r for b in results("invariant-weights")["tables"]["table1"] for r in b["runs"]]
+    fixed = {"fixed 135": [], "fixed 175": []}
+    for run in runs:
+        if run["set"] == "mnist-partially-rotated" and run["row"] in fixed:
+            fixed[run["row"]].append(run["elbo"])
+    assert sum(fixed["fixed 175"]) > sum(fixed["fixed 135"])
+    genuine = results("genuine-invariance")
+    assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 26]
+    nu = [value < 0.11 for group in ("r4", "t3") for value in genuine["table"][group]["IR"]["nu"]]
+    assert sum(nu) == 7
+    model = results("symmetry-model")["runs"]
+    assert [f"{run['iterated'][5]:.0%}" for run in model] == ["10%", "6%", "14%"]
+    scales = [part for run in model for part in run["summary"] if part["unit"] == "factor"]
+    assert {part["verdict"] for part in scales} == {"absent"}
+    assert {f"{f(part['noise_floor'] for part in scales):.2f}" for f in (min, max)} == {
+        "1.25",
+        "1.42",
+    }
+    assert round(model[0]["summary"][2]["per_class"]["0"]) == 127
+    relaxed = results("relaxed-equivariance")["rows"]
+    kept = [
+        part["value"] for row in relaxed if row["mode"] == "partial" for part in row["relaxation"]
+    ]
+    assert round(min(kept), 2) == 0.92
+    assert max(kept) == 1
