@@ -47,7 +47,7 @@ def test_missing_files_say_where_and_how(tmp_path):
     message = str(caught.value)
     assert str(tmp_path / "mnist") in message
     assert "SYMMETRIES_DATA" in message
-    assert "download('mnist', folder)" in message
+    assert "symmetries data fetch mnist" in message
 
 
 def test_one_set_is_not_taken_for_the_other(tmp_path, monkeypatch):
