@@ -7,7 +7,7 @@ With A the 2 x 2 block of the sum and b its last column,
           \begin{pmatrix}I + A\varphi_1(A) & \varphi_1(A) b\\0 & 1\end{pmatrix},
           \qquad \varphi_1(A) = \sum_j \frac{A^j}{(j+1)!} = u I + w A,
 
-where, by Cayley and Hamilton, u and w depend on the trace t and the determinant d of A alone.
+see :mod:`symmetries.groups.phi`.
 """
 
 import math
@@ -18,6 +18,7 @@ from torch import Tensor
 from symmetries.caching import constant
 from symmetries.checks import invalid
 from symmetries.groups.base import Group, Parameter
+from symmetries.groups.phi import phi1_coefficients
 from symmetries.kernels.available import usable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
@@ -59,29 +60,6 @@ def generators(dtype: torch.dtype = torch.float64) -> Tensor:
     g[3, 0, 0] = g[4, 1, 1] = 1
     g[5, 0, 1] = g[5, 1, 0] = 1
     return g
-
-
-def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
-    """(u, w) with phi_1(A) = u I + w A, from the trace and the determinant of A.
-
-    Taylor series of A / 2^k by Horner, then k doublings phi_1(2B) = phi_1(B)(e^B + I) / 2, all
-    in the basis (I, A). No root and no branch: smooth through zero and through coincident
-    eigenvalues. k is fixed, so that no device has to wait for a norm.
-    """
-    doublings, degree = (6, 10) if trace.dtype == torch.float64 else (5, 6)
-    t, d = trace * 0.5**doublings, det * 0.25**doublings
-    u = torch.full_like(t, 1 / math.factorial(degree + 1))
-    w = torch.zeros_like(t)
-    for j in range(degree - 1, -1, -1):
-        u, w = 1 / math.factorial(j + 1) - d * w, torch.addcmul(u, t, w)
-    w = w * 0.5**doublings  # from the basis (I, A / 2^k) to (I, A)
-    for k in range(doublings, 0, -1):
-        c = 0.5 ** (k + 1)
-        p = w * det
-        y = torch.addcmul(u, w, trace)  # e^B = (1 - 2 c p) I + 2 c y A
-        x = torch.rsub(p, 1.0, alpha=c)
-        u, w = torch.addcmul(x * u, y, p, value=-c), torch.addcmul(x * w, y, y, value=c)
-    return u, w
 
 
 def affine_exp(eta: Tensor) -> Tensor:

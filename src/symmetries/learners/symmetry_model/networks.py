@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.groups.affine import Affine2, phi1_coefficients
+from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.phi import phi1_coefficients
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.nn.features import ImageFeatures
 
