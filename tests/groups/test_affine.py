@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symmetries.groups import affine
+from symmetries.groups import exponential
 from symmetries.groups.affine import (
     SIX,
     Affine2,
@@ -31,7 +31,7 @@ DEGENERATE = {
 @pytest.fixture(params=["closed form", "torch kernel"])
 def path(request, monkeypatch):
     """Both evaluations that stand behind affine_exp, whatever the batch size."""
-    monkeypatch.setattr(affine, "_SMALL_BATCH", 0 if request.param == "closed form" else 10**9)
+    monkeypatch.setattr(exponential, "_SMALL_BATCH", 0 if request.param == "closed form" else 10**9)
 
 
 def exact(eta):
@@ -71,7 +71,7 @@ def test_both_paths_agree_in_value_and_gradient(monkeypatch):
     weights = torch.randn(700, 3, 3, dtype=torch.float64)
     results = []
     for limit in (0, 10**9):
-        monkeypatch.setattr(affine, "_SMALL_BATCH", limit)
+        monkeypatch.setattr(exponential, "_SMALL_BATCH", limit)
         T = affine_exp(eta)
         results.append((T, *torch.autograd.grad((T * weights).sum(), eta)))
     for a, b in zip(*results, strict=True):

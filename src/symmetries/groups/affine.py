@@ -15,11 +15,10 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.caching import constant
 from symmetries.checks import invalid
 from symmetries.groups.base import Group, Parameter
+from symmetries.groups.exponential import affine_exp, generators, with_last_row
 from symmetries.groups.phi import phi1_coefficients
-from symmetries.kernels.available import usable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -40,66 +39,9 @@ _SETS = {
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
 
-# Below this many matrices the chain of small CPU operations costs more than torch's own kernel.
-_SMALL_BATCH = 192
 # asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
 _SERIES = 0.02
 _ASINH = [(-1) ** n * math.comb(2 * n, n) / (4**n * (2 * n + 1)) for n in range(9, -1, -1)]
-
-
-def generators(dtype: torch.dtype = torch.float64) -> Tensor:
-    """The six generators (6, 3, 3), in the order of ``SIX``; x points right and y up.
-
-    Example:
-        >>> generators()[2].int().tolist()
-        [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
-    """
-    g = torch.zeros(6, 3, 3, dtype=dtype)
-    g[0, 0, 2] = g[1, 1, 2] = 1
-    g[2, 0, 1], g[2, 1, 0] = -1, 1
-    g[3, 0, 0] = g[4, 1, 1] = 1
-    g[5, 0, 1] = g[5, 1, 0] = 1
-    return g
-
-
-def affine_exp(eta: Tensor) -> Tensor:
-    """exp(sum_i eta_i G_i) for the six generators.
-
-    Args:
-        eta: (..., 6), in the order of ``SIX``.
-
-    Returns:
-        Matrices (..., 3, 3).
-
-    Example:
-        >>> affine_exp(torch.zeros(6)).equal(torch.eye(3))
-        True
-    """
-    if usable(eta):
-        from symmetries.kernels.exponential import KernelExp
-
-        fused: Tensor = KernelExp.apply(eta, _exp_plain)  # type: ignore[no-untyped-call]
-        return fused
-    small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
-    if small and not torch.compiler.is_compiling():
-        algebra = eta @ _basis(eta.dtype, eta.device)
-        exponential: Tensor = torch.linalg.matrix_exp(algebra.reshape(*eta.shape[:-1], 3, 3))
-        return exponential
-    return _exp_plain(eta)
-
-
-def _exp_plain(eta: Tensor) -> Tensor:
-    """The closed form in torch's operations, for any device and dtype."""
-    bx, by, r, a, d, h = eta.unbind(-1)
-    b, c = h - r, h + r
-    trace, det = a + d, a * d - b * c
-    u, w = phi1_coefficients(trace, det)
-    f, g = 1 - w * det, torch.addcmul(u, w, trace)  # e^A = f I + g A
-    wx, wy = w * bx, w * by
-    x = torch.addcmul(torch.addcmul(u * bx, a, wx), b, wy)
-    y = torch.addcmul(torch.addcmul(u * by, c, wx), d, wy)
-    rows = (torch.addcmul(f, g, a), g * b, x, g * c, torch.addcmul(f, g, d), y)
-    return _with_last_row(rows)
 
 
 def affine_log(matrix: Tensor) -> Tensor:
@@ -145,25 +87,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
     c, d, y = matrix[..., 1, :].unbind(-1)
     inv = 1 / (a * d - b * c)
     a, b, c, d = d * inv, -b * inv, -c * inv, a * inv
-    return _with_last_row((a, b, -(a * x + b * y), c, d, -(c * x + d * y)))
-
-
-@constant
-def _basis(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The generators as rows (6, 9)."""
-    return generators(dtype).reshape(6, 9).to(device)
-
-
-def _with_last_row(top: tuple[Tensor, ...]) -> Tensor:
-    """The matrix whose first two rows are these six entries, and whose last is (0, 0, 1)."""
-    batch = top[0].shape
-    last = _last_row(top[0].dtype, top[0].device).expand(*batch, 3)
-    return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
-
-
-@constant
-def _last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
+    return with_last_row((a, b, -(a * x + b * y), c, d, -(c * x + d * y)))
 
 
 def _log_factor(q: Tensor, mean: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 # (doublings, degree of the series): errors below rounding for entries up to 4.
-_DOUBLE, _SINGLE = (6, 10), (5, 6)
+_DOUBLE, _SINGLE = (6, 10), (3, 9)
 
 
 def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
@@ -32,10 +32,12 @@ def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
     if eager and torch.is_grad_enabled() and (trace.requires_grad or det.requires_grad):
         u, w = _Phi1.apply(trace, det)  # type: ignore[no-untyped-call]
         return u, w
-    return _forward(trace, det)
+    return phi1_forward(trace, det)
 
 
-def _forward(trace: Tensor, det: Tensor, kept: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
+def phi1_forward(
+    trace: Tensor, det: Tensor, kept: list[Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
     """The value; what the gradient needs is appended to ``kept``."""
     doublings, degree = _orders(trace)
     t, d = trace * 0.5**doublings, det * 0.25**doublings
@@ -57,10 +59,10 @@ def _forward(trace: Tensor, det: Tensor, kept: list[Tensor] | None = None) -> tu
     return u, w
 
 
-def _backward(
+def phi1_backward(
     trace: Tensor, det: Tensor, kept: tuple[Tensor, ...], grad_u: Tensor, grad_w: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same steps from last to first, with the gradients (gu, gw) of (u, w)."""
+    """Gradients to trace and determinant: the same steps from last to first."""
     doublings, degree = _orders(trace)
     to_trace, to_det = torch.zeros_like(trace), torch.zeros_like(det)
     gu, gw = grad_u, grad_w
@@ -100,7 +102,7 @@ class _Phi1(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         kept: list[Tensor] = []
-        u, w = _forward(trace, det, kept)
+        u, w = phi1_forward(trace, det, kept)
         ctx.save_for_backward(trace, det, *kept)
         return u, w
 
@@ -108,10 +110,10 @@ class _Phi1(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         trace, det, *kept = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return _backward(trace, det, tuple(kept), *grads)
+            return phi1_backward(trace, det, tuple(kept), *grads)
         # The gradient of the gradient is wanted: autograd follows the operations one by one.
         with torch.enable_grad():
             trace, det = _differentiable(trace), _differentiable(det)
-            values = _forward(trace, det)
+            values = phi1_forward(trace, det)
             to_trace, to_det = torch.autograd.grad(values, (trace, det), grads, create_graph=True)
         return to_trace, to_det

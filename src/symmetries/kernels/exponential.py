@@ -13,8 +13,8 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 128
-_DOUBLINGS = 5
-_DEGREE = 6
+_DOUBLINGS = 3
+_DEGREE = 9
 
 
 @triton.jit

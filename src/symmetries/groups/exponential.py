@@ -1,0 +1,136 @@
+"""The affine exponential: one function, and the fastest way to it on each device."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.caching import constant
+from symmetries.groups.phi import phi1_backward, phi1_forward
+from symmetries.kernels.available import usable
+
+# Below this many matrices the chain of small CPU operations costs more than torch's own kernel.
+_SMALL_BATCH = 192
+
+
+def generators(dtype: torch.dtype = torch.float64) -> Tensor:
+    """The six generators (6, 3, 3), in the order of ``SIX``; x points right and y up.
+
+    Example:
+        >>> generators()[2].int().tolist()
+        [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
+    """
+    g = torch.zeros(6, 3, 3, dtype=dtype)
+    g[0, 0, 2] = g[1, 1, 2] = 1
+    g[2, 0, 1], g[2, 1, 0] = -1, 1
+    g[3, 0, 0] = g[4, 1, 1] = 1
+    g[5, 0, 1] = g[5, 1, 0] = 1
+    return g
+
+
+def affine_exp(eta: Tensor) -> Tensor:
+    """exp(sum_i eta_i G_i) for the six generators.
+
+    Args:
+        eta: (..., 6), in the order of ``SIX``.
+
+    Returns:
+        Matrices (..., 3, 3).
+
+    Example:
+        >>> affine_exp(torch.zeros(6)).equal(torch.eye(3))
+        True
+    """
+    if usable(eta):
+        from symmetries.kernels.exponential import KernelExp
+
+        fused: Tensor = KernelExp.apply(eta, _exp_plain)  # type: ignore[no-untyped-call]
+        return fused
+    compiling = torch.compiler.is_compiling()
+    small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
+    if small and not compiling:
+        algebra = eta @ _basis(eta.dtype, eta.device)
+        exponential: Tensor = torch.linalg.matrix_exp(algebra.reshape(*eta.shape[:-1], 3, 3))
+        return exponential
+    follow = eta.requires_grad and torch.is_grad_enabled() and not compiling
+    if follow and not torch._C._functorch.is_functorch_wrapped_tensor(eta):
+        written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
+        return written
+    return _exp_plain(eta)
+
+
+def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:
+    """The closed form in torch's operations, for any device and dtype.
+
+    What the gradient needs is appended to ``kept``.
+    """
+    bx, by, r, a, d, h = eta.unbind(-1)
+    b, c = h - r, h + r
+    trace, det = a + d, torch.addcmul(a * d, b, c, value=-1)
+    inner: list[Tensor] | None = None if kept is None else []
+    u, w = phi1_forward(trace, det, inner)
+    f, g = 1 - w * det, torch.addcmul(u, w, trace)  # e^A = f I + g A
+    mx, my = torch.addcmul(a * bx, b, by), torch.addcmul(c * bx, d, by)
+    x, y = torch.addcmul(u * bx, w, mx), torch.addcmul(u * by, w, my)
+    if kept is not None and inner is not None:
+        kept.extend((b, c, trace, det, u, w, g, mx, my, *inner))
+    return with_last_row((torch.addcmul(f, g, a), g * b, x, g * c, torch.addcmul(f, g, d), y))
+
+
+class _Exp(torch.autograd.Function):
+    """The closed form with its gradient written out: autograd would keep a node for every step."""
+
+    @staticmethod
+    def forward(ctx: Any, eta: Tensor) -> Tensor:  # noqa: ANN401
+        kept: list[Tensor] = []
+        matrix = _exp_plain(eta, kept)
+        ctx.save_for_backward(eta, *kept)
+        return matrix
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # noqa: ANN401
+        eta, *kept = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            again: Tensor = torch.autograd.grad(_exp_plain(eta), eta, grad, create_graph=True)[0]
+            return again
+        return _exp_backward(eta, kept, grad)
+
+
+def _exp_backward(eta: Tensor, kept: list[Tensor], grad: Tensor) -> Tensor:
+    """The gradient to eta; names of gradients begin with g."""
+    bx, by, _, a, d, _ = eta.unbind(-1)
+    b, c, trace, det, u, w, g, mx, my = kept[:9]
+    g00, g01, gx, g10, g11, gy = grad[..., :2, :].reshape(*grad.shape[:-2], 6).unbind(-1)
+    gf = g00 + g11
+    gg = torch.addcmul(a * g00, b, g01).addcmul_(c, g10).addcmul_(d, g11)
+    gu = torch.addcmul(gg, gx, bx).addcmul_(gy, by)
+    gw = torch.addcmul(gx * mx, gy, my).addcmul_(gg, trace).addcmul_(gf, det, value=-1)
+    to_trace, to_det = phi1_backward(trace, det, tuple(kept[9:]), gu, gw)
+    to_trace.addcmul_(gg, w)
+    to_det.addcmul_(gf, w, value=-1)
+    wx, wy = w * gx, w * gy  # gradients of (a bx + b by, c bx + d by)
+    ga = torch.addcmul(to_trace, g, g00).addcmul_(wx, bx).addcmul_(to_det, d)
+    gd = torch.addcmul(to_trace, g, g11).addcmul_(wy, by).addcmul_(to_det, a)
+    gb = torch.addcmul(g * g01, wx, by).addcmul_(to_det, c, value=-1)
+    gc = torch.addcmul(g * g10, wy, bx).addcmul_(to_det, b, value=-1)
+    gbx = torch.addcmul(u * gx, a, wx).addcmul_(c, wy)
+    gby = torch.addcmul(u * gy, b, wx).addcmul_(d, wy)
+    return torch.stack((gbx, gby, gc - gb, ga, gd, gb + gc), -1)
+
+
+def with_last_row(top: tuple[Tensor, ...]) -> Tensor:
+    """The matrix whose first two rows are these six entries, and whose last is (0, 0, 1)."""
+    batch = top[0].shape
+    last = _last_row(top[0].dtype, top[0].device).expand(*batch, 3)
+    return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
+
+
+@constant
+def _basis(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The generators as rows (6, 9)."""
+    return generators(dtype).reshape(6, 9).to(device)
+
+
+@constant
+def _last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
