@@ -77,11 +77,11 @@ def main() -> None:
             torch.autograd.grad(function(images, theta), (images, theta), w)
 
         calls = {name: lambda f=f: step(f) for name, f in functions.items() if f is not None}
-        times = medians(interleaved(calls, rounds=11))
+        times = medians(interleaved(calls, rounds=31))
         row = {"n": n, "channels": channels, "side": side, "mode": mode}
         row |= {f"{name} (ms)": 1e3 * t for name, t in times.items()}
         row |= {
-            f"ours over {name}": t / times["ours"] for name, t in times.items() if name != "ours"
+            f"{name} over ours": t / times["ours"] for name, t in times.items() if name != "ours"
         }
         rows.append(row)
         print(row)
