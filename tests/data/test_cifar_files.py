@@ -134,7 +134,7 @@ def test_label_beyond_the_names_is_refused(tmp_path):
 
 
 def test_missing_files_say_where_and_how(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"cifar-10-batches-bin.*symmetries data fetch cifar10"):
+    with pytest.raises(FileNotFoundError, match=r"batches-bin.*symmetries data fetch cifar10"):
         cifar("cifar10", "train", tmp_path)
 
 
