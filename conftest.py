@@ -1,4 +1,4 @@
-"""Tests see Ctrl-C as a foreground program does, also where the shell that starts them ignores it."""
+"""Tests see Ctrl-C as in the foreground, also where the shell that starts them ignores it."""
 
 import signal
 import threading
