@@ -150,12 +150,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
     if torch.cuda.is_available():
-        record("symmetry_step_gpu", gpu_rows())
+        record("symmetry_step-cuda", gpu_rows())
         return
     rows = cpu_rows(arguments.batch) + flow_rows()
     for row in rows:
         print(row)
-    record("symmetry_step_cpu", rows)
+    record("symmetry_step-cpu", rows)
 
 
 if __name__ == "__main__":
