@@ -1,7 +1,8 @@
 """The affine exponential against torch.linalg.matrix_exp, alone and with its gradient.
 
 Targets on two CPU cores, with the gradient, in one run: plain torch at least 3x at N = 1,024 and
-6x at 65,536, not slower at 32; compiled at least 8x and 25x.
+6x at 65,536, not slower at 32; compiled at least 8x and 25x. Compiled for each size on its own
+(dynamic=False); one compilation for all sizes is slower.
 
     python benchmarks/matrix_exp.py [--no-compile]
 """

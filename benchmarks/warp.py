@@ -1,7 +1,8 @@
 """Image warps with their gradients against affine_grid + grid_sample, and against kornia.
 
 Target on two CPU cores: a bilinear warp of 2,560 images of 28 x 28 with backward at least 1.8x
-faster than affine_grid + grid_sample, no case slower.
+faster than affine_grid + grid_sample, no case slower. Ratios scatter by about 20 % from run to run;
+with OMP_WAIT_POLICY=PASSIVE they are lower, and the small batch of 128 was once half as fast.
 
     python benchmarks/warp.py
 """
