@@ -1,88 +1,32 @@
-"""The library as scikit-learn estimators: arrays in, arrays out.
-
-Images come as arrays (N, H, W) or (N, C, H, W), or flattened as (N, features): those are read with
-``image_shape``, else as square grey images if the number of features is a square, else as one row.
-"""
+"""Classifier and regressor that learn how much invariance the task has (paper 0)."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 from torch import Tensor
 
 from symmetries.checks import invalid
+from symmetries.estimators.images import ImageEstimator
+from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
 from symmetries.groups.names import parse_group
 from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
 from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 
-# Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
-# at the ends of an interval.
-DROP = 1.92
-PROFILE_POINTS = 17
-PROFILE_EXAMPLES = 2000
 DRAWS = 64
 
 
-@dataclass(frozen=True)
-class Invariance:
-    """What was learned about one transformation.
-
-    Args:
-        name: of the parameter.
-        half_width: transformations are drawn from plus to minus this.
-        unit: "degrees", "pixels", "factor", ...
-        low: lower end of the interval of half-widths that explain the data about as well.
-        high: its upper end.
-    """
-
-    name: str
-    half_width: float
-    unit: str
-    low: float
-    high: float
-
-
-def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
-    """(C, H, W) of the images in an array of this shape (N, ...).
-
-    Example:
-        >>> image_size((10, 64), None), image_size((10, 63), None), image_size((10, 5, 7), None)
-        ((1, 8, 8), (1, 1, 63), (1, 5, 7))
-    """
-    if len(shape) not in (2, 3, 4):
-        got = f"shape {shape}"
-        raise invalid("X", "2 to 4 axes", got, "Reshape your data: (N, C, H, W) is general")
-    if len(shape) > 2:
-        size = (1, *shape[1:]) if len(shape) == 3 else shape[1:]
-    elif image_shape is not None:
-        size = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
-    else:
-        side = math.isqrt(shape[1])
-        size = (1, side, side) if side * side == shape[1] else (1, 1, shape[1])
-    if len(size) != 3 or math.prod(size) != math.prod(shape[1:]):
-        remedy = "give image_shape=(H, W) or (C, H, W)"
-        raise invalid("X", f"images of shape {size}", f"shape {shape}", remedy)
-    return (size[0], size[1], size[2])
-
-
-class _InvariantEstimator(BaseEstimator):  # type: ignore[misc]
+class _InvariantEstimator(ImageEstimator):
     """What classifier and regressor share."""
 
     _task: Task
-    image_size_: tuple[int, int, int]
 
     def __init__(
         self,
@@ -112,23 +56,6 @@ class _InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         self.lr = lr
         self.device = device
         self.random_state = random_state
-
-    def _images(self, X: ArrayLike, reset: bool) -> Tensor:
-        flat = np.ndim(X) <= 2 if hasattr(X, "ndim") else True
-        if not flat:
-            image_size(np.shape(X), None)
-        options = {} if flat else {"ensure_2d": False, "allow_nd": True}
-        array = validate_data(self, X, reset=reset, dtype=np.float64, **options)
-        size = image_size(array.shape, self.image_shape)
-        if not reset and size != self.image_size_:
-            expected = f"images of shape {self.image_size_}, as in fit"
-            raise invalid("X", expected, f"shape {array.shape}", "give images of that size")
-        if reset:
-            self.image_size_ = size
-            self.scale_ = float(np.abs(array).max()) or 1.0
-        # A common factor, no offset: the background stays 0.
-        images = torch.from_numpy(array.reshape(len(array), *size) / self.scale_)
-        return images.to(self.device)
 
     def _fit(self, images: Tensor, targets: Tensor, outputs: int) -> Self:
         images = images.float()
@@ -164,7 +91,7 @@ class _InvariantEstimator(BaseEstimator):  # type: ignore[misc]
         if not math.isfinite(self.elbo_):
             raise invalid("elbo_", "a finite bound", self.elbo_, "scale the data, or lower lr")
         self.n_iter_ = len(history) and self.steps
-        self.invariance_ = _profile(model, images, targets, self.samples)
+        self.invariance_ = profile(model, images, targets, self.samples)
         model.double()  # predictions of one image then do not depend on the others
         return self
 
@@ -224,7 +151,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from images X and labels y (N,)."""
         images = self._images(X, reset=True)
-        y = _targets(y, len(images), "y")
+        y = read_targets(y, len(images), "y")
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -269,7 +196,7 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from images X and numbers y (N,)."""
         images = self._images(X, reset=True)
-        y = _targets(y, len(images), "y").astype(np.float64)
+        y = read_targets(y, len(images), "y").astype(np.float64)
         assert_all_finite(y, input_name="y")
         self.offset_, self.unit_ = float(y.mean()), float(y.std()) or 1.0
         scaled = torch.from_numpy((y - self.offset_) / self.unit_)[:, None]
@@ -281,52 +208,10 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
         return np.asarray(mean[:, 0].cpu().numpy() * self.unit_ + self.offset_)
 
 
-def _targets(y: ArrayLike, count: int, name: str) -> NDArray[Any]:
+def read_targets(y: ArrayLike, count: int, name: str) -> NDArray[Any]:
     """Targets as one column of the right length."""
     column: NDArray[Any] = column_or_1d(y, warn=True)
     if len(column) != count:
         expected = f"{count} targets, one for each image"
         raise invalid(name, expected, f"{len(column)}", "are rows missing?")
     return column
-
-
-def _profile(
-    model: InvariantModel, images: Tensor, targets: Tensor, samples: int
-) -> list[Invariance]:
-    """Half-widths with intervals: where the ELBO stays within ``DROP`` nats of the fitted one."""
-    found = []
-    count, side = len(targets), max(images.shape[-2:])
-    images, targets = images[:PROFILE_EXAMPLES], targets[:PROFILE_EXAMPLES]
-    fitted = model.half_width.detach()
-    for i, parameter in enumerate(model.group.parameters):
-        here = float(fitted[0, i])
-        widths = np.unique(np.append(np.linspace(0, parameter.bound, PROFILE_POINTS), here))
-        totals = []
-        for width in widths:
-            moved = fitted.clone()
-            moved[0, i] = width
-            options = {"samples": samples, "draws": 4, "half_width": moved}
-            fit = evaluate(model, [images], targets, **options).log_likelihood  # type: ignore[arg-type]
-            totals.append(count * float(fit))
-        ends = _interval(widths, np.asarray(totals), int(np.searchsorted(widths, here)))
-        shown = [parameter.display(value, side) for value in (here, *ends)]
-        found.append(Invariance(parameter.name, shown[0][0], shown[0][1], shown[1][0], shown[2][0]))
-    return found
-
-
-def _interval(
-    widths: NDArray[np.float64], totals: NDArray[np.float64], at: int
-) -> tuple[float, float]:
-    """The stretch around ``widths[at]`` in which totals are above the value there minus DROP."""
-    level = totals[at] - DROP
-    ends = []
-    for step in (-1, 1):
-        j = at
-        while 0 <= j + step < len(widths) and totals[j + step] >= level:
-            j += step
-        end = float(widths[j])
-        if 0 <= j + step < len(widths):  # it crosses the level between j and the next
-            share = (totals[j] - level) / (totals[j] - totals[j + step])
-            end += share * float(widths[j + step] - widths[j])
-        ends.append(end)
-    return ends[0], ends[1]

@@ -1,0 +1,11 @@
+"""The library as scikit-learn estimators: arrays in, arrays out.
+
+Images come as arrays (N, H, W) or (N, C, H, W), or flattened as (N, features): those are read with
+``image_shape``, else as square grey images if the number of features is a square, else as one row.
+"""
+
+from symmetries.estimators.images import image_size
+from symmetries.estimators.invariant import InvariantClassifier, InvariantRegressor
+from symmetries.estimators.profile import Invariance
+
+__all__ = ["Invariance", "InvariantClassifier", "InvariantRegressor", "image_size"]

@@ -1,0 +1,62 @@
+"""What every estimator of images shares: how arrays are read."""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from symmetries.checks import invalid
+
+
+def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
+    """(C, H, W) of the images in an array of this shape (N, ...).
+
+    Example:
+        >>> image_size((10, 64), None), image_size((10, 63), None), image_size((10, 5, 7), None)
+        ((1, 8, 8), (1, 1, 63), (1, 5, 7))
+    """
+    if len(shape) not in (2, 3, 4):
+        got = f"shape {shape}"
+        raise invalid("X", "2 to 4 axes", got, "Reshape your data: (N, C, H, W) is general")
+    if len(shape) > 2:
+        size = (1, *shape[1:]) if len(shape) == 3 else shape[1:]
+    elif image_shape is not None:
+        size = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
+    else:
+        side = math.isqrt(shape[1])
+        size = (1, side, side) if side * side == shape[1] else (1, 1, shape[1])
+    if len(size) != 3 or math.prod(size) != math.prod(shape[1:]):
+        remedy = "give image_shape=(H, W) or (C, H, W)"
+        raise invalid("X", f"images of shape {size}", f"shape {shape}", remedy)
+    return (size[0], size[1], size[2])
+
+
+class ImageEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose rows are images; it has arguments ``image_shape`` and ``device``."""
+
+    image_shape: tuple[int, ...] | None
+    device: str
+    image_size_: tuple[int, int, int]
+    scale_: float
+
+    def _images(self, X: ArrayLike, reset: bool) -> Tensor:
+        """X (N, ...) as images (N, C, H, W) in double precision; ``reset`` is for ``fit``."""
+        flat = np.ndim(X) <= 2 if hasattr(X, "ndim") else True
+        if not flat:
+            image_size(np.shape(X), None)
+        options = {} if flat else {"ensure_2d": False, "allow_nd": True}
+        array = validate_data(self, X, reset=reset, dtype=np.float64, **options)
+        size = image_size(array.shape, self.image_shape)
+        if not reset and size != self.image_size_:
+            expected = f"images of shape {self.image_size_}, as in fit"
+            raise invalid("X", expected, f"shape {array.shape}", "give images of that size")
+        if reset:
+            self.image_size_ = size
+            self.scale_ = float(np.abs(array).max()) or 1.0
+        # A common factor, no offset: the background stays 0.
+        images = torch.from_numpy(array.reshape(len(array), *size) / self.scale_)
+        return images.to(self.device)
