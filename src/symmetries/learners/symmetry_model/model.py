@@ -1,4 +1,4 @@
-"""The symmetry model: fit it to images, then ask it."""
+"""The symmetry model: what can be asked of it."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,36 +10,28 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_finite, check_images, invalid
+from symmetries.checks import check_images, invalid
 from symmetries.data.base import ImageSet
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import group_name, parse_group
 from symmetries.groups.product import Product
-from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.config import (
     SymmetryConfig,
     resolve_bounds,
     resolve_config,
 )
-from symmetries.learners.symmetry_model.health import check_frame, content_kept, warn_if_collapsed
-from symmetries.learners.symmetry_model.losses import (
-    finite_inference_loss,
-    generative_loss,
-    lie_inference_loss,
-)
+from symmetries.learners.symmetry_model.fitting import STAGES, fit_stages
+from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import (
     SymmetrySummary,
     repeat_elements,
     summarise,
 )
-from symmetries.training import History, load_state, save_model, train
-from symmetries.training.step import mix
+from symmetries.training import History, load_state, save_model
 
-STAGES = ("inference", "generative")
 SMALLEST = 8
-MOST_HELD_OUT = 4096
 CHUNK = 2048  # images at a time when the model is asked
 
 
@@ -127,63 +119,9 @@ class SymmetryModel(nn.Module):
         Returns:
             What was logged in each stage.
         """
-        data = self._checked_data(images)
-        check_frame(self.act, data, self.bounds, self.seed)
-        run = {"resume": resume, "device": device, "devices": devices, "progress": progress}
-        run |= {"nodes": nodes, "precision": precision}
-        run |= {"graph": graph, "log_every": log_every}
-        histories: dict[str, History] = {}
-        for stage in stages:
-            if stage not in STAGES:
-                remedy = "the second needs the first"
-                raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
-            run["out"] = None if out is None else Path(out) / stage
-            run["seed"] = mix(self.seed, STAGES.index(stage))
-            with _fast_products():
-                histories[stage] = getattr(self, f"_fit_{stage}")(data, run)
-        self.to(self.device).eval()
-        warn_if_collapsed(self, data)
-        return histories
-
-    def _fit_inference(self, data: Tensor, run: Mapping[str, Any]) -> History:
-        self.inference.features.standardise(data)
-        finite = isinstance(self.inference, FiniteInference)
-        loss_of: Any = finite_inference_loss if finite else lie_inference_loss
-
-        def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-            terms: dict[str, Tensor] = loss_of(net, batch[0], step, self.act, self.config)
-            return terms
-
-        # The scale of q(eta | x) is one free vector: unclipped and without decay.
-        named = dict(self.inference.named_parameters())
-        free = [p for n, p in named.items() if n == "free_scale" and p.requires_grad]
-        rest = [p for n, p in named.items() if n != "free_scale"]
-        groups: list[dict[str, Any]] = [{"params": rest}]
-        if free:
-            groups.append({"params": free, "clip": False, "weight_decay": 0.0})
-        config = self.config.inference.train_config(**run)
-        return train(self.inference, loss, (data,), config, param_groups=groups)
-
-    def _fit_generative(self, data: Tensor, run: Mapping[str, Any]) -> History:
-        self.generative.features.standardise(data)
-        self.inference.eval()
-
-        def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-            if self.device != batch[0].device:
-                self.inference.to(batch[0].device)
-            return generative_loss(net, batch[0], step, self.inference, self.act, self.config)
-
-        config = self.config.generative.train_config(**run)
-        kept, watch = data, None
-        count = min(round(self.config.holdout * len(data)), MOST_HELD_OUT)
-        if count:
-            order = torch.randperm(len(data), generator=torch.Generator().manual_seed(self.seed))
-            held, kept = data[order[:count]], data[order[count:]]
-            watch = BestWeights(self.generative, held, loss, config)
-        history = train(self.generative, loss, (kept,), config, on_step=watch)
-        if watch is not None:
-            watch.restore()
-        return history
+        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
+        run |= {"precision": precision, "progress": progress, "graph": graph}
+        return fit_stages(self, images, stages, run | {"log_every": log_every})
 
     @property
     def device(self) -> torch.device:
@@ -198,7 +136,7 @@ class SymmetryModel(nn.Module):
             x: (N, C, H, W), on the model's device.
             refine: how many times; each composes another inferred element.
         """
-        self._check_shape(x)
+        self.check_shape(x)
         total = self._found(x)
         for _ in range(refine):
             inner = self._found(self.act(self.group.inverse(total), x))
@@ -216,7 +154,7 @@ class SymmetryModel(nn.Module):
             raise invalid("refine", f"0, as {self.group!r} is not closed", refine, remedy)
         if refine or isinstance(self.inference, FiniteInference):
             return torch.as_tensor(self.group.log(self.element(x, refine)))
-        self._check_shape(x)
+        self.check_shape(x)
         return torch.cat([self.inference(part) for part in x.split(CHUNK)])
 
     @torch.no_grad()
@@ -317,7 +255,7 @@ class SymmetryModel(nn.Module):
             labels = x.labels if labels is None else labels
             names = x.class_names
         images = x.images if isinstance(x, ImageSet) else x
-        self._check_shape(images)
+        self.check_shape(images)
         part = images[:most].to(self.device)
         classes = None if labels is None else labels[:most].cpu()
         return summarise(self, part, classes, names, n=n, seed=seed)
@@ -373,26 +311,13 @@ class SymmetryModel(nn.Module):
         draw = self.generative.distribution.sample
         return torch.cat([draw(self.generative(part), n, generator) for part in parts])
 
-    def _check_shape(self, x: Tensor) -> None:
+    def check_shape(self, x: Tensor) -> None:
+        """Say so if these are not images (N, C, H, W) of the model's size."""
         check_images(x)
         if tuple(x.shape[1:]) != self.shape:
             expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
             shape = f"shape {tuple(x.shape)}"
             raise invalid("x", expected, shape, "resize them, or make a model for this size")
-
-    def _checked_data(self, images: Tensor | ImageSet) -> Tensor:
-        data = images.images if isinstance(images, ImageSet) else images
-        self._check_shape(data)
-        if len(data) == 0:
-            raise invalid("images", "at least one image", "none", "check the loader")
-        check_finite(data, "images")
-        flat = data.flatten(1)
-        constant = int((flat.amax(1) == flat.amin(1)).sum())
-        if constant:
-            remedy = "every transformation leaves them alone: drop them before fitting"
-            got = f"{constant} of {len(data)} constant"
-            raise invalid("images", "images with some content", got, remedy)
-        return data
 
 
 def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:
@@ -411,14 +336,3 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-@contextmanager
-def _fast_products() -> Iterator[None]:
-    """TF32 for matrix products while training on CUDA; ten bits are plenty for these networks."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,128 @@
+"""How a symmetry model is fitted: two stages, one after the other."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import check_finite, invalid
+from symmetries.data.base import ImageSet
+from symmetries.learners.symmetry_model.best import BestWeights
+from symmetries.learners.symmetry_model.health import check_frame, warn_if_collapsed
+from symmetries.learners.symmetry_model.losses import (
+    finite_inference_loss,
+    generative_loss,
+    lie_inference_loss,
+)
+from symmetries.learners.symmetry_model.networks import FiniteInference
+from symmetries.training import History, train
+from symmetries.training.step import mix
+
+if TYPE_CHECKING:
+    from symmetries.learners.symmetry_model.model import SymmetryModel
+
+STAGES = ("inference", "generative")
+MOST_HELD_OUT = 4096
+Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
+
+
+def fit_stages(
+    model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
+) -> dict[str, History]:
+    """Fit the networks of a model in the order of ``stages``.
+
+    Args:
+        model: is changed.
+        images: (N, C, H, W), or a set of images.
+        stages: which of "inference" and "generative".
+        run: fields of :class:`symmetries.training.TrainConfig` that both stages share; each stage
+            has a folder of its own within ``out``.
+    """
+    data = _checked_data(model, images)
+    check_frame(model.act, data, model.bounds, model.seed)
+    fits = {"inference": _fit_inference, "generative": _fit_generative}
+    histories: dict[str, History] = {}
+    for stage in stages:
+        if stage not in STAGES:
+            remedy = "the second needs the first"
+            raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
+        out = None if run["out"] is None else Path(run["out"]) / stage
+        own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
+        with _fast_products():
+            histories[stage] = fits[stage](model, data, own)
+    model.to(model.device).eval()
+    warn_if_collapsed(model, data)
+    return histories
+
+
+def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> History:
+    net = model.inference
+    net.features.standardise(data)
+    loss_of: Any = finite_inference_loss if isinstance(net, FiniteInference) else lie_inference_loss
+
+    def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        terms: dict[str, Tensor] = loss_of(net, batch[0], step, model.act, model.config)
+        return terms
+
+    # The scale of q(eta | x) is one free vector: unclipped and without decay.
+    named = dict(net.named_parameters())
+    free = [p for n, p in named.items() if n == "free_scale" and p.requires_grad]
+    rest = [p for n, p in named.items() if n != "free_scale"]
+    groups: list[dict[str, Any]] = [{"params": rest}]
+    if free:
+        groups.append({"params": free, "clip": False, "weight_decay": 0.0})
+    config = model.config.inference.train_config(**run)
+    return train(net, loss, (data,), config, param_groups=groups)
+
+
+def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> History:
+    net, inference = model.generative, model.inference
+    net.features.standardise(data)
+    inference.eval()
+
+    def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        if model.device != batch[0].device:
+            inference.to(batch[0].device)
+        return generative_loss(net, batch[0], step, inference, model.act, model.config)
+
+    config = model.config.generative.train_config(**run)
+    kept, watch = data, None
+    count = min(round(model.config.holdout * len(data)), MOST_HELD_OUT)
+    if count:
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(model.seed))
+        held, kept = data[order[:count]], data[order[count:]]
+        watch = BestWeights(net, held, loss, config)
+    history = train(net, loss, (kept,), config, on_step=watch)
+    if watch is not None:
+        watch.restore()
+    return history
+
+
+def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
+    """The images, if they can be learned from."""
+    data = images.images if isinstance(images, ImageSet) else images
+    model.check_shape(data)
+    if len(data) == 0:
+        raise invalid("images", "at least one image", "none", "check the loader")
+    check_finite(data, "images")
+    flat = data.flatten(1)
+    constant = int((flat.amax(1) == flat.amin(1)).sum())
+    if constant:
+        remedy = "every transformation leaves them alone: drop them before fitting"
+        got = f"{constant} of {len(data)} constant"
+        raise invalid("images", "images with some content", got, remedy)
+    return data
+
+
+@contextmanager
+def _fast_products() -> Iterator[None]:
+    """TF32 for matrix products while training on CUDA; ten bits are plenty for these networks."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
