@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from symmetries.checks import invalid
+from symmetries.estimators.saving import Saved
 
 
 def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
@@ -35,7 +36,7 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
     return (size[0], size[1], size[2])
 
 
-class ImageEstimator(BaseEstimator):  # type: ignore[misc]
+class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     """An estimator whose rows are images; it has arguments ``image_shape`` and ``device``."""
 
     image_shape: tuple[int, ...] | None

@@ -1,7 +1,8 @@
 """Classifier and regressor that learn how much invariance the task has (paper 0)."""
 
+import copy
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
-from torch import Tensor
+from torch import Tensor, nn
 
 from symmetries.checks import invalid
 from symmetries.estimators.images import ImageEstimator
@@ -23,10 +24,43 @@ from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 DRAWS = 64
 
 
+class MeanLogits(nn.Module):
+    """Posterior mean of the logits (N, K) of images (N, C, H, W), the same at every call.
+
+    Args:
+        model: fitted, with one run.
+        scale: that the images are divided by.
+        samples: transformations, a Sobol sequence that all images share.
+    """
+
+    def __init__(self, model: InvariantModel, scale: float = 1.0, samples: int = 32) -> None:
+        super().__init__()
+        self.model = model
+        self.scale = scale
+        self.samples = samples
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (N, K)."""
+        generator = torch.Generator(images.device).manual_seed(0)
+        scaled = images / self.scale
+        features = self.model.features(scaled, self.samples, "sobol", generator)
+        mean: Tensor = self.model.head(features)[0]
+        return mean[0]
+
+
 class _InvariantEstimator(ImageEstimator):
     """What classifier and regressor share."""
 
     _task: Task
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "image_size_",
+        "scale_",
+        "n_features_in_",
+        "outputs_",
+        "elbo_",
+        "n_iter_",
+        "invariance_",
+    )
 
     def __init__(
         self,
@@ -59,23 +93,12 @@ class _InvariantEstimator(ImageEstimator):
 
     def _fit(self, images: Tensor, targets: Tensor, outputs: int) -> Self:
         images = images.float()
-        group = parse_group(self.group) if isinstance(self.group, str) else self.group
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Frequencies on the scale of the distances between images.
         distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
         sigma = self.sigma or 2.0 / max(distance, 1e-6)
-        model = shallow_model(
-            self.image_size_,
-            outputs,
-            group,
-            half_widths=(self.half_width,),
-            learn=self.learn,
-            features=self.features,
-            sigma=sigma,
-            prior_variance=30.0,
-            task=self._task,
-            seed=seed,
-        ).to(self.device)
+        self.outputs_ = outputs
+        model = self._build(sigma, seed).to(self.device)
         config = NaturalConfig(
             steps=self.steps,
             batch_size=self.batch_size,
@@ -94,6 +117,21 @@ class _InvariantEstimator(ImageEstimator):
         self.invariance_ = profile(model, images, targets, self.samples)
         model.double()  # predictions of one image then do not depend on the others
         return self
+
+    def _build(self, sigma: float = 1.0, seed: int = 0) -> InvariantModel:
+        group = parse_group(self.group) if isinstance(self.group, str) else self.group
+        return shallow_model(
+            self.image_size_,
+            self.outputs_,
+            group,
+            half_widths=(self.half_width,),
+            learn=self.learn,
+            features=self.features,
+            sigma=sigma,
+            prior_variance=30.0,
+            task=self._task,
+            seed=seed,
+        )
 
     @torch.no_grad()
     def _moments(self, X: ArrayLike) -> tuple[Tensor, Tensor]:
@@ -147,6 +185,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     """
 
     _task: Task = "classification"
+    _fitted = (*_InvariantEstimator._fitted, "classes_")
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from images X and labels y (N,)."""
@@ -171,6 +210,14 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         p = (mean + variance.sqrt() * noise).softmax(-1).mean(0)
         return np.asarray(p.cpu().numpy(), dtype=np.float64)
 
+    def module(self) -> nn.Module:
+        """A copy as a module from images (N, C, H, W) to logits, in single precision.
+
+        Pixels as in ``fit``. For audits, export, and loops of one's own.
+        """
+        check_is_fitted(self)
+        return MeanLogits(copy.deepcopy(self.model_).float(), self.scale_, self.samples).eval()
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label (N,) of each image."""
         best = self.predict_proba(X).argmax(1)
@@ -192,6 +239,7 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
     """
 
     _task: Task = "regression"
+    _fitted = (*_InvariantEstimator._fitted, "offset_", "unit_")
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from images X and numbers y (N,)."""

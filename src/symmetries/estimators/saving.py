@@ -1,0 +1,134 @@
+"""Fitted estimators on disk: ``save(folder)`` and ``load(folder)``, without pickle.
+
+Weights are safetensors; arguments and fitted attributes are JSON. Both are written by
+:func:`symmetries.training.save_model`, so a file that is newer, foreign or changed gives a clear
+error, and a crash leaves the old files or the new ones.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from symmetries.checks import invalid
+from symmetries.estimators.profile import Invariance
+from symmetries.groups.base import Group
+from symmetries.groups.names import group_name, parse_group
+from symmetries.training import load_state, save_model
+
+
+class Saved:
+    """Saving and loading for an estimator whose weights are in ``model_``.
+
+    A subclass names its other fitted attributes in ``_fitted`` and builds an untrained ``model_``
+    from them in ``_build``.
+    """
+
+    _fitted: ClassVar[tuple[str, ...]] = ()
+    model_: Any
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fitted estimator into a folder, which is made if it is not there.
+
+        Args:
+            folder: other files in it are left alone.
+
+        Returns:
+            The JSON file that names the rest.
+        """
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
+        fitted = [name for name in self._fitted if hasattr(self, name)]
+        meta = {
+            "estimator": type(self).__name__,
+            "parameters": {name: encode(value) for name, value in parameters.items()},
+            "fitted": {name: encode(getattr(self, name)) for name in fitted},
+        }
+        return save_model(folder, self.model_, meta)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "cpu") -> Self:
+        """Read what :meth:`save` wrote.
+
+        Args:
+            folder: that was given to :meth:`save`.
+            device: where the estimator is to work.
+
+        Raises:
+            ValueError: if the files are missing, changed, of a newer version, or of something else.
+        """
+        state, meta = load_state(folder)
+        if meta.get("estimator") != cls.__name__:
+            got = str(meta.get("estimator") or meta.get("learner") or "something else")
+            remedy = "load it with the class that saved it"
+            raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
+        try:
+            parameters = {name: decode(value) for name, value in meta["parameters"].items()}
+            estimator = cls(**(parameters | {"device": device}))
+            for name, value in meta["fitted"].items():
+                setattr(estimator, name, decode(value))
+            model = estimator._build()
+            dtype = next(value.dtype for value in state.values() if value.is_floating_point())
+            model.to(device, dtype).load_state_dict(state)
+        except (AttributeError, KeyError, TypeError, RuntimeError, StopIteration) as error:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            remedy = "read it with the version of symmetries that wrote it, or train it again"
+            expected = f"a {cls.__name__} of this version"
+            raise invalid(str(folder), expected, first, remedy) from error
+        estimator.model_ = model.eval()
+        return estimator
+
+    def _build(self) -> nn.Module:
+        """An untrained ``model_``, from arguments and fitted attributes."""
+        raise NotImplementedError
+
+
+def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
+    """A value as plain data for JSON.
+
+    Example:
+        >>> encode((1, np.array(["a", "b"])))
+        {'tuple': [1, {'array': ['a', 'b'], 'dtype': '<U1'}]}
+    """
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.generic():
+            return value.item()
+        case np.ndarray():
+            return {"array": value.tolist(), "dtype": value.dtype.str}
+        case tuple():
+            return {"tuple": [encode(part) for part in value]}
+        case list():
+            return [encode(part) for part in value]
+        case Invariance():
+            return {"invariance": asdict(value)}
+        case Group():
+            return {"group": group_name(value)}
+        case np.random.RandomState():
+            return None  # it has done its work
+    raise invalid("attribute", "plain data, an array or a group", type(value).__name__, "convert")
+
+
+def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
+    """The value that :func:`encode` was given.
+
+    Example:
+        >>> decode(encode((1, [2.5, None])))
+        (1, [2.5, None])
+    """
+    match value:
+        case {"array": content, "dtype": dtype}:
+            return np.array(content, dtype=dtype)
+        case {"tuple": parts}:
+            return tuple(decode(part) for part in parts)
+        case {"invariance": fields}:
+            return Invariance(**fields)
+        case {"group": name}:
+            return parse_group(name)
+        case list():
+            return [decode(part) for part in value]
+    return value
