@@ -17,7 +17,7 @@ from symmetries.audit.metrics import (
     logit_invariance,
     normalised_logit_error,
 )
-from symmetries.audit.result import AuditResult, LayerRow, Measure
+from symmetries.audit.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.audit.run import audit
 from symmetries.audit.saliency import map_similarity, saliency_map, saliency_similarity
 from symmetries.audit.spectrum import largest_singular_value
@@ -26,6 +26,7 @@ __all__ = [
     "AuditResult",
     "DistributionInvariance",
     "DriftPoint",
+    "DriftRow",
     "Estimate",
     "InvarianceMetric",
     "LayerError",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, estimate
-from symmetries.audit.examine import examine
+from symmetries.audit.examine import SIMILARITY, examine
 from symmetries.audit.models import Model, check_classifier, untouched
 from symmetries.audit.moves import make_moves
 from symmetries.audit.saliency import Saliency, saliency_map
@@ -33,7 +33,7 @@ class DriftPoint:
         accuracy_ratio: accuracy on D(beta) by accuracy on D(0); NaN if the latter is 0.
         logit_invariance: LI.
         distribution_invariance: DI.
-        saliency_similarity: SI.
+        saliency_similarity: SI; None where gradients were not asked for.
     """
 
     beta: float
@@ -41,7 +41,7 @@ class DriftPoint:
     accuracy_ratio: float
     logit_invariance: Estimate
     distribution_invariance: Estimate
-    saliency_similarity: Estimate
+    saliency_similarity: Estimate | None
 
 
 def drift_curve(
@@ -54,6 +54,7 @@ def drift_curve(
     betas: Sequence[float] = BETAS,
     saliency: Saliency | None = None,
     steps: int = 50,
+    gradients: bool = True,
     identity: bool = False,
     samples: int = 16,
     half_width: float | Sequence[float] | None = None,
@@ -72,6 +73,7 @@ def drift_curve(
         betas: degrees of drift.
         saliency: gives the maps; the paper's by default.
         steps: of the integrated gradients, for the default saliency.
+        gradients: False for a model that has none; SI is then left out.
         identity: whether the identity of a finite group counts.
         samples: elements drawn for each example where the group is continuous.
         half_width: of the box that they are drawn from.
@@ -97,7 +99,7 @@ def drift_curve(
     moves = make_moves(
         group, first, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
-    look = saliency or partial(saliency_map, steps=steps)
+    look = (saliency or partial(saliency_map, steps=steps)) if gradients else None
     measure = partial(
         examine, model, y=y, moves=moves, saliency=look, batch_size=batch_size, round_trip=False
     )
@@ -107,6 +109,9 @@ def drift_curve(
     for beta, found in values.items():
         accuracy = estimate(found["accuracy"])
         ratio = accuracy.mean / start if start > 0 else float("nan")
-        names = ("logit_invariance", "distribution_invariance", "saliency_similarity")
-        points.append(DriftPoint(beta, accuracy, ratio, *(estimate(found[n]) for n in names)))
+        logits, distribution = (
+            estimate(found[name]) for name in ("logit_invariance", "distribution_invariance")
+        )
+        similarity = estimate(found[SIMILARITY]) if gradients else None
+        points.append(DriftPoint(beta, accuracy, ratio, logits, distribution, similarity))
     return tuple(points)

@@ -24,7 +24,7 @@ def examine(
     x: Tensor,
     y: Tensor,
     moves: Moves,
-    saliency: Saliency,
+    saliency: Saliency | None,
     *,
     batch_size: int = 256,
     round_trip: bool = True,
@@ -37,7 +37,7 @@ def examine(
         x: (N, ...).
         y: (N,) class numbers.
         moves: the elements.
-        saliency: gives the maps.
+        saliency: gives the maps; None, for a model without gradients, leaves SI out.
         batch_size: examples at once.
         round_trip: also measure g^-1 (g x) instead of g x: what resampling alone explains.
         watch: wraps the loop over the batches, for a progress bar.
@@ -57,7 +57,7 @@ def examine(
             for element in moves.of(start, start + len(batch), device):
                 moved = _Look(model, saliency, moves.action(element, batch), target)
                 _add(sums, "accuracy_moved", moved.correct)
-                back = aligned(moves, element, moved.maps)
+                back = None if moved.maps is None else aligned(moves, element, moved.maps)
                 _compare(sums, still, moved.logits, back, "")
                 if round_trip:
                     _add_round_trip(sums, still, moves, element)
@@ -68,12 +68,12 @@ def examine(
 class _Look:
     """What a model says about a batch, and where it looks."""
 
-    def __init__(self, model: Model, saliency: Saliency, x: Tensor, target: Tensor) -> None:
+    def __init__(self, model: Model, saliency: Saliency | None, x: Tensor, target: Tensor) -> None:
         self.model, self.saliency, self.x, self.target = model, saliency, x, target
         with torch.no_grad():
             self.logits = model(x)
         self.correct = (self.logits.argmax(1) == target).to(self.logits.dtype)
-        self.maps = saliency(model, x, target)
+        self.maps = None if saliency is None else saliency(model, x, target)
 
     def at(self, other: Tensor) -> "_Look":
         """The same at other inputs."""
@@ -91,15 +91,17 @@ def _add_round_trip(
         _compare(sums, still, still.logits, still.maps, ROUND_TRIP)
         return
     again = still.at(there_and_back)
-    _compare(sums, still, again.logits, moves.there_and_back(element, again.maps), ROUND_TRIP)
+    maps = None if again.maps is None else moves.there_and_back(element, again.maps)
+    _compare(sums, still, again.logits, maps, ROUND_TRIP)
 
 
 def _compare(
-    sums: dict[str, Tensor], still: _Look, logits: Tensor, maps: Tensor, suffix: str
+    sums: dict[str, Tensor], still: _Look, logits: Tensor, maps: Tensor | None, suffix: str
 ) -> None:
     for name, error in OUTPUT_ERRORS.items():
         _add(sums, name + suffix, error(still.logits, logits))
-    _add(sums, SIMILARITY + suffix, map_similarity(still.maps, maps))
+    if still.maps is not None and maps is not None:
+        _add(sums, SIMILARITY + suffix, map_similarity(still.maps, maps))
 
 
 def _add(sums: dict[str, Tensor], name: str, values: Tensor) -> None:

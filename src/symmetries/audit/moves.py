@@ -1,7 +1,7 @@
 """The elements that data is moved by: all of a finite group, a sample of a continuous one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -42,6 +42,14 @@ class Moves:
         for element in self.elements:
             part = element if self.shared else _map(lambda t: t[start:stop], element)
             yield _map(lambda t: t.to(device), part)
+
+    def rows(self, start: int, stop: int) -> "Moves":
+        """The same moves of examples start, ..., stop - 1 alone."""
+        if self.shared:
+            return self
+        return replace(
+            self, elements=tuple(_map(lambda t: t[start:stop], e) for e in self.elements)
+        )
 
     def inverse(self, element: Any) -> Any:  # noqa: ANN401 - elements differ by group
         """The element that undoes this one."""

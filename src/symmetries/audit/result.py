@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from symmetries.results import Record, Result
+from symmetries.results import DataSummary, Record, Result, RunInfo
 
 
 class Measure(Record):
@@ -36,6 +36,26 @@ class LayerRow(Record):
     discretisation: float | None
 
 
+class DriftRow(Record):
+    """The measures at one degree of drift; see :class:`symmetries.audit.drift.DriftPoint`.
+
+    Args:
+        beta: degree of drift, from 0 (the data) to 1 (the other data).
+        accuracy: on the blended data.
+        accuracy_ratio: the same by the accuracy at 0; None if that is 0.
+        logit_invariance: LI.
+        distribution_invariance: DI.
+        saliency_similarity: SI; None for a model without gradients.
+    """
+
+    beta: float = Field(ge=0, le=1)
+    accuracy: Measure
+    accuracy_ratio: float | None
+    logit_invariance: Measure
+    distribution_invariance: Measure
+    saliency_similarity: Measure | None
+
+
 class AuditResult(Result):
     """How invariant a classifier is.
 
@@ -52,10 +72,14 @@ class AuditResult(Result):
         logit_invariance: LI, 0 is perfect.
         normalised_logit_invariance: LI relative to the size of the logits.
         distribution_invariance: DI, 0 is perfect.
-        saliency_similarity: SI, 1 is perfect.
-        sensitivity: largest singular value of the input Jacobian.
+        saliency_similarity: SI, 1 is perfect; None for a model without gradients.
+        sensitivity: largest singular value of the input Jacobian; None without gradients.
         layers: equivariance error by layer.
+        drift: the measures on the way to other data, if there is any.
         seconds: that it took.
+        model: its name, where there is one.
+        data: what it was measured on, where the command knows.
+        run: how, where the command knows.
     """
 
     schema_name: Literal["symmetries.audit/1"] = Field(default="symmetries.audit/1", alias="schema")
@@ -71,7 +95,11 @@ class AuditResult(Result):
     logit_invariance: Measure
     normalised_logit_invariance: Measure
     distribution_invariance: Measure
-    saliency_similarity: Measure
-    sensitivity: Measure
+    saliency_similarity: Measure | None
+    sensitivity: Measure | None
     layers: tuple[LayerRow, ...]
+    drift: tuple[DriftRow, ...] = ()
     seconds: float = Field(ge=0)
+    model: str | None = None
+    data: DataSummary | None = None
+    run: RunInfo | None = None

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,15 @@ from symmetries.checks import check_finite, invalid
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
 
+Part = Callable[[int, int], dict[str, Tensor]]
+Over = Callable[[Part, int], dict[str, Tensor]]
+
 LAYER_EXAMPLES = 256  # for the table of layers, whose rows are ratios of large sums
+
+
+def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
+    """All examples at once."""
+    return part(0, count)
 
 
 def audit(
@@ -38,6 +46,8 @@ def audit(
     samples: int = 16,
     half_width: float | Sequence[float] | None = None,
     layers: Sequence[str] | None = None,
+    gradients: bool = True,
+    over: Over = in_one_piece,
     level: float = 0.95,
     batch_size: int = 256,
     seed: int = 0,
@@ -62,6 +72,9 @@ def audit(
         half_width: of the box of parameters that they are drawn from; the group's bounds by
             default.
         layers: names of layers for the table; all by default, () for none.
+        gradients: False for a model that has none; SI and sensitivity are then left out.
+        over: how to go through the examples, ``over(part, N)`` with ``part(start, stop)`` giving
+            the numbers of some examples: in parts, with resumption, on several machines, ...
         level: of the confidence intervals (normal approximation).
         batch_size: examples at once.
         seed: of everything drawn.
@@ -88,14 +101,32 @@ def audit(
     )
     look = saliency or partial(saliency_map, steps=steps, baseline=baseline)
     watch = partial(_bar, shown=progress)
-    values = examine(model, x, y, moves, look, batch_size=batch_size, watch=watch)
+
+    def part(start: int, stop: int) -> dict[str, Tensor]:
+        rows = slice(start, stop)
+        found = examine(
+            model,
+            x[rows],
+            y[rows],
+            moves.rows(start, stop),
+            look if gradients else None,
+            batch_size=batch_size,
+            watch=watch,
+        )
+        if gradients:
+            sigma = largest_singular_value(model, x[rows], batch_size=batch_size, seed=seed)
+            found["sensitivity"] = sigma.cpu()
+        return found
+
+    values = over(part, len(x))
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
     measures: dict[str, Any] = {
         name: _measure(estimate(values[name]), level, _back(values, name))
-        for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY)
+        for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
+        if name in values
     }
-    sensitivity = largest_singular_value(model, x, batch_size=batch_size, seed=seed)
+    measures = dict.fromkeys((SIMILARITY, "sensitivity")) | measures
     rows: tuple[LayerRow, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
         found = layer_equivariance(
@@ -116,7 +147,6 @@ def audit(
         examples=len(x),
         classes=classes,
         level=level,
-        sensitivity=_measure(estimate(sensitivity), level, None),
         layers=rows,
         seconds=time.perf_counter() - begin,
         **measures,
