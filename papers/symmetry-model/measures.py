@@ -11,7 +11,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.summary import highest_density_width
+from symmetries.learners.symmetry_model.widths import highest_density_width
 
 READ_DIGITS = (3, 4, 5, 7)  # digits with one orientation
 REFINEMENTS = 5

@@ -8,10 +8,13 @@ import torch
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Parameter
 from symmetries.groups.names import parse_group
-from symmetries.learners.symmetry_model.summary import (
-    _small_sample_factor,
-    highest_density_width,
+from symmetries.learners.symmetry_model.coordinates import (
     named_log,
+    read_motions,
+)
+from symmetries.learners.symmetry_model.widths import (
+    highest_density_width,
+    small_sample_factor,
     verdict_of,
 )
 
@@ -64,7 +67,7 @@ def test_one_value_has_no_width():
 
 def test_small_samples_are_corrected():
     samples = rows(normal, 32, 500)
-    width = _small_sample_factor(32) * float(highest_density_width(samples).mean())
+    width = small_sample_factor(32) * float(highest_density_width(samples).mean())
     assert width == pytest.approx(2 * 1.6449, rel=0.05)
 
 
@@ -99,3 +102,48 @@ def test_logarithm_in_a_product():
     group = parse_group("rotation,scale,hue")
     eta = 0.2 * torch.randn(20, group.dim, dtype=torch.float64)
     torch.testing.assert_close(named_log(group, group.exp(eta)), eta)
+
+
+def motions(group, count, generator):
+    """Rigid motions (200, count, 3, 3) to uniform places in [-0.5, 0.5] and angles."""
+    place = torch.rand(200, count, 2, generator=generator) - 0.5
+    angle = 2 * math.pi * torch.rand(200, count, generator=generator)
+    turn = torch.stack((angle.cos(), -angle.sin(), angle.sin(), angle.cos()), -1)
+    element = torch.eye(3).repeat(200, count, 1, 1)
+    element[..., :2, :2], element[..., :2, 2] = turn.reshape(200, count, 2, 2), place
+    return element
+
+
+def test_planted_positions_keep_their_width_beside_full_rotation():
+    # A perfect model: pictures at uniform places, turned at random. In the logarithm the shifts of
+    # such motions spread over 1.6 times the planted width.
+    group, generator = Affine2("rotation", "translation"), torch.Generator().manual_seed(0)
+    start, new = motions(group, 1, generator), motions(group, 1000, generator)
+    relative = group.compose(new, group.inverse(start).expand_as(new))
+    found = read_motions(group, relative)
+    widths = highest_density_width(found[..., 0])
+    assert float(widths.mean()) == pytest.approx(0.9, rel=0.05)
+    plain = named_log(group, relative)
+    assert float(highest_density_width(plain[..., 0]).mean()) > 1.3
+    torch.testing.assert_close(found[..., 2], plain[..., 2])
+
+
+@pytest.mark.parametrize("name", ["rotation,translation", "affine", "hue,affine"])
+def test_what_turns_about_a_point_does_not_shift(name):
+    group = parse_group(name)
+    eta = torch.zeros(4, 50, group.dim)
+    eta[..., group.names.index("rotation")] = torch.rand(4, 50) - 0.5
+    there = torch.zeros(4, 1, group.dim)
+    there[..., group.names.index("shift_x")] = torch.tensor([-0.6, 0.0, 0.3, 0.7])[:, None]
+    elements = (group.exp(sign * there.expand_as(eta)) for sign in (1, -1))
+    about = group.compose(next(elements), group.exp(eta), next(elements))
+    found = read_motions(group, about)
+    columns = [group.names.index(n) for n in ("shift_x", "shift_y")]
+    assert float(found[..., columns].abs().max()) < 0.01
+    torch.testing.assert_close(found[..., group.names.index("rotation")], eta.sum(-1))
+
+
+def test_shifts_alone_are_read_as_they_are():
+    group = Affine2("translation")
+    eta = torch.randn(3, 40, 2)
+    torch.testing.assert_close(read_motions(group, group.exp(eta)), eta)

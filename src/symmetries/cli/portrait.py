@@ -78,31 +78,19 @@ def portraits(
         images: (N, C, H, W) on the model's device.
         seed: of the samples.
     """
+    from symmetries.learners.symmetry_model.summary import counted_from_images
+
     if isinstance(model.group, FiniteGroup):
         return [_finite_portrait(model, summary, images)]
     generator = torch.Generator(images.device).manual_seed(seed)
-    eta = from_images(model, images, model.sample_eta(images, SAMPLES, generator)).cpu()
+    eta = model.sample_eta(images, SAMPLES, generator)
+    eta = counted_from_images(model, images, eta).cpu()
     side = max(model.shape[1:])
     widths = own_widths(model, summary)
     return [
         _portrait(parameter, eta[..., i], model.bounds[i], widths[i], side)
         for i, parameter in enumerate(model.group.parameters)
     ]
-
-
-@torch.no_grad()
-def from_images(model: "SymmetryModel", images: Tensor, eta: Tensor) -> Tensor:
-    """Parameters (N, S, dim) counted from prototypes as transformations of the images themselves.
-
-    Where a matrix has no real logarithm, the difference of the parameters stands in.
-    """
-    from symmetries.learners.symmetry_model.summary import named_log
-
-    group = model.group
-    back = repeated(group.inverse(model.element(images)), eta.shape[1])
-    counted = named_log(group, group.compose(group.exp(eta), back))
-    plain = eta - model.infer(images)[:, None]
-    return torch.where(torch.isfinite(counted), counted, plain)
 
 
 def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float]:
@@ -194,13 +182,6 @@ def smoothed(density: Tensor, reach: int = 3) -> Tensor:
     return kept.reshape(density.shape)
 
 
-def repeated(element: Any, count: int) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (N,) as (N, count)."""
-    if isinstance(element, tuple):
-        return tuple(repeated(part, count) for part in element)
-    return element[:, None].expand(len(element), count, *element.shape[1:])
-
-
 @torch.no_grad()
 def gallery(
     model: "SymmetryModel", images: Tensor, shown: Tensor, versions: int, seed: int
@@ -214,10 +195,12 @@ def gallery(
         versions: how many new ones.
         seed: of the new ones.
     """
+    from symmetries.learners.symmetry_model.coordinates import repeat_elements
+
     group = model.group
     generator = torch.Generator(images.device).manual_seed(seed)
     back = group.inverse(model.element(images))
     eta = model.sample_eta(images, versions, generator)
-    element = group.compose(group.exp(eta), repeated(back, versions))
+    element = group.compose(group.exp(eta), repeat_elements(back, versions))
     parts = (shown[:, None], model.act(back, shown)[:, None], model.act.orbit(element, shown))
     return torch.cat(parts, 1)

@@ -21,14 +21,11 @@ from symmetries.learners.symmetry_model.config import (
     resolve_bounds,
     resolve_config,
 )
+from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, fit_stages
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
-from symmetries.learners.symmetry_model.summary import (
-    SymmetrySummary,
-    repeat_elements,
-    summarise,
-)
+from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
 from symmetries.training import History, load_state, save_model
 
 SMALLEST = 8

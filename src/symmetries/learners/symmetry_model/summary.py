@@ -2,28 +2,30 @@
 
 import math
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from symmetries.groups.affine import SIX, Affine2
-from symmetries.groups.base import Parameter
 from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
+from symmetries.learners.symmetry_model.coordinates import (
+    read_motions,
+    repeat_elements,
+    split_elements,
+)
 from symmetries.learners.symmetry_model.health import content_kept
+from symmetries.learners.symmetry_model.widths import (
+    FULL_SHARE,
+    MASS,
+    Verdict,
+    highest_density_width,
+    small_sample_factor,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     from symmetries.learners.symmetry_model.model import SymmetryModel
 
-Verdict = Literal["absent", "partial", "full"]
-MASS = 0.9
-ABSENT_NOISE = 2.0  # times the noise floor
-ABSENT_DEGREES = 5.0
-ABSENT_PIXELS = 0.5
-ABSENT_FACTOR = 1.03
-FULL_SHARE = 0.8  # of the width that a uniform angle has
 VERSIONS = 32  # random versions of each image for the noise floor
 MOST_REPEATED = 256
 BINS = 72
@@ -38,7 +40,8 @@ class TransformationSummary:
         unit: "degrees", "pixels", "factor" or "step". A width in factors is the ratio of the
             ends: 1.2 means sizes that vary by 20 %.
         width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
-            data; eta is counted from the image, so that it does not depend on the prototype.
+            data; eta is counted from the image, so that it does not depend on the prototype, and
+            shifts are those of the point that moves least.
         noise_floor: the same length for repeated inference of one image.
         verdict: "absent", "partial" or "full".
         edges: of the histogram.
@@ -73,82 +76,6 @@ class SymmetrySummary:
         return asdict(self)
 
 
-def highest_density_width(samples: Tensor, period: float | None = None) -> Tensor:
-    """Length of the smallest set that holds 90 % of the samples' distribution.
-
-    The sorted samples are cut into groups of about S / 48; each gap between groups holds the same
-    mass, and the shortest gaps that together hold 90 % make up the set, which may be in pieces.
-
-    Args:
-        samples: (..., S).
-        period: circumference, for angles: the gap across the seam counts too.
-
-    Returns:
-        (...).
-
-    Example:
-        >>> two_modes = torch.cat((torch.randn(5000) * 0.01 - 1, torch.randn(5000) * 0.01 + 1))
-        >>> bool(highest_density_width(two_modes) < 0.1)
-        True
-    """
-    count = samples.shape[-1]
-    step = max(1, count // 48)
-    if period is not None:
-        samples = torch.remainder(samples, period)
-    ordered = samples.sort(-1).values
-    knots = ordered[..., ::step]
-    if period is None:
-        knots = torch.cat((knots, ordered[..., -1:]), -1) if (count - 1) % step else knots
-    else:
-        knots = torch.cat((knots, ordered[..., :1] + period), -1)
-    gaps = knots.diff(dim=-1)
-    # All gaps hold the same mass but the last, which may hold less.
-    whole = count - 1 if period is None else count
-    mass = torch.full_like(gaps, step / whole)
-    mass[..., -1] = 1 - (gaps.shape[-1] - 1) * step / whole
-    order = (mass / gaps.clamp_min(1e-12)).argsort(-1, descending=True)
-    gaps, mass = gaps.gather(-1, order), mass.gather(-1, order)
-    before = mass.cumsum(-1) - mass
-    share = ((MASS - before) / mass).clamp(0, 1)
-    return (gaps * share).sum(-1)
-
-
-@lru_cache(maxsize=8)
-def _small_sample_factor(count: int) -> float:
-    """True width of a normal distribution over the mean width of samples of that size.
-
-    Small samples look narrower than what they come from, as the set follows their chance gaps.
-    """
-    normal = torch.randn(4000, count, generator=torch.Generator().manual_seed(0))
-    return 2 * 1.6449 / float(highest_density_width(normal).mean())
-
-
-def verdict_of(parameter: Parameter, width: float, noise: float, side: int) -> Verdict:
-    """The verdict on a width in the parameter's own unit.
-
-    Absent: below twice the noise floor, or below 5 degrees, half a pixel or 3 %. Full, for angles:
-    at least 80 % of what a uniform angle has (90 % of the circle). Partial otherwise.
-
-    Args:
-        parameter: what it is the width of.
-        width: width90.
-        noise: noise floor.
-        side: longer side of the images in pixels.
-    """
-    least = {
-        "rad": math.radians(ABSENT_DEGREES),
-        "half-image": ABSENT_PIXELS * 2 / side,
-        "log-factor": math.log(ABSENT_FACTOR),
-    }.get(parameter.unit, 0.0)
-    # A uniform angle has noise, too, but no room for twice its noise.
-    uniform = MASS * 2 * parameter.bound
-    if width < least or width < min(ABSENT_NOISE * noise, FULL_SHARE * uniform):
-        return "absent"
-    if parameter.angle and width >= FULL_SHARE * uniform:
-        return "full"
-    return "partial"
-
-
 def summarise(
     model: "SymmetryModel",
     x: Tensor,
@@ -177,9 +104,9 @@ def _lie_parts(
 ) -> list[TransformationSummary]:
     side = max(model.shape[1:])
     eta = model.sample_eta(x, n, generator)  # (N, n, dim)
-    counted = _counted_from_images(model, x, eta)
+    counted = counted_from_images(model, x, eta)
     misses = _misses(model, x[:MOST_REPEATED], generator)  # (M, versions, dim)
-    small_sample = _small_sample_factor(VERSIONS)
+    small_sample = small_sample_factor(VERSIONS)
     parts = []
     for i, parameter in enumerate(model.group.parameters):
         period = 2 * parameter.bound if parameter.angle else None
@@ -213,23 +140,22 @@ def _lie_parts(
 
 
 @torch.no_grad()
-def _counted_from_images(model: "SymmetryModel", x: Tensor, eta: Tensor) -> Tensor:
-    """Samples of p(eta | x_hat) as transformations of x itself: log(e e_x^-1), (N, n, dim).
+def counted_from_images(model: "SymmetryModel", x: Tensor, eta: Tensor) -> Tensor:
+    """Samples of p(eta | x_hat) as transformations of x itself, e e_x^-1 in numbers, (N, n, dim).
 
     Another choice of prototype, x_hat' = T_c^-1 x_hat, turns e to e c and e_x to e_x c, so this
-    does not depend on it. A digit that only ever turns about its centre then shows no shift, even
-    where its prototype sits off the centre, and its e must move it back.
+    does not depend on it. See :func:`read_motions` for what the numbers mean.
     """
     group = model.group
     back = repeat_elements(group.inverse(model.element(x)), eta.shape[1])
-    counted = named_log(group, group.compose(group.exp(eta), back))
+    counted = read_motions(group, group.compose(group.exp(eta), back))
     plain = eta - model.infer(x)[:, None]  # where a matrix has no real logarithm
     return torch.where(torch.isfinite(counted), counted, plain)
 
 
 @torch.no_grad()
 def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Tensor:
-    """How far repeated inference misses: log(r^-1 e_r e_x^-1), e_r found on x moved by r.
+    """How far repeated inference misses: r^-1 e_r e_x^-1 in numbers, e_r found on x moved by r.
 
     (N, VERSIONS, dim), zero if f is equivariant. In the parameters of the group also where it is
     not closed (then the full logarithm is taken and its own columns kept).
@@ -242,29 +168,9 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     found = model.element(model.act(group.exp(random), rows))
     start = model.element(rows)
     gap = group.compose(group.exp(-random), found, group.inverse(start))
-    misses = named_log(group, gap)
+    misses = read_motions(group, split_elements(gap, len(x)))
     # No real logarithm: as wrong as can be.
-    misses = torch.where(torch.isfinite(misses), misses, limit)
-    return misses.reshape(len(x), VERSIONS, -1)
-
-
-def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (N,) as (N, n)."""
-    if isinstance(element, tuple):
-        return tuple(repeat_elements(part, n) for part in element)
-    return element[:, None].expand(len(element), n, *element.shape[1:])
-
-
-def named_log(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
-    """Logarithm (..., dim) in the group's own parameters, the rest of an open family dropped."""
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return torch.cat([named_log(f, e) for f, e in pairs], -1)
-    eta = torch.as_tensor(group.log(element))
-    if isinstance(group, Affine2) and not group.closed:
-        columns = [SIX.index("scale_x" if name == "zoom" else name) for name in group.names]
-        return eta[..., columns]
-    return eta
+    return torch.where(torch.isfinite(misses), misses, limit)
 
 
 @torch.no_grad()
