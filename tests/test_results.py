@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 from pydantic import ValidationError
@@ -62,9 +63,40 @@ def test_the_schema_is_the_first_field(tmp_path):
 )
 def test_a_foreign_file_is_refused_by_field(tmp_path, change, message):
     path = make_result().save(tmp_path / "orbit.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    content = {**json.loads(path.read_text()), **change}
+    del content["sha256"]  # as --json prints it
+    path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         OrbitResult.load(path)
+
+
+def test_what_json_printed_loads_too(tmp_path):
+    result = make_result()
+    path = tmp_path / "orbit.json"
+    path.write_text(result.model_dump_json(indent=2) + "\n")
+    assert OrbitResult.load(path) == result
+
+
+def test_any_changed_byte_is_found(tmp_path):
+    path = make_result().save(tmp_path / "orbit.json")
+    content = path.read_bytes()
+    generator = random.Random(0)
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] = generator.choice([byte for byte in range(256) if byte != content[place]])
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"orbit\.json"):
+            OrbitResult.load(path)
+    path.write_bytes(content)
+    assert OrbitResult.load(path) == make_result()
+
+
+def test_deep_or_huge_json_is_refused_with_words(tmp_path):
+    path = tmp_path / "orbit.json"
+    for text in ("[" * 100_000, '{"schema": "symmetries.orbit/1", "x": ' + "9" * 5000 + "}"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"orbit\.json: expected JSON"):
+            OrbitResult.load(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe\x00", b"null"])

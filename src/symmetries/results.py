@@ -5,10 +5,11 @@ Reports, tables and tests read these and nothing else. A file says what it is in
 Numbers are in the units that a person reads: degrees, pixels, factors.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,10 +31,14 @@ class DataSummary(Record):
     height: int = Field(ge=1)
     width: int = Field(ge=1)
     classes: tuple[str, ...] = ()
+    sha256: str | None = Field(default=None, description="of the pixels and the labels")
 
 
 class RunInfo(Record):
-    """How the numbers came about, enough to run it again; ``time`` is in seconds."""
+    """How the numbers came about, enough to run it again; ``time`` is in seconds.
+
+    ``commit`` is that of a checkout, with "+" if files were changed; None for an installed package.
+    """
 
     command: str
     seed: int
@@ -41,6 +46,7 @@ class RunInfo(Record):
     time: float = Field(ge=0, description="seconds")
     created: str
     versions: dict[str, str]
+    commit: str | None = None
 
 
 class OrbitCurve(Record):
@@ -67,7 +73,10 @@ class OrbitCurve(Record):
 
 
 class Result(Record):
-    """The base of what commands write: a schema name, and saving and loading."""
+    """The base of what commands write: a schema name, and saving and loading.
+
+    A saved file ends with the SHA-256 of everything else in it, so that a changed byte is found.
+    """
 
     schema_name: str = Field(alias="schema")
 
@@ -76,7 +85,7 @@ class Result(Record):
         path = Path(path)
         partial = path.with_name(path.name + ".partial")
         try:
-            partial.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            partial.write_bytes(_rendered(json.loads(self.model_dump_json())))
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
@@ -84,15 +93,21 @@ class Result(Record):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file that ``save`` wrote.
+        """Read a file that ``save`` wrote, or what ``--json`` printed (which has no SHA-256).
 
         Raises:
-            ValueError: if it is not JSON, of another kind, of another version, or incomplete.
+            ValueError: if it is not JSON, of another kind, of another version, incomplete, or
+                was changed.
         """
         expected = cls.model_fields["schema_name"].default
+        text = Path(path).read_bytes()
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            content = json.loads(text.decode())
+            signed = isinstance(content, dict) and "sha256" in content
+            if signed:
+                del content["sha256"]
+            plain = json.dumps(content)
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: expected JSON, got {error}; write the file anew") from error
         found = content.get("schema") if isinstance(content, dict) else None
         if found != expected:
@@ -100,14 +115,27 @@ class Result(Record):
                 f"{path}: expected schema {expected!r}, got {found!r}; "
                 "read it with the version of symmetries that wrote it, or write it anew"
             )
+        if signed and _rendered(content) != text:
+            raise ValueError(
+                f"{path}: expected the SHA-256 that it names, got another; "
+                "it was changed: restore it from a copy, or write it anew"
+            )
         try:
-            return cls.model_validate_json(json.dumps(content))
+            return cls.model_validate_json(plain)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise ValueError(
                 f"{path}: field {where!r}: {first['msg']}; write the file anew"
             ) from error
+
+
+def _rendered(content: dict[str, Any]) -> bytes:
+    """The one way to write a result, with its own hash at the end."""
+    body = json.dumps(content, sort_keys=True)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    whole = json.dumps({**content, "sha256": digest}, indent=2, ensure_ascii=False)
+    return (whole + "\n").encode(errors="replace")
 
 
 class OrbitResult(Result):

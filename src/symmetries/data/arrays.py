@@ -1,6 +1,8 @@
 """Arrays as image sets: numpy arrays in memory, .npy and .npz files, torch data sets."""
 
+import lzma
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -21,6 +23,15 @@ from symmetries.data.files import AGAIN, check_claim
 
 _CHANNELS = (1, 2, 3, 4)
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
+# What the parsers of headers (numpy's is one for Python literals) raise for bytes that are none.
+_BAD_HEADER = (
+    *(ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError),
+    tokenize.TokenError,
+)
+_BAD_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, UnicodeDecodeError),
+    *(EOFError, OSError, RuntimeError, OverflowError),
+)
 
 
 def _layout_of(shape: tuple[int, ...]) -> str:
@@ -100,8 +111,10 @@ def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError, SyntaxError) as error:
+    except _BAD_HEADER as error:
         raise invalid(str(path), "a numpy array", f"{error}", AGAIN) from error
+    if any(size < 0 for size in shape):
+        raise invalid(str(path), "sizes of at least 0", f"shape {shape}", AGAIN)
     if dtype.hasobject or dtype.names is not None:
         remedy = "save plain numbers: objects would run code when read"
         raise invalid(str(path), "numbers", f"dtype {dtype}", remedy)
@@ -115,7 +128,10 @@ def _read_array(stream: IO[bytes], path: Path, stored: int, *, compressed: bool)
     data = stream.read(size)
     if len(data) != size:
         raise invalid(str(path), f"{size} bytes of array", f"{len(data)}", AGAIN)
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    try:
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, OverflowError) as error:  # no items, or no bytes in an item
+        raise invalid(str(path), "an array with items", f"{dtype} {shape}", AGAIN) from error
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -132,7 +148,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
                         packed = info.compress_type != zipfile.ZIP_STORED
                         members[key] = _read_array(stream, path, stored, compressed=packed)
             return members
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+    except _BAD_ZIP as error:
         raise invalid(str(path), "a readable .npz file", f"{error}", AGAIN) from error
 
 

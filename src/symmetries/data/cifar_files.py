@@ -14,9 +14,10 @@ from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, read_bytes
 from symmetries.data.pickles import read_plain_pickle
-from symmetries.data.remote import advice
+from symmetries.data.remote import advice, check_published
 
 _PIXELS = 3 * 32 * 32
+_LARGEST = 2**28  # bytes of a published file: the largest has 155 million
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ def _from_archive(path: Path, layout: _Layout, wanted: set[str]) -> dict[str, by
             for member in archive:
                 file = member.name.removeprefix("./").removeprefix(f"{layout.folder}/")
                 plain = member.isfile() and file in wanted
+                if plain and member.size > _LARGEST:
+                    got = f"{member.size} bytes of {file}"
+                    raise invalid(str(path), f"files of at most {_LARGEST} bytes", got, AGAIN)
                 stream = archive.extractfile(member) if plain else None
                 if stream is not None:
                     found[file] = stream.read()
@@ -100,6 +104,7 @@ def _files(root: Path, name: str, layout: _Layout, split: str) -> dict[str, byte
             found = {f: read_bytes(folder / f) for f in wanted if (folder / f).is_file()}
         elif archive.is_file():
             source = archive
+            check_published(archive)
             found = _from_archive(archive, layout, wanted)
         else:
             continue
@@ -128,6 +133,8 @@ def _python(data: bytes, file: Path, layout: _Layout) -> tuple[NDArray[Any], NDA
     if images.ndim != 2 or images.shape[1] != _PIXELS or len(images) != len(labels):
         got = f"shape {images.shape} with {len(labels)} labels"
         raise invalid(str(file), f"(N, {_PIXELS}) bytes and N labels", got, AGAIN)
+    if not all(type(label) is int for label in labels):
+        raise invalid(f"{file} labels", "integers", "something else", AGAIN)
     return images, np.asarray(labels)
 
 

@@ -1,6 +1,7 @@
 """Reading files that may be cut, damaged or lying about their size."""
 
 import gzip
+import os
 import zlib
 from pathlib import Path
 
@@ -20,9 +21,24 @@ def check_claim(path: Path, claimed: int, stored: int, *, compressed: bool) -> N
         compressed: whether they are stored as a deflate stream.
     """
     most = stored * _DEFLATE_LIMIT if compressed else stored
-    if claimed > most:
+    if not 0 <= claimed <= most:
         got = f"a header that claims {claimed} bytes in a file of {stored}"
         raise invalid(str(path), "a complete file", got, AGAIN)
+    check_memory(path, claimed)
+
+
+def check_memory(path: Path, needed: int) -> None:
+    """Refuse to unpack into more memory than the machine has, as an archive of zeros may ask for.
+
+    Args:
+        path: the file, for the message.
+        needed: bytes.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > memory:
+        got = f"{needed} bytes on a machine with {memory}"
+        remedy = "save it as .npy and read it from disk: symmetries.data.ArrayFolder"
+        raise invalid(str(path), "data that fits into memory", got, remedy)
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:

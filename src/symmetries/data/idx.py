@@ -13,7 +13,7 @@ from symmetries.checks import check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, check_claim, read_bytes
-from symmetries.data.remote import REMOTE, advice
+from symmetries.data.remote import REMOTE, advice, check_published
 
 PREFIX = {"train": "train", "test": "t10k"}
 FOLDERS = {
@@ -68,6 +68,7 @@ def _find(folder: Path, name: str, file: str) -> Path:
         for candidate in (place / f"{file}.gz", place / file):
             if candidate.is_file():
                 _check_not_another(candidate, name)
+                check_published(candidate)
                 return candidate
     raise missing(name, places, advice(name))
 

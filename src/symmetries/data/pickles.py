@@ -126,8 +126,8 @@ def _of_kind(value: Any, kind: type) -> Any:  # noqa: ANN401
 
 
 def _allowed(words: list[str]) -> _Name:
-    if len(words) != 2 or tuple(words) not in _ALLOWED:
-        raise _Refused(f"the name {'.'.join(str(word) for word in words)}")
+    if len(words) != 2 or tuple(map(_text, words)) not in _ALLOWED:
+        raise _Refused(f"the name {'.'.join(map(_text, words))}")
     return _Name(words)
 
 
@@ -187,5 +187,5 @@ def read_plain_pickle(data: bytes, path: Path, keys: Collection[str]) -> dict[st
     except _Refused as error:
         remedy = "do not open it elsewhere: it is not a CIFAR file"
         raise invalid(str(path), "a pickle of plain data", f"{error}", remedy) from None
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise invalid(str(path), "a complete pickle", f"{error}", AGAIN) from error

@@ -12,6 +12,8 @@ from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+# Of the formats that Pillow would try, those that run no other program and load nothing else.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 NAMED = 5  # unreadable pictures that a warning names
 _GREY = {"1", "L", "LA"}
 _COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
@@ -28,9 +30,9 @@ def _folders_in(folder: Path) -> list[Path]:
 
 def _read(path: Path, size: tuple[int, int] | None) -> Image.Image:
     try:
-        with Image.open(path) as picture:
+        with Image.open(path, formats=FORMATS) as picture:
             picture.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # decoders raise what they like when bytes make no sense
         remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
         raise invalid(str(path), "a readable picture", f"{error}", remedy) from error
     if picture.mode not in _GREY | _COLOUR:

@@ -1,5 +1,6 @@
 """Fetching the public files, each known by its SHA-256."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class RemoteFile:
     path: str
     hosts: tuple[str, ...]
     sha256: str
+    size: int | None = None  # bytes, where known
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -32,11 +34,13 @@ class RemoteFile:
         return tuple(host + Path(self.path).name for host in self.hosts)
 
 
-def _idx_files(name: str, hosts: tuple[str, ...], hashes: tuple[str, ...]) -> list[RemoteFile]:
+def _idx_files(
+    name: str, hosts: tuple[str, ...], sizes: tuple[int, ...], hashes: tuple[str, ...]
+) -> list[RemoteFile]:
     parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     return [
-        RemoteFile(f"{name}/{part}-ubyte.gz", hosts, sha256)
-        for part, sha256 in zip(parts, hashes, strict=True)
+        RemoteFile(f"{name}/{part}-ubyte.gz", hosts, sha256, size)
+        for part, size, sha256 in zip(parts, sizes, hashes, strict=True)
     ]
 
 
@@ -44,6 +48,7 @@ REMOTE: dict[str, list[RemoteFile]] = {
     "mnist": _idx_files(
         "mnist",
         _MNIST_HOSTS,
+        (9_912_422, 28_881, 1_648_877, 4_542),
         (
             "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
             "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -54,6 +59,7 @@ REMOTE: dict[str, list[RemoteFile]] = {
     "fashion-mnist": _idx_files(
         "fashion-mnist",
         _FASHION_HOSTS,
+        (26_421_880, 29_515, 4_422_102, 5_148),
         (
             "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
             "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
@@ -66,6 +72,7 @@ REMOTE: dict[str, list[RemoteFile]] = {
             "cifar-10-binary.tar.gz",
             _CIFAR_HOSTS,
             "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            170_052_171,
         )
     ],
     "cifar100": [
@@ -73,6 +80,7 @@ REMOTE: dict[str, list[RemoteFile]] = {
             "cifar-100-binary.tar.gz",
             _CIFAR_HOSTS,
             "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+            168_513_733,
         )
     ],
 }
@@ -86,6 +94,25 @@ def advice(name: str) -> str:
     if name == "dsprites":
         return f"{place}; they are at {_DSPRITES_PAGE}; 'sprites' renders the like with no file"
     return place
+
+
+def check_published(path: Path) -> None:
+    """Refuse a public file that was changed: it has the name and the size of one, not its SHA-256.
+
+    A file of another size is somebody's own (a part of the set, or packed anew) and passes: its
+    format has to speak for it.
+
+    Args:
+        path: a file that is about to be read.
+    """
+    for remote in (remote for files in REMOTE.values() for remote in files):
+        if Path(remote.path).name == path.name and path.stat().st_size == remote.size:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            if digest != remote.sha256:
+                expected = f"SHA-256 {remote.sha256[:12]}..., as published"
+                remedy = "it was changed or damaged: remove it and fetch it again"
+                raise invalid(str(path), expected, f"{digest[:12]}...", remedy)
 
 
 def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path:

@@ -67,8 +67,13 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
         raise CheckpointError(f"{path}: {reason}") from error
     if hashlib.sha256(content).hexdigest() != header["tensors_sha256"]:
         raise _changed(path)
+    return parse_tensors(path, content), header["meta"]
+
+
+def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
+    """The tensors in the bytes of a safetensors file; ``path`` is for the message."""
     try:
-        return safetensors.torch.load(content), header["meta"]
+        return safetensors.torch.load(content)
     except SafetensorError as error:
         raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
 
