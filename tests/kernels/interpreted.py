@@ -8,8 +8,10 @@ On a GPU, ``python tests/kernels/interpreted.py`` checks the compiled kernels.
 import torch
 
 from symmetries.actions.resample import warp, warp_shared
-from symmetries.groups.affine import affine_exp
+from symmetries.distributions.spline import circular_spline, rational_quadratic
+from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
 from symmetries.kernels.available import usable
+from symmetries.nn.gelu_norm import gelu_norm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = ((28, 28), (17, 40)) if DEVICE == "cuda" else ((5, 8),)
@@ -18,6 +20,11 @@ SIZES = ((28, 28), (17, 40)) if DEVICE == "cuda" else ((5, 8),)
 def error(ours, exact):
     """Relative error of float32 results against float64 ones."""
     return ((ours.double() - exact).norm() / exact.norm()).item()
+
+
+def size(gradients):
+    """Sum of squares, to be differentiated again."""
+    return sum(gradient.square().sum() for gradient in gradients)
 
 
 def compare(function, inputs):
@@ -32,18 +39,50 @@ def compare(function, inputs):
     first_exact = torch.autograd.grad(exact, slow, weight, create_graph=True)
     errors = [error(ours, exact)]
     errors += [error(a, b) for a, b in zip(first, first_exact, strict=True)]
-    (again,) = torch.autograd.grad(function(*fast), fast[-1:], weight.float(), create_graph=True)
+    again = torch.autograd.grad(function(*fast), fast, weight.float(), create_graph=True)
     try:
-        second_exact = torch.autograd.grad(first_exact[-1].square().sum(), slow[-1])[0]
+        second_exact = torch.autograd.grad(size(first_exact), slow[-1])[0]
     except RuntimeError as missing:  # older versions of torch have none for grid_sample
         if "is not implemented" not in str(missing):
             raise
         return max(errors), 0.0
-    second = torch.autograd.grad(again.square().sum(), fast[-1])[0]
+    second = torch.autograd.grad(size(again), fast[-1])[0]
     return max(errors), error(second, second_exact)
 
 
 GENERATOR = torch.Generator().manual_seed(0)
+
+
+def small_functions():
+    """Matrices, hidden units and splines: name, function, inputs."""
+    eta = 0.5 * torch.randn(4, 6, 6, generator=GENERATOR)
+    a, b = affine_exp(eta[:2].double()), affine_exp(eta[2:].double())
+    yield "product", affine_product, [a, b]
+    yield "product, strided", lambda a, b: affine_product(a[:, 1:4], b[:, ::2]), [a, b]
+    yield "product, one by many", lambda a, b: affine_product(a[:, :1], b), [a, b]
+    yield "product, one", lambda a, b: affine_product(a[0, 0], b[0, 0]), [a, b]
+    yield "inverse", affine_inverse, [a]
+    yield "inverse, strided", lambda a: affine_inverse(a[:, ::2]), [a]
+    z, bias = torch.randn(9, 40, generator=GENERATOR), torch.randn(40, generator=GENERATOR)
+    gamma = 1 + 0.1 * torch.randn(40, generator=GENERATOR)
+
+    def units(bias, beta, gamma, z):
+        norm = torch.nn.LayerNorm(40)
+        del norm.weight, norm.bias
+        norm.weight, norm.bias = gamma, beta  # tensors in the place of parameters
+        return gelu_norm(z, norm, bias)
+
+    yield "gelu norm", units, [bias, bias.flip(0), gamma, z]
+    yield "gelu norm, no bias", lambda b, g, z: units(None, b, g, z), [bias, gamma, z]
+    x = 3.5 * (2 * torch.rand(2, 60, generator=GENERATOR) - 1)
+    for name, spline, rows in (("spline", rational_quadratic, 17), ("circle", circular_spline, 19)):
+        parameters = torch.randn(rows, 2, 60, generator=GENERATOR)
+        for inverse in (False, True):
+
+            def run(x, p, spline=spline, inverse=inverse):
+                return torch.stack(spline(x, p, 3.0, inverse=inverse))
+
+            yield f"{name}, inverse {inverse}", run, [x, parameters]
 
 
 def main():
@@ -52,6 +91,11 @@ def main():
     first, second = compare(affine_exp, [eta])
     lines = [f"exp {first:.1e} {second:.1e}"]
     worst = [first, second]
+    for name, function, inputs in small_functions():
+        first, second = compare(function, inputs)
+        lines.append(f"{name} {first:.1e} {second:.1e}")
+        # A float32 spline loses digits next to its knots, torch's as much as ours.
+        worst += [first / 10, second / 10] if "inverse " in name else [first, second]
     for mode in ("bilinear", "bicubic", "bspline"):
         for height, width in SIZES:
             images = torch.rand(3, 2, height, width, generator=GENERATOR)

@@ -15,9 +15,12 @@ from symmetries.distributions.spline import (
     spline_rows,
     wrap,
 )
+from symmetries.nn.features import MLP
+from symmetries.nn.gelu_norm import gelu_norm
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
+Rows = tuple[Tensor, ...]
 _UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))
 
 
@@ -90,9 +93,7 @@ class ConditionalFlow(nn.Module):
             for layer in range(layers)
         )
         widths = (context, *base)
-        blocks = [
-            nn.Sequential(nn.Linear(a, b), nn.GELU(), nn.LayerNorm(b)) for a, b in pairwise(widths)
-        ]
+        blocks = [MLP(a, (b,)) for a, b in pairwise(widths)]
         self.base = nn.Sequential()
         if self.straight:
             head = nn.Linear(widths[-1], 2 * len(self.straight))
@@ -117,16 +118,17 @@ class ConditionalFlow(nn.Module):
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
         samples = shape[1] if eta.ndim == 3 else 1
-        u = (eta * (HALF / self.bounds)).reshape(-1, self.dim).T  # (dim, N S)
-        u = self._wrapped(u)
-        total = torch.zeros_like(u[0])
+        u = (eta * (HALF / self.bounds)).reshape(-1, self.dim).unbind(-1)  # dim rows (N S,)
+        u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
+        terms = []
         for layer, bias in zip(self.couplings, self._biases(context, samples), strict=True):
-            u, log_slope = layer(u, bias, inverse=False)
-            total = total + log_slope
+            u, log_slopes = layer(u, bias, inverse=False)
+            terms += log_slopes
         if self.straight:
             mean, scale = self._base(context, samples)
             z = (_rows(u, self.straight) - mean) / scale
-            total = total + (-0.5 * z * z - torch.log(scale)).sum(0)
+            terms.append(-0.5 * z * z - torch.log(scale))
+        total = torch.cat(terms).sum(0)
         constant = torch.log(HALF / self.bounds).sum()
         constant = constant - len(self.straight) * 0.5 * math.log(2 * math.pi)
         constant = constant - len(self.around) * math.log(2 * HALF)
@@ -147,24 +149,24 @@ class ConditionalFlow(nn.Module):
         if n < 1:
             raise invalid("n", "at least one sample", n, "give n >= 1")
         rows, dtype = len(context) * n, context.dtype
-        columns: dict[int, Tensor] = {}
+        rows_of: dict[int, Tensor] = {}
         if self.straight:
             mean, scale = self._base(context, n)
             z = mean + scale * torch.randn(
                 len(self.straight), rows, generator=generator, dtype=dtype, device=context.device
             )
-            columns.update(zip(self.straight, z, strict=True))
+            rows_of.update(zip(self.straight, z, strict=True))
         if self.around:
             unit = torch.rand(
                 len(self.around), rows, generator=generator, dtype=dtype, device=context.device
             )
             z = HALF * (2 * unit - 1)
-            columns.update(zip(self.around, z, strict=True))
-        u = torch.stack([columns[i] for i in range(self.dim)])
+            rows_of.update(zip(self.around, z, strict=True))
+        u = tuple(rows_of[i] for i in range(self.dim))
         pairs = list(zip(self.couplings, self._biases(context, n), strict=True))
         for layer, bias in reversed(pairs):
             u, _ = layer(u, bias, inverse=True)
-        eta = u.T * (self.bounds / HALF)
+        eta = torch.stack(u, -1) * (self.bounds / HALF)
         return eta.reshape(len(context), n, self.dim)
 
     def _biases(self, context: Tensor, samples: int) -> tuple[Tensor, ...]:
@@ -183,13 +185,6 @@ class ConditionalFlow(nn.Module):
             mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
         return mean, scale
 
-    def _wrapped(self, u: Tensor) -> Tensor:
-        if not self.around:
-            return u
-        return torch.stack(
-            [wrap(row, HALF) if i in self.around else row for i, row in enumerate(u)]
-        )
-
     def _check(self, context: Tensor) -> None:
         if context.ndim != 2 or context.shape[1] != self.context:
             shape = f"shape {tuple(context.shape)}"
@@ -199,7 +194,11 @@ class ConditionalFlow(nn.Module):
 
 
 class _Coupling(nn.Module):
-    """Bends some coordinates of u (dim, N), given the others and a bias from the context."""
+    """Bends some of the coordinates u, given the others and a bias from the context.
+
+    Coordinates are rows (N,) of their own: to take one out of a matrix would cost a matrix of
+    zeros in the backward pass.
+    """
 
     def __init__(
         self,
@@ -224,13 +223,15 @@ class _Coupling(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sum(self.sizes), hidden))
         self.bias = nn.Parameter(torch.zeros(sum(self.sizes), 1))
 
-    def forward(self, u: Tensor, bias: Tensor, *, inverse: bool) -> tuple[Tensor, Tensor]:
-        hidden = bias if self.read is None else bias + self.read(self._inputs(u))
-        hidden = self.dropout(self.norm(F.gelu(hidden)))
-        parameters = self.weight @ hidden.T + self.bias  # rows first, as splines want them
+    def forward(self, u: Rows, bias: Tensor, *, inverse: bool) -> tuple[Rows, list[Tensor]]:
+        """The coordinates, and logarithms of slopes to be added up."""
+        hidden = bias
+        if self.read is not None:
+            hidden = torch.addmm(bias, self._inputs(u), self.read.weight.T)
+        hidden = self.dropout(gelu_norm(hidden, self.norm))
+        parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
         straight, around = parameters.split(self.sizes)
-        columns = list(u.unbind(0))
-        total = torch.zeros_like(u[0])
+        bent, log_slopes = list(u), []
         for index, part, rows, spline in (
             (self.straight, straight, self.rows[0], rational_quadratic),
             (self.around, around, self.rows[1], circular_spline),
@@ -238,24 +239,24 @@ class _Coupling(nn.Module):
             if index:
                 part = part.reshape(rows, len(index), -1)
                 y, log_slope = spline(_rows(u, index), part, HALF, inverse=inverse)
-                total = total + log_slope.sum(0)
+                log_slopes.append(log_slope)
                 for i, row in zip(index, y.unbind(0), strict=True):
-                    columns[i] = row
-        return torch.stack(columns), total
+                    bent[i] = row
+        return tuple(bent), log_slopes
 
-    def _inputs(self, u: Tensor) -> Tensor:
-        rows = []
+    def _inputs(self, u: Rows) -> Tensor:
+        columns = []
         for i, circular in zip(self.kept, self.kept_circular, strict=True):
             if circular:
                 angle = u[i] * (math.pi / HALF)
-                rows += [torch.cos(angle), torch.sin(angle)]
+                columns += [torch.cos(angle), torch.sin(angle)]
             else:
-                rows.append(u[i])
-        return torch.stack(rows, -1)
+                columns.append(u[i])
+        return torch.stack(columns, -1)
 
 
-def _rows(u: Tensor, index: Sequence[int]) -> Tensor:
-    """Some rows of u; indexing with a list would copy it to the device and wait."""
+def _rows(u: Rows, index: Sequence[int]) -> Tensor:
+    """Some of the rows as a matrix."""
     return torch.stack([u[i] for i in index])
 
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.checks import invalid
+from symmetries.kernels.available import usable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
 MIN_SLOPE = 1e-3
@@ -56,6 +57,14 @@ def rational_quadratic(
         (True, -4.0, 0.0)
     """
     bins = _bins(parameters, rest=-1)
+    if usable(x, parameters):
+        return _kernel_spline(x, parameters, half, inverse, bins, circular=False)
+    return _straight(x, parameters, half, inverse)
+
+
+def _straight(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
+    """The spline of an interval in torch's operations."""
+    bins = _bins(parameters, rest=-1)
     widths, heights, slopes = parameters.split((bins, bins, bins - 1))
     one = torch.ones_like(slopes[:1]) if bins > 1 else torch.ones_like(widths[:1])
     knots = torch.cat((one, _slopes(slopes), one))
@@ -82,12 +91,35 @@ def circular_spline(
         The result in [-half, half), and the logarithm of the derivative of what was applied.
     """
     bins = _bins(parameters, rest=1)
-    widths, heights, slopes, turn = parameters.split((bins, bins, bins, 1))
+    shape, turn = parameters.split((3 * bins, 1))
+    x = wrap(x - turn[0] if inverse else x, half)
+    if usable(x, shape):
+        y, log_slope = _kernel_spline(x, shape, half, inverse, bins, circular=True)
+    else:
+        y, log_slope = _closed(x, shape, half, inverse)
+    return wrap(y if inverse else y + turn[0], half), log_slope
+
+
+def _closed(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
+    """The spline of a circle without its turn, in torch's operations."""
+    widths, heights, slopes = parameters.chunk(3)
     slopes = _slopes(slopes)
     knots = torch.cat((slopes, slopes[:1]))
-    x = wrap(x - turn[0] if inverse else x, half)
-    y, log_slope = _spline(x, widths, heights, knots, half, inverse)
-    return wrap(y if inverse else y + turn[0], half), log_slope
+    return _spline(x, widths, heights, knots, half, inverse)
+
+
+def _kernel_spline(
+    x: Tensor, parameters: Tensor, half: float, inverse: bool, bins: int, circular: bool
+) -> tuple[Tensor, Tensor]:
+    from symmetries.kernels.spline import KernelSpline
+
+    def plain(x: Tensor, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        return (_closed if circular else _straight)(x, parameters, half, inverse)
+
+    constants = (half, MIN_SHARE, MIN_SLOPE, _UNIT_SLOPE, bins, circular)
+    x, parameters = x.contiguous(), parameters.contiguous()
+    found: tuple[Tensor, Tensor] = KernelSpline.apply(x, parameters, constants, inverse, plain)  # type: ignore[no-untyped-call]
+    return found
 
 
 def wrap(x: Tensor, half: float) -> Tensor:

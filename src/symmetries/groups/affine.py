@@ -19,6 +19,7 @@ from symmetries.checks import invalid
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.exponential import affine_exp, generators, with_last_row
 from symmetries.groups.phi import phi1_coefficients
+from symmetries.kernels.available import usable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -81,8 +82,27 @@ def affine_log(matrix: Tensor) -> Tensor:
     return torch.stack((bx, by, r, m00, m11, shear), -1)
 
 
+def affine_product(left: Tensor, right: Tensor) -> Tensor:
+    """Products of affine matrices (..., 3, 3)."""
+    if usable(left, right):
+        from symmetries.kernels.matrices import KernelProduct
+
+        product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
+        return product
+    return left @ right
+
+
 def affine_inverse(matrix: Tensor) -> Tensor:
     """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block."""
+    if usable(matrix):
+        from symmetries.kernels.matrices import KernelInverse
+
+        inverse: Tensor = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
+        return inverse
+    return _inverse_plain(matrix)
+
+
+def _inverse_plain(matrix: Tensor) -> Tensor:
     a, b, x = matrix[..., 0, :].unbind(-1)
     c, d, y = matrix[..., 1, :].unbind(-1)
     inv = 1 / (a * d - b * c)
@@ -188,7 +208,7 @@ class Affine2(Group[Tensor]):
         """Matrix product; the rightmost acts first."""
         product = elements[-1]
         for element in reversed(elements[:-1]):
-            product = element @ product
+            product = affine_product(element, product)
         return product
 
     def inverse(self, element: Tensor) -> Tensor:

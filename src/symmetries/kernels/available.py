@@ -9,7 +9,7 @@ from torch import Tensor
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
-def usable(*tensors: Tensor) -> bool:
+def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
     """Whether Triton kernels can take these tensors: float32, on CUDA, seen eagerly.
 
     The compiler fuses torch's operations by itself, and torch.func's wrappers hide the memory.
@@ -19,7 +19,7 @@ def usable(*tensors: Tensor) -> bool:
         return False
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     for tensor in tensors:
-        if not (tensor.is_cuda or interpreted) or tensor.dtype != torch.float32:
+        if not (tensor.is_cuda or interpreted) or tensor.dtype not in dtypes:
             return False
         if tensor.numel() == 0:
             return False

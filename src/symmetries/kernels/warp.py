@@ -231,7 +231,9 @@ class KernelWarp(torch.autograd.Function):
         plain: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
         """The warped images (N, S, C, H, W)."""
-        images, theta = images.contiguous(), theta.contiguous()
+        images = images.contiguous()
+        if theta.stride(-1) != 1:
+            theta = theta.contiguous()
         ctx.save_for_backward(images, theta)
         ctx.mode, ctx.plain = mode, plain
         return warp_forward(images, theta, mode, *size)

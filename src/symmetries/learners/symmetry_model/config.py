@@ -80,6 +80,8 @@ class SymmetryConfig:
             pictures; it guides training past local minima, such as a half turn, and is no part of
             the paper's.
         alignment_share: share of the steps in which that weight falls to 0.
+        settling: weight of the loss that makes f find small transformations of prototypes, so that
+            iterated prototypes come to rest; no part of the paper's.
         blur: largest standard deviation, in pixels, of the blur at the start of training.
         blur_share: share of the steps in which the blur falls to 0.
         interpolation: of all resampling.
@@ -96,6 +98,8 @@ class SymmetryConfig:
             prototypes of one image.
         holdout: share of the images kept back in the second training; the weights that explain
             those best are kept. Without it p(eta | x_hat) learns small data sets by heart.
+        products: of matrices in the feature extractors while training on CUDA: "tf32", or "bf16",
+            which is faster and rounds more; parameters and everything else are float32.
         inference: training of the inference network.
         generative: training of the generative network.
     """
@@ -110,6 +114,8 @@ class SymmetryConfig:
     invertibility: float = 0.1
     alignment: float = 1.0
     alignment_share: float = 0.7
+    settling: float = 1.0
+    centring: float = 0.0
     blur: float = 0.0
     blur_share: float = 0.01
     interpolation: Interpolation = "bilinear"
@@ -123,6 +129,7 @@ class SymmetryConfig:
     circular: Literal["exact", "all", "none"] = "exact"
     consistency: float = 0.0
     holdout: float = 0.1
+    products: Literal["tf32", "bf16"] = "tf32"
     inference: Stage = field(default_factory=Stage)
     generative: Stage = field(default_factory=lambda: Stage(lr=3e-3, final=0.03, clip=2.0))
 
@@ -133,9 +140,10 @@ class SymmetryConfig:
         check_choice(self.loss, ("symmetric", "one-sided"), "loss")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
         check_choice(self.circular, ("exact", "all", "none"), "circular")
+        check_choice(self.products, ("tf32", "bf16"), "products")
         if self.samples < 1:
             raise invalid("samples", "at least 1", self.samples, "give a larger number")
-        for name in ("invertibility", "alignment", "blur", "consistency"):
+        for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
             if getattr(self, name) < 0:
                 raise invalid(name, "a number >= 0", getattr(self, name), "0 turns it off")
         if not 0 <= self.holdout < 1:
@@ -179,7 +187,12 @@ PRESETS = {
     ),
     # As published, but for the shift of the inference network's head.
     "paper": SymmetryConfig(
-        interpolation="bspline", angles="line", circular="none", alignment=0.0, holdout=0.0
+        interpolation="bspline",
+        angles="line",
+        circular="none",
+        alignment=0.0,
+        settling=0.0,
+        holdout=0.0,
     ),
 }
 

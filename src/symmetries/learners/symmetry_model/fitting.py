@@ -12,12 +12,9 @@ from symmetries.checks import check_finite, invalid
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import check_frame, warn_if_collapsed
-from symmetries.learners.symmetry_model.losses import (
-    finite_inference_loss,
-    generative_loss,
-    lie_inference_loss,
-)
+from symmetries.learners.symmetry_model.losses import finite_inference_loss, generative_loss
 from symmetries.learners.symmetry_model.networks import FiniteInference
+from symmetries.learners.symmetry_model.settling import settled_inference_loss
 from symmetries.training import History, train
 from symmetries.training.step import mix
 
@@ -51,7 +48,7 @@ def fit_stages(
             raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
         out = None if run["out"] is None else Path(run["out"]) / stage
         own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
-        with _fast_products():
+        with _fast_products(model.config.products):
             histories[stage] = fits[stage](model, data, own)
     model.to(model.device).eval()
     warn_if_collapsed(model, data)
@@ -61,7 +58,8 @@ def fit_stages(
 def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> History:
     net = model.inference
     net.features.standardise(data)
-    loss_of: Any = finite_inference_loss if isinstance(net, FiniteInference) else lie_inference_loss
+    finite = isinstance(net, FiniteInference)
+    loss_of: Any = finite_inference_loss if finite else settled_inference_loss
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
         terms: dict[str, Tensor] = loss_of(net, batch[0], step, model.act, model.config)
@@ -118,10 +116,11 @@ def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
 
 
 @contextmanager
-def _fast_products() -> Iterator[None]:
-    """TF32 for matrix products while training on CUDA; ten bits are plenty for these networks."""
+def _fast_products(products: str) -> Iterator[None]:
+    """How exact matrix products are while training on CUDA; see ``SymmetryConfig.products``."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    medium = products == "bf16" and torch.cuda.is_available()
+    torch.set_float32_matmul_precision("medium" if medium else "high")
     try:
         yield
     finally:

@@ -55,15 +55,16 @@ def lie_inference_loss(
         else:  # the image itself takes the place of its second versions
             random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
             random = F.pad(random, (0, 0, 0, 1))
-        versions = act.orbit(group.exp(random), images)
+        # T_r^-1 = T_-r: an exponential instead of an inverse.
+        r, r_inverse = _unbind(group.exp(torch.stack((random, -random))))
+        versions = act.orbit(r, images)
     seen = versions.flatten(0, 1)
     noise = step.randn(len(seen), net.dim) if config.sampled else None
     eta = net(seen, noise).unflatten(0, random.shape[:2])
-    # T_e^-1 = T_-e: every element needed comes from one batch of exponentials.
-    e, e_inverse, r, r_inverse = _split(group.exp(torch.stack((eta, -eta, random, -random))), 4)
-    first = _columns(e_inverse, 0, k), _columns(r, 0, k)
-    second = _columns(r_inverse, k, k), _columns(e, k, k)
-    again = act.orbit(group.compose(*second, *first), images)
+    e, e_inverse = _unbind(group.exp(torch.stack((eta, -eta))))
+    (e1, e2), (e1_inverse, _) = _pairs(e, k), _pairs(e_inverse, k)
+    (r1, _), (_, r2_inverse) = _pairs(r, k), _pairs(r_inverse, k)
+    again = act.orbit(group.compose(r2_inverse, e2, e1_inverse, r1), images)
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
     if config.alignment:
@@ -73,7 +74,7 @@ def lie_inference_loss(
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if config.invertibility:
         x1 = versions[:, :k].flatten(0, 1)
-        there, back = (_flat(_columns(part, 0, k)) for part in (e_inverse, e))
+        there, back = _flat(e1_inverse), _flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
     return terms
@@ -150,7 +151,7 @@ def generative_loss(
             eta = inference.bounds * (2 * step.rand(b, k, inference.dim) - 1)
             moved = act.orbit(act.group.exp(eta), images).flatten(0, 1)
             found = inference(moved).unflatten(0, (b, k))
-            element = act.group.compose(*_split(act.group.exp(torch.stack((-found, eta))), 2))
+            element = act.group.compose(*_unbind(act.group.exp(torch.stack((-found, eta)))))
         prototypes = act.orbit(element, images).flatten(0, 1)
     context = net(prototypes)
     target = target[:, None].expand(b, k, -1).flatten(0, 1)
@@ -180,19 +181,20 @@ def _map(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: AN
     return function(element)
 
 
-def _split(elements: Any, n: int) -> list[Any]:  # noqa: ANN401 - elements differ by group
-    """Elements with a first axis of length n, as n elements."""
-    return [_map(lambda part, i=i: part[i], elements) for i in range(n)]  # type: ignore[misc]
+def _unbind(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
+    """Elements along a first axis, one by one."""
+    if isinstance(elements, tuple):
+        return list(zip(*(_unbind(part) for part in elements), strict=True))
+    return list(elements.unbind(0))
 
 
-def _columns(element: Any, start: int, count: int) -> Any:  # noqa: ANN401
-    """Some of K versions of elements (B, K), or the only one of them as often as needed."""
-
-    def cut(part: Tensor) -> Tensor:
-        part = part[:, start : start + count]
-        return part.expand(-1, count, *part.shape[2:])
-
-    return _map(cut, element)
+def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group
+    """Elements (B, K + K) as two of (B, K); of (B, K + 1), the last one as often as needed."""
+    if isinstance(element, tuple):
+        first, second = zip(*(_pairs(part, k) for part in element), strict=True)
+        return first, second
+    first, second = element.split((k, element.shape[1] - k), 1)
+    return first, second.expand(-1, k, *second.shape[2:])
 
 
 def _next(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
