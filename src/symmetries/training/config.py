@@ -51,6 +51,8 @@ class TrainConfig:
         tensorboard: also write TensorBoard event files (an extra: ``symmetries[tensorboard]``).
         graph: "auto" captures the step as a CUDA graph where that is possible; "off" never.
         workers: loader processes for a ``Dataset``.
+        skip_bad: how many batches with a NaN or infinite loss or gradient to leave out (and count,
+            as "skipped") before the run is stopped; 0 stops at the first one.
 
     Example:
         >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
@@ -84,11 +86,12 @@ class TrainConfig:
     tensorboard: bool = False
     graph: str = "auto"
     workers: int = 0
+    skip_bad: int = 0
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):
             _check_whole(getattr(self, name), name, at_least=1)
-        for name in ("warmup", "workers", "seed"):
+        for name in ("warmup", "workers", "seed", "skip_bad"):
             _check_whole(getattr(self, name), name, at_least=0)
         for name in ("final_lr", "weight_decay", "momentum"):
             _check_number(getattr(self, name), name, positive=False)

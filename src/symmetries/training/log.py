@@ -30,6 +30,7 @@ class Log:
     ) -> None:
         self.fabric = fabric
         self.history = history
+        self.allowed = config.skip_bad
         self.writers: list[Writer] = []
         if config.out is not None and fabric.is_global_zero:
             if config.tensorboard:
@@ -48,7 +49,10 @@ class Log:
     def look(self, done: int, metrics: Metrics, lr: float, checkpoints: Checkpoints | None) -> None:
         """Read the metrics (this waits for the device), log them, stop if the loss is broken."""
         numbers = read_numbers(self.fabric, metrics)
-        if not math.isfinite(numbers["loss"]):
+        skipped = numbers.get("skipped", 0.0)
+        if skipped > self.allowed:
+            raise _too_many(done, skipped, self.allowed, self.history, checkpoints)
+        if not math.isfinite(numbers["loss"]) and not self.allowed:
             raise _not_finite(done, numbers, self.history, checkpoints)
         self.history.append(done, {**numbers, "lr": lr}, self.seconds())
         self.bar.numbers(numbers)
@@ -73,6 +77,14 @@ def _not_finite(
     since = f" (it was finite after step {history.step[-1]})" if history.step else ""
     where = checkpoints.describe() if checkpoints else "No checkpoint: the run has no folder (out)"
     return NonFiniteError(f"step {done}: {terms}{since}; {advice(history)}. {where}")
+
+
+def _too_many(
+    done: int, skipped: float, allowed: int, history: History, checkpoints: Checkpoints | None
+) -> NonFiniteError:
+    where = checkpoints.describe() if checkpoints else "No checkpoint: the run has no folder (out)"
+    counted = f"{skipped:.0f} batches with a NaN or infinite loss or gradient, {allowed} allowed"
+    return NonFiniteError(f"step {done}: {counted} (skip_bad); {advice(history)}. {where}")
 
 
 def advice(history: History) -> str:

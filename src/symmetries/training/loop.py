@@ -19,6 +19,7 @@ from symmetries.training.log import Log, advice
 from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
+from symmetries.training.skipping import BadBatches
 from symmetries.training.source import count_examples, make_batches
 from symmetries.training.step import Step
 from symmetries.training.update import Loss, Metrics, Objective, Update
@@ -63,7 +64,8 @@ def train(
         The logged numbers.
 
     Raises:
-        NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it).
+        NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it), or more
+            than ``config.skip_bad`` batches were bad.
         FolderInUseError: if another run writes into ``config.out``.
 
     Example:
@@ -93,7 +95,10 @@ def train(
             first, history = _start(fabric, config, checkpoints)
         batches = make_batches(data, config, device, rank, world, first)
         step = Step(config.steps, config.seed, device, rank, world)
-        update = Update(fabric, objective, optimizer, batches, step, config)
+        bad = None
+        if config.skip_bad:
+            bad = BadBatches(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
+        update = Update(fabric, objective, optimizer, batches, step, config, bad)
         advance = GraphedUpdate(update, step, model) if graphed else update
         log = Log(fabric, config, history, first, stack)
         interrupt = stack.enter_context(Interrupt())
@@ -116,7 +121,8 @@ def train(
             if checkpoints is not None and (
                 stop or done % config.checkpoint_every == 0 or done == config.steps
             ):
-                _save(fabric, checkpoints, model, done, history, log.seconds())
+                skipped = int(bad.count) if bad is not None else 0
+                _save(fabric, checkpoints, model, done, history, log.seconds(), skipped)
             if stop:
                 raise _interrupted(done, checkpoints)
         seconds = log.seconds() - history.seconds
@@ -158,13 +164,14 @@ def _save(
     done: int,
     history: History,
     seconds: float,
+    skipped: int,
 ) -> None:
     try:
         check_weights(model, done)
     except NonFiniteError as error:
         raise NonFiniteError(f"{error}; {advice(history)}. {checkpoints.describe()}") from None
     if fabric.is_global_zero:
-        checkpoints.save(done, history, seconds)
+        checkpoints.save(done, history, seconds, skipped)
 
 
 def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrupt:

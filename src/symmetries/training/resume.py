@@ -47,6 +47,7 @@ class Checkpoints:
     config: TrainConfig
     examples: int
     last: int | None = None  # steps done at the newest checkpoint
+    skipped: int = 0  # bad batches left out before it
 
     def exists(self) -> bool:
         """Whether there is one to resume from."""
@@ -61,13 +62,14 @@ class Checkpoints:
         groups = [len(group["params"]) for group in self.optimizer.param_groups]
         return {**self.config.identity(), "examples": self.examples, "parameters": groups}
 
-    def save(self, done: int, history: History, seconds: float) -> None:
+    def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:
         """Write the state after ``done`` steps, replacing the one before."""
         parts = {"model": module_state(self.model), "optimizer": optimizer_tensors(self.optimizer)}
         tensors = {f"{part}.{key}": v for part, state in parts.items() for key, v in state.items()}
         meta = {
             "step": done,
             "seconds": seconds,
+            "skipped": skipped,
             "identity": self.identity(),
             "history": history.to_json(),
         }
@@ -91,6 +93,7 @@ class Checkpoints:
         history = History.from_json(meta["history"])
         history.seconds = meta["seconds"]
         self.last = meta["step"]
+        self.skipped = int(meta.get("skipped", 0))
         return meta["step"], history
 
     def _check_identity(self, stored: dict[str, Any]) -> None:

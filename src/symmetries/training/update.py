@@ -11,12 +11,13 @@ from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.optim import clipped_parameters
+from symmetries.training.skipping import BadBatches
 from symmetries.training.step import Step
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
 
-RESERVED = frozenset({"step", "seconds", "lr"})
+RESERVED = frozenset({"step", "seconds", "lr", "skipped"})
 
 
 class Objective(nn.Module):
@@ -68,6 +69,7 @@ class Update:
         batches: turns inputs to a batch.
         step: handed to the loss.
         config: the run: largest norm of the gradient, precision.
+        bad: passes over bad batches, if that is wanted.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Update:
         batches: Batches,
         step: Step,
         config: TrainConfig,
+        bad: BadBatches | None = None,
     ) -> None:
         self.fabric = fabric
         self.objective = objective
@@ -85,6 +88,7 @@ class Update:
         self.batches = batches
         self.step = step
         self.clip = config.clip
+        self.bad = bad
         # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
         self.converts = config.precision != "32-true" and config.precision.endswith("-true")
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
@@ -110,8 +114,19 @@ class Update:
 
     def __call__(self, inputs: Batch) -> Metrics:
         """Do the step; returns its numbers, on the device."""
+        if self.bad is None:
+            metrics = self.gradient(inputs)
+            self._move()
+            return metrics
+        self.bad.begin()
         metrics = self.gradient(inputs)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        self.bad.judge(metrics["loss"], gradients)
+        self._move()
+        self.bad.end()
+        return metrics | {"skipped": self.bad.count}
+
+    def _move(self) -> None:
         if self.clip is not None and self.clipped:
             torch.nn.utils.clip_grad_norm_(self.clipped, self.clip)
         self.fabric.strategy.optimizer_step(self.optimizer)
-        return metrics
