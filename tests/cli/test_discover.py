@@ -60,22 +60,22 @@ def test_finite_groups_colours_and_no_labels(run, tiny, tmp_path):
 
 
 def test_an_interrupted_run_says_how_to_go_on(run, tiny, tmp_path, monkeypatch, pictures):
-    from symmetries.learners.symmetry_model import model
+    from symmetries.learners.symmetry_model import fitting
 
     whole = run("discover", pictures, "--group", "rotation", "--out", "whole", "--quiet", "--json")
-    real = model.SymmetryModel._fit_generative
+    real = fitting._fit_generative
 
-    def interrupt(self, data, run):
+    def interrupt(model, data, run):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", interrupt)
+    monkeypatch.setattr(fitting, "_fit_generative", interrupt)
     arguments = ["discover", pictures, "--group", "rotation", "--out", "out", "--quiet"]
     stopped = run(*arguments)
     assert stopped.exit_code == 130
     command = "symmetries discover mine.npz --group rotation --out out --preset quick --seed 0"
     assert f"go on with: {command} --resume" in stopped.stderr
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", real)
+    monkeypatch.setattr(fitting, "_fit_generative", real)
     resumed = run(*arguments, "--json", "--resume")
     assert resumed.exit_code == 0
     assert not (tmp_path / "out.resume").exists()
@@ -84,13 +84,13 @@ def test_an_interrupted_run_says_how_to_go_on(run, tiny, tmp_path, monkeypatch, 
 
 
 def test_a_failed_run_leaves_nothing_behind(run, tiny, tmp_path, monkeypatch):
-    from symmetries.learners.symmetry_model import model
+    from symmetries.learners.symmetry_model import fitting
     from symmetries.training import NonFiniteError
 
-    def fail(self, data, run):
+    def fail(model, data, run):
         raise NonFiniteError("the loss is NaN")
 
-    monkeypatch.setattr(model.SymmetryModel, "_fit_generative", fail)
+    monkeypatch.setattr(fitting, "_fit_generative", fail)
     result = run("discover", "digits", "--group", "rotation", "--out", "out", "--quiet")
     assert (result.exit_code, "NaN" in result.stderr) == (5, True)
     assert list(tmp_path.iterdir()) == []
