@@ -39,8 +39,11 @@ def settled_inference_loss(
         random = net.bounds * (2 * step.rand(b, net.dim) - 1)
         version = act(group.exp(random), images)
     found = net(version)
-    straight = [i for i, angle in enumerate(group.angles) if not angle]
-    middle = torch.stack([found[:, i] / net.bounds[i] for i in straight]).mean(1).square().sum()
+    means = (found / net.bounds).mean(0)
+    middle = sum(
+        (means[i].square() for i, angle in enumerate(group.angles) if not angle),
+        start=torch.zeros_like(means[0]),
+    )
     with torch.no_grad():
         near = NEAR * net.bounds * (2 * step.rand(b, net.dim) - 1) * step.rand(b, 1)
         prototype = group.compose(group.exp(-found), group.exp(random))
