@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.checks import check_choice, check_images, invalid
+from symmetries.nn.field_norm import fused_norm, has_kernel
 from symmetries.nn.gconv_kernels import PointGroup
 
 
@@ -124,6 +125,8 @@ class FieldNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
+        if self.training and has_kernel(x):
+            return fused_norm(x, self.weight, self.bias, self.group.order, self.eps, False)[0]
         variance, mean = torch.var_mean(fields, (2, 3, 4), correction=0, keepdim=True)
         return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
 
@@ -161,18 +164,27 @@ class FieldBatchNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
+        if self.training and has_kernel(x):
+            elements = self.group.order
+            y, mean, variance = fused_norm(x, self.weight, self.bias, elements, self.eps, True)
+            self._follow(mean[0], variance[0], fields)
+            return y
         if self.training:
             variance, mean = torch.var_mean(fields, (0, 2, 3, 4), correction=0)
-            count = fields.numel() // fields.shape[1]
-            with torch.no_grad():
-                unbiased = variance * (count / max(count - 1, 1))
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+            self._follow(mean, variance, fields)
         else:
             variance, mean = self.running_var, self.running_mean
         shape = (1, -1, 1, 1, 1)
         mean, variance = mean.view(shape), variance.view(shape)
         return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
+
+    @torch.no_grad()
+    def _follow(self, mean: Tensor, variance: Tensor, fields: Tensor) -> None:
+        """Let the running averages follow a batch."""
+        count = fields.numel() // fields.shape[1]
+        unbiased = variance * (count / max(count - 1, 1))
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
 
 
 def _affine(
