@@ -333,4 +333,6 @@ def _group_text(signature: Tensor) -> str:
 
 def _exporting() -> bool:
     exporting = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
-    return bool(exporting()) if exporting is not None else False
+    if exporting is None or torch.compiler.is_dynamo_compiling():
+        return False  # under torch.compile some versions answer True as well
+    return bool(exporting())
