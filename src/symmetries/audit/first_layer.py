@@ -50,7 +50,9 @@ class FirstLayer:
         return output
 
 
-def first_layer(model: Model, x: Tensor) -> FirstLayer | None:
+def first_layer(
+    model: Model, x: Tensor, kinds: tuple[type[nn.Module], ...] = LINEAR
+) -> FirstLayer | None:
     """The split of a model at its first layer; None where it does not begin with a linear one.
 
     Found by running the model on two examples and watching what touches the input; then checked:
@@ -60,6 +62,7 @@ def first_layer(model: Model, x: Tensor) -> FirstLayer | None:
     Args:
         model: any callable; only an ``nn.Module`` can be split.
         x: (N, ...).
+        kinds: of first layers that are worth a split; any other gives None after one pass.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 3))
@@ -72,7 +75,9 @@ def first_layer(model: Model, x: Tensor) -> FirstLayer | None:
         return None
     probe = x[:2].detach().contiguous()
     layer, inputs, calls = _watch(model, probe)
-    if layer is None or calls != 1 or inputs is None or not _is_reshaped(inputs, probe):
+    if not isinstance(layer, kinds) or calls != 1 or inputs is None:
+        return None
+    if not _is_reshaped(inputs, probe):
         return None
     split = FirstLayer(model, layer, inputs.shape[1:])
     return split if _holds(split, probe) else None

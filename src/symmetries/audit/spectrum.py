@@ -60,11 +60,12 @@ def largest_singular_value(
     with untouched(model), torch.enable_grad():
         split = None
         if method != "power":
-            split = first_layer(model, x[:2].to(device))
+            split = first_layer(model, x[:2].to(device), (nn.Linear,))
+        power = method == "power" or (method == "auto" and _outputs(model, x[:1].to(device)) > FEW)
         values = []
         for part in x.detach().split(batch_size):
             batch = part.to(device).requires_grad_()
-            if method == "power" or (method == "auto" and _outputs(model, batch) > FEW):
+            if power:
                 values.append(_by_power(model, batch, iterations, tolerance, seed))
             else:
                 values.append(_exact(model, split, batch))
@@ -75,7 +76,7 @@ def largest_singular_value(
 
 def _outputs(model: Model, x: Tensor) -> int:
     with torch.no_grad():
-        return model(x[:1]).flatten(1).shape[1]
+        return model(x).flatten(1).shape[1]
 
 
 def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
