@@ -50,6 +50,7 @@ METHODS = {
     "WT": Method(start="tied", rate=2.4e-3),
     "DA": Method(rate=2.4e-3),
     "IR": Method(start="orbits", penalty="li"),
+    "IR-free": Method(start="orbits", penalty="li", bounds=(1e-6, 1e4)),
     # As in the paper, from random weights; the three penalties of its section 4.4.
     "IR-random": Method(penalty="li", target=0.96, floor=0.95, nu=10.0),
     # A constant has no normalised error: a large weight too early makes the network one.

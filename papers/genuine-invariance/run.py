@@ -60,8 +60,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             results["drift"][group] = {
                 name: drift(task, fits[name], options.drift_examples, options.ig_steps)
                 for name in TABLE
+                if name in fits
             }
-        if group == options.groups[0]:
+        if group == options.groups[0] and set(TABLE) <= set(fits):
             arrays = pictures(task, fits, options.feature_examples, options.ig_steps)
             results["proposition_3_1"] = proposition(task)
         results["seconds"] = time.perf_counter() - begin
@@ -75,7 +76,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, Fit]:
     names = TABLE + (EXTRA if "spectrum" in options.parts else ())
     fits = {}
-    for name in names:
+    for name in options.methods or names:
         fits[name] = fit(
             task,
             METHODS[name],
@@ -136,6 +137,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--draw", action="store_true", help="only draw what --out holds")
     parser.add_argument("--groups", nargs="+", default=["r4", "t3"], choices=["r4", "t3"])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, help="others than these parts'")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3])
     parser.add_argument("--steps", type=int, default=5860, help="300 epochs")
     parser.add_argument("--batch-size", type=int, default=512)
