@@ -17,6 +17,7 @@ from symmetries.checks import invalid
 from symmetries.estimators.profile import Invariance
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetrySummary
 from symmetries.training import load_state, save_model
 
 
@@ -106,6 +107,12 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return [encode(part) for part in value]
         case Invariance():
             return {"invariance": asdict(value)}
+        case SymmetryConfig():
+            return {"symmetry_config": value.to_dict()}
+        case SymmetrySummary():
+            return {"symmetries": value.to_dict()}
+        case dict():
+            return {"mapping": {name: encode(part) for name, part in value.items()}}
         case Group():
             return {"group": group_name(value)}
         case np.random.RandomState():
@@ -127,6 +134,12 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return tuple(decode(part) for part in parts)
         case {"invariance": fields}:
             return Invariance(**fields)
+        case {"symmetry_config": fields}:
+            return SymmetryConfig.from_dict(fields)
+        case {"symmetries": fields}:
+            return SymmetrySummary.from_dict(fields)
+        case {"mapping": parts}:
+            return {name: decode(part) for name, part in parts.items()}
         case {"group": name}:
             return parse_group(name)
         case list():

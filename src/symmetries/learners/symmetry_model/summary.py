@@ -1,8 +1,9 @@
 """What symmetries were found: widths that do not depend on where prototypes happen to sit."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -74,6 +75,15 @@ class SymmetrySummary:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        parts = []
+        for part in data["transformations"]:
+            ends = {name: tuple(part[name]) for name in ("edges", "density")}
+            parts.append(TransformationSummary(**{**part, **ends}))
+        return cls(**{**data, "transformations": tuple(parts)})
 
 
 def summarise(
