@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.training import Step, TrainConfig, load_state, save_model
+from symmetries.training.checkpoint import has_state, remove_state
 
 LOOKS = 20  # over a training
 BATCH = 512
@@ -36,7 +37,11 @@ class BestWeights:
         self.folder: Path | None = None if config.out is None else config.out / "best"
         self.best = math.inf
         self.state: dict[str, Tensor] = {}
-        if config.resume and self.folder is not None and (self.folder / "model.json").exists():
+        if self.folder is None or not self.folder.is_dir():
+            return
+        if not config.resume:  # what an earlier run left must not win over this one
+            remove_state(self.folder, "model")
+        elif has_state(self.folder, "model"):
             self.state, meta = load_state(self.folder)
             self.best = float(meta["held_out"])
 

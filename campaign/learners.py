@@ -1,0 +1,181 @@
+"""A small training of every learner: what is killed, spread over processes, and run for hours.
+
+Each takes a folder and returns the trained module. Data and networks are tiny, checkpoints come
+every few steps; everything else is what users run.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import symmetries.training
+from symmetries.training import History, TrainConfig
+
+CHECKPOINT_EVERY = 3
+WORLD = {"devices": 1, "nodes": 1}  # processes of a run; campaign/ddp.py sets two
+_train = symmetries.training.train
+
+
+def _often(model: Any, loss: Any, data: Any, config: TrainConfig, **more: Any) -> History:  # noqa: ANN401
+    """The training loop with checkpoints every few steps, in as many processes as there are."""
+    config = dataclasses.replace(config, checkpoint_every=CHECKPOINT_EVERY, device="cpu", **WORLD)
+    return _train(model, loss, data, config, **more)
+
+
+symmetries.training.train = _often  # before the learners import it
+
+from symmetries.groups import Affine2, Cyclic  # noqa: E402
+from symmetries.learners.invariant_weights import (  # noqa: E402
+    NaturalConfig,
+    augerino_loss,
+    elbo_loss,
+    fit_natural,
+)
+from symmetries.learners.penalties import regularised_loss  # noqa: E402
+from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
+from symmetries.learners.symmetry_model.config import Stage  # noqa: E402
+from symmetries.nn.invariant_model import shallow_model  # noqa: E402
+from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry  # noqa: E402
+
+Learner = Callable[[Path | None, bool], nn.Module]
+COUNT = 48
+
+
+def images(seed: int = 0, side: int = 8) -> Tensor:
+    """Random pictures with something in the middle."""
+    generator = torch.Generator().manual_seed(seed)
+    pictures = torch.rand(COUNT, 1, side, side, generator=generator)
+    axis = torch.linspace(-1, 1, side)
+    return pictures * (1 - axis[:, None] ** 2) * (1 - axis**2)
+
+
+def labels() -> Tensor:
+    """Class numbers."""
+    return torch.arange(COUNT) % 3
+
+
+def config(out: Path | None, resume: bool, **changes: Any) -> TrainConfig:  # noqa: ANN401
+    """Settings of the small runs."""
+    settings = {"steps": 14, "batch_size": 16, "lr": 3e-3, "warmup": 2, "seed": 3, "log_every": 4}
+    settings |= {"progress": False, "out": out, "resume": resume and out is not None}
+    return TrainConfig(**(settings | changes))
+
+
+def _symmetry(group: str, out: Path | None, resume: bool, **changes: Any) -> nn.Module:  # noqa: ANN401
+    stage = Stage(steps=12, batch_size=16, lr=1e-3)
+    settings = SymmetryConfig(
+        widths=(16, 8),
+        samples=2,
+        features=(16, 8),
+        base=(8,),
+        layers=2,
+        conditioner=8,
+        holdout=0.2,
+        inference=stage,
+        generative=stage,
+        **changes,
+    )
+    model = SymmetryModel(group, (1, 8, 8), settings, seed=1)
+    model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
+    return model
+
+
+def symmetry_model(out: Path | None, resume: bool) -> nn.Module:
+    """Both stages of the symmetry model, with held-out stopping."""
+    return _symmetry("rotation,translation", out, resume)
+
+
+def finite_symmetry_model(out: Path | None, resume: bool) -> nn.Module:
+    """The same over a finite group."""
+    return _symmetry("c4", out, resume)
+
+
+def invariant_weights(out: Path | None, resume: bool) -> nn.Module:
+    """The ELBO by gradients, with a Gaussian last layer."""
+    torch.manual_seed(0)
+    model = shallow_model((1, 8, 8), 3, Affine2("rotation"), features=12, posterior="full", seed=0)
+    loss = elbo_loss(COUNT, samples=4, draws=2)
+    symmetries.training.train(model, loss, (images(), labels()), config(out, resume))
+    return model
+
+
+def augerino(out: Path | None, resume: bool) -> nn.Module:
+    """Augerino's baseline."""
+    torch.manual_seed(0)
+    model = shallow_model((1, 8, 8), 3, Affine2("rotation"), features=12, posterior="point", seed=0)
+    loss = augerino_loss(samples=2)
+    symmetries.training.train(model, loss, (images(), labels()), config(out, resume))
+    return model
+
+
+def natural(out: Path | None, resume: bool) -> nn.Module:
+    """The ELBO by natural-gradient steps."""
+    torch.manual_seed(0)
+    model = shallow_model((1, 8, 8), 3, Affine2("rotation"), features=12, seed=0)
+    settings = NaturalConfig(steps=14, batch_size=16, samples=4, draws=2, warmup=2, seed=3)
+    more = {"out": out, "resume": resume} if out is not None else {}
+    fit_natural(model, [images()], labels(), settings, **more)
+    return model
+
+
+def relaxed(out: Path | None, resume: bool) -> nn.Module:
+    """A network whose layers learn how equivariant to be."""
+    torch.manual_seed(0)
+    model = RelaxedCNN(1, 3, Symmetry(Cyclic(4), "soft", {"rotation": 0.1}), width=2, kernel_size=3)
+    fit_relaxed(model, images(), labels(), config(out, resume), penalty=0.1)
+    return model
+
+
+def penalties(out: Path | None, resume: bool) -> nn.Module:
+    """A network trained for invariance by a penalty on random transformations."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 3))
+    group = Affine2("rotation")
+
+    def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        options = {"nu": 0.1, "samples": 3, "generator": step.generator}
+        return regularised_loss(model, *batch, group, **options)
+
+    symmetries.training.train(model, loss, (images(), labels()), config(out, resume))
+    return model
+
+
+def dropout_network(out: Path | None, resume: bool) -> nn.Module:
+    """A plain network with dropout: random numbers inside layers."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Dropout(0.5))
+    model.append(nn.Linear(12, 3))
+
+    def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        x, y = batch
+        return {"loss": nn.functional.cross_entropy(model(x + 0.1 * step.randn(*x.shape)), y)}
+
+    symmetries.training.train(model, loss, (images(), labels()), config(out, resume))
+    return model
+
+
+LEARNERS: dict[str, Learner] = {
+    "symmetry model": symmetry_model,
+    "symmetry model, finite group": finite_symmetry_model,
+    "invariant weights, gradients": invariant_weights,
+    "invariant weights, natural gradients": natural,
+    "Augerino": augerino,
+    "relaxed equivariance": relaxed,
+    "penalties": penalties,
+    "network with dropout": dropout_network,
+}
+
+
+def fingerprint(model: nn.Module) -> str:
+    """SHA-256 of all parameters and buffers, bit for bit."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
