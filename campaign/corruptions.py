@@ -114,6 +114,10 @@ def main() -> None:
         seeds.result().save(folder / "orbit.json")
         (model_tensors,) = folder.glob("model-*.safetensors")
         (tensors,) = folder.glob("checkpoint-*.safetensors")
+
+        def checkpoint() -> object:
+            return load_state(folder, "checkpoint")
+
         kinds: dict[str, tuple[Path, Read]] = {
             "checkpoint, JSON": (
                 folder / "checkpoint.json",

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import learners
+import small_runs
 import torch
 from common import store
 
@@ -55,8 +55,8 @@ def ended(pid: int, wait: bool) -> int | None:
 def run(name: str, folder: Path, result: Path) -> None:
     """Train to the end, going on from what is there, and write the fingerprint of the weights."""
     torch.set_num_threads(1)
-    model = learners.LEARNERS[name](folder, True)
-    result.write_text(learners.fingerprint(model))
+    model = small_runs.LEARNERS[name](folder, True)
+    result.write_text(small_runs.fingerprint(model))
 
 
 def look(folder: Path) -> dict[str, int]:
@@ -178,7 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=30, help="of each learner")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learners", nargs="+", choices=[*learners.LEARNERS])
+    parser.add_argument("--learners", nargs="+", choices=[*small_runs.LEARNERS])
     options = parser.parse_args()
     torch.set_num_threads(1)
     started = time.time()
@@ -186,7 +186,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         numbers["every_operation"] = every_operation(Path(scratch))
         print("every operation of a checkpoint", numbers["every_operation"], flush=True)
-        for name in options.learners or learners.LEARNERS:
+        for name in options.learners or small_runs.LEARNERS:
             counts = campaign(name, options.kills, options.seed, Path(scratch))
             numbers["learners"][name] = counts
             print(name, counts, flush=True)

@@ -14,29 +14,29 @@ import time
 import warnings
 from pathlib import Path
 
-import learners
 import numpy as np
+import small_runs
 import torch
 from common import store
+from symmetries.small_runs.symmetry_model import SymmetryModel
 from torch import nn
 
 from symmetries.audit import AuditResult, audit
 from symmetries.groups import Affine2, Cyclic
-from symmetries.learners.symmetry_model import SymmetryModel
 
 WARM_UP = 0.25  # share of the turns before memory must be flat
 
 
 def turn(number: int, folder: Path) -> None:
     """One round of everything."""
-    images, labels = learners.images(seed=number), learners.labels()
-    symmetry = learners.symmetry_model(folder / "symmetry", False)
+    images, labels = small_runs.images(seed=number), small_runs.labels()
+    symmetry = small_runs.symmetry_model(folder / "symmetry", False)
     symmetry.save(folder / "model")
     again = SymmetryModel.load(folder / "model")
     augmented = again.augment(images)
     if augmented.shape != images.shape or not torch.isfinite(augmented).all():
         raise RuntimeError("augmented images are broken")
-    network: nn.Module = learners.penalties(folder / "classifier", False)
+    network: nn.Module = small_runs.penalties(folder / "classifier", False)
     for group in (Cyclic(4), Affine2("rotation")):
         found = audit(network, (images, labels), group, samples=4, steps=5, progress=False)
         found.save(folder / "audit.json")
