@@ -18,7 +18,7 @@ import numpy as np
 import small_runs
 import torch
 from common import store
-from symmetries.small_runs.symmetry_model import SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryModel
 from torch import nn
 
 from symmetries.audit import AuditResult, audit
