@@ -19,6 +19,7 @@ from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
     lie_inference_loss,
+    settling,
 )
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
@@ -29,7 +30,7 @@ from symmetries.learners.symmetry_model.networks import (
 )
 from symmetries.training import Step
 
-QUICK = replace(PRESETS["quick"], sampled=False, samples=3, invertibility=0.0, alignment=1.0)
+QUICK = replace(PRESETS["quick"], sampled=False, samples=3, invertibility=0.0, settling=0.0)
 CPU = torch.device("cpu")
 
 
@@ -269,3 +270,46 @@ def test_which_angles_close_up():
     assert circular_parameters(rigid, (1, 1, whole), "none") == (False,) * 3
     both = Product(Affine2("rotation"), Colour("hue", "value"))
     assert circular_parameters(both, (whole, whole, 1), "exact") == (True, True, False)
+
+
+class CentreOfMass(nn.Module):
+    """An equivariant f for shifts: prototypes have their centre of mass in the middle."""
+
+    dim = 2
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bounds", torch.tensor([0.5, 0.5]))
+
+    def forward(self, images, noise=None):
+        side = images.shape[-1]
+        axis = (torch.arange(side) + 0.5) / side * 2 - 1
+        mass = images.sum(1) / images.sum((1, 2, 3))[:, None, None]
+        return torch.stack(((mass.sum(1) * axis).sum(1), -(mass.sum(2) * axis).sum(1)), -1)
+
+
+def test_f_settles_at_its_prototypes_and_nowhere_else():
+    net, group = CentreOfMass(), Affine2("translation")
+    act = ImageAction(group)
+    images = blobs(6)
+    step = Step(10, 0, CPU)
+    step.begin(0)
+    there = group.exp(-net(images))
+    assert float(settling(net, images, step, act, there)) < 1e-5
+    elsewhere = group.exp(-net(images) + 0.2)
+    assert float(settling(net, images, step, act, elsewhere)) > 5e-3
+
+
+def test_settling_grows_from_nothing():
+    config = replace(QUICK, settling=1.0)
+    net, act = CentreOfMass(), ImageAction(Affine2("translation"))
+    extra = []
+    for index in (0, 5):
+        step = Step(10, 0, CPU)
+        step.begin(index)
+        terms = lie_inference_loss(net, blobs(4), step, act, config)
+        weight = config.alignment * (1 - index / 10)
+        extra.append(float(terms["loss"] - terms["agreement"] - weight * terms["alignment"]))
+        share = float(step.progress) * float(terms["settling"])
+        assert extra[-1] == pytest.approx(share, abs=1e-6)
+    assert extra[0] == pytest.approx(0.0, abs=1e-7)

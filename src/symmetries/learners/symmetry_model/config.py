@@ -80,8 +80,9 @@ class SymmetryConfig:
             pictures; it guides training past local minima, such as a half turn, and is no part of
             the paper's.
         alignment_share: share of the steps in which that weight falls to 0.
-        settling: weight of the loss that makes f find small transformations of prototypes, so that
-            iterated prototypes come to rest; no part of the paper's.
+        settling: weight, at the end, of the loss that makes f find small transformations of
+            prototypes, so that iterated prototypes come to rest; it grows from 0, and is no part of
+            the paper's.
         blur: largest standard deviation, in pixels, of the blur at the start of training.
         blur_share: share of the steps in which the blur falls to 0.
         interpolation: of all resampling.
@@ -113,9 +114,8 @@ class SymmetryConfig:
     samples: int = 5
     invertibility: float = 0.1
     alignment: float = 1.0
-    alignment_share: float = 0.7
+    alignment_share: float = 1.0
     settling: float = 1.0
-    centring: float = 0.0
     blur: float = 0.0
     blur_share: float = 0.01
     interpolation: Interpolation = "bilinear"

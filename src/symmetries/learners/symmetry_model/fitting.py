@@ -12,9 +12,12 @@ from symmetries.checks import check_finite, invalid
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import check_frame, warn_if_collapsed
-from symmetries.learners.symmetry_model.losses import finite_inference_loss, generative_loss
+from symmetries.learners.symmetry_model.losses import (
+    finite_inference_loss,
+    generative_loss,
+    lie_inference_loss,
+)
 from symmetries.learners.symmetry_model.networks import FiniteInference
-from symmetries.learners.symmetry_model.settling import settled_inference_loss
 from symmetries.training import History, train
 from symmetries.training.step import mix
 
@@ -59,7 +62,7 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> History:
     net = model.inference
     net.features.standardise(data)
     finite = isinstance(net, FiniteInference)
-    loss_of: Any = finite_inference_loss if finite else settled_inference_loss
+    loss_of: Any = finite_inference_loss if finite else lie_inference_loss
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
         terms: dict[str, Tensor] = loss_of(net, batch[0], step, model.act, model.config)

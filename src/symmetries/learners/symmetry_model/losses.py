@@ -25,6 +25,7 @@ from symmetries.training import Step
 
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
+NEAR = 0.25  # of the bounds: how far from prototypes f is asked again
 
 
 def lie_inference_loss(
@@ -45,7 +46,7 @@ def lie_inference_loss(
         config: which form of the loss.
 
     Returns:
-        "loss", "agreement" (the self-supervised part), "alignment" and "invertibility".
+        "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "settling".
     """
     group, k, b = act.group, config.samples, len(images)
     images = _blurred(images, step, config)
@@ -77,7 +78,42 @@ def lie_inference_loss(
         there, back = _flat(e1_inverse), _flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
+    if config.settling:
+        with torch.no_grad():
+            to_prototype = _map(lambda part: part[:, 0], group.compose(e1_inverse, r1))
+        left = settling(net, images, step, act, to_prototype)
+        weight = config.settling * step.progress  # prototypes must be there first
+        terms |= {"loss": terms["loss"] + weight * left, "settling": left}
     return terms
+
+
+def settling(
+    net: LieInference,
+    images: Tensor,
+    step: Step,
+    act: ImageAction,
+    to_prototype: Any,  # noqa: ANN401 - elements differ by group
+) -> Tensor:
+    """How well f finds small transformations s of prototypes: the mean of |T_f^-1 T_s - 1|^2.
+
+    Random versions of an image rarely come near its prototype x_hat, and where a picture almost
+    looks the same after half a turn f must jump somewhere: nothing keeps the jump away from x_hat.
+    So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
+    no gradient here; it only becomes a place where f comes to rest.
+
+    Args:
+        net: f.
+        images: x (B, C, H, W).
+        step: gives random numbers.
+        act: the transformations.
+        to_prototype: elements (B,) that turn x into x_hat.
+    """
+    group = act.group
+    with torch.no_grad():
+        size = NEAR * net.bounds * step.rand(len(images), 1)
+        near = group.exp(size * (2 * step.rand(len(images), net.dim) - 1))
+        seen = act(group.compose(near, to_prototype), images)
+    return distance_to_identity(group.compose(group.exp(-net(seen)), near)).mean()
 
 
 def distance_to_identity(element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
