@@ -4,20 +4,23 @@ import json
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from symmetries.training import train
 from symmetries.training.batches import Order
+from symmetries.training.dropout import DropoutByRows
 from symmetries.training.step import Step
 
 from .helpers import assert_weights, loss, make_config, make_data, make_model, run_jobs, run_worker
 
 
 def test_two_processes_train_as_one(tmp_path):
-    model = make_model(dropout=0.0)  # dropout's numbers belong to the process
+    model = make_model()
     first = train(model, loss, make_data(), make_config())
     second = train(model, loss, make_data(), make_config(seed=1))
     configs = [{"devices": 2, "out": str(tmp_path / "run")}, {"devices": 2, "seed": 1}]
-    job = {"world": 2, "dropout": 0.0, "configs": configs, "result": str(tmp_path / "result")}
+    job = {"world": 2, "configs": configs, "result": str(tmp_path / "result")}
     codes, errors = run_jobs([job])
     assert codes == [[0, 0]], errors
     assert_weights(tmp_path / "result", model, tolerance=1e-5)
@@ -76,8 +79,19 @@ def test_random_numbers_belong_to_the_example():
         assert torch.equal(torch.cat(parts), getattr(whole, draw)(6, 5))
     shared = {torch.rand(1, generator=step.generator).item() for step in (whole, *halves)}
     assert len(shared) == 1
-    layers = set()
-    for step in halves:
-        step.begin(4)
-        layers.add(torch.rand(1).item())
-    assert len(layers) == 2, "dropout differs between processes"
+
+
+def test_dropout_belongs_to_the_example():
+    x = torch.arange(1.0, 25.0).view(6, 4).requires_grad_()
+    torch.manual_seed(0)
+    whole = F.dropout(x, 0.4)
+    (slope,) = torch.autograd.grad(whole.square().sum(), x)
+    for rank in range(2):
+        torch.manual_seed(0)
+        part = x[3 * rank : 3 * rank + 3].detach().requires_grad_()
+        with DropoutByRows(rank, 2):
+            dropped = nn.Dropout(0.4)(part)
+            assert torch.equal(nn.Dropout(0.4).eval()(part), part)
+        torch.testing.assert_close(dropped, whole[3 * rank : 3 * rank + 3])
+        (own,) = torch.autograd.grad(dropped.square().sum(), part)
+        torch.testing.assert_close(own, slope[3 * rank : 3 * rank + 3])

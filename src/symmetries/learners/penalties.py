@@ -5,6 +5,7 @@ weight-tying", sections 3.3 and 4.4. A penalty is a measure of :mod:`symmetries.
 gradient.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from symmetries.audit.metrics import distribution_error, logit_error, normalised
 from symmetries.checks import check_choice, invalid
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.rows import draw_rows
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -97,9 +99,10 @@ def random_elements(
         torch.Size([5])
     """
     if isinstance(group, FiniteGroup):
-        return torch.randint(group.order, (n,), generator=generator, device=device)
+        below = functools.partial(torch.randint, group.order)
+        return draw_rows(below, (n,), 0, generator, device=device)
     width = torch.tensor(group.bounds if half_width is None else half_width, device=device)
-    eta = 2 * torch.rand(n, group.dim, generator=generator, device=device) - 1
+    eta = 2 * draw_rows(torch.rand, (n, group.dim), 0, generator, device=device) - 1
     return group.exp(eta * width)
 
 

@@ -1,9 +1,9 @@
 """One step of a run as the loss sees it: where we are, and where random numbers come from."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
+
+from symmetries.rows import ExampleGenerator, draw_rows
 
 _MASK = (1 << 64) - 1
 
@@ -59,9 +59,10 @@ class Step:
 
     - ``generator`` gives the same numbers in every process: for draws shared by the whole batch.
     - ``rand`` and ``randn`` give numbers that belong to the examples: with several processes each
-      gets the rows of its own examples, as one process with the whole batch would.
-    - Layers that draw from the global generators (dropout) have them seeded here, apart for each
-      process.
+      gets the rows of its own examples, as one process with the whole batch would. Functions that
+      take a generator do the same with :func:`symmetries.rows.draw_rows`.
+    - Layers that draw from the global generators have them seeded here, alike in every process;
+      dropout then drops in each example what it would drop in one process.
 
     The loop makes one and moves it on; a loss only reads it. Whatever else a loss computes in
     Python from the step's number must use ``progress``, which is a tensor, where the step is to be
@@ -93,7 +94,8 @@ class Step:
         self.device = device
         self.rank = rank
         self.world = world
-        self.generator = torch.Generator(device)
+        self.generator = ExampleGenerator(device)
+        self.generator.rank, self.generator.world = rank, world
         self.host = True  # whether Python may read the number: not while a graph is made
         self._index = 0
         self._on_device: Tensor | None = None
@@ -102,7 +104,7 @@ class Step:
         """Move to a step and seed its random numbers."""
         self._index = index
         self.generator.manual_seed(mix(self.seed, _STEP, index))
-        _seed_layers(self.device, mix(self.seed, _LAYERS, index, self.rank))
+        _seed_layers(self.device, mix(self.seed, _LAYERS, index, 0))
         if self._on_device is not None:
             self._on_device.fill_(index / self.total)
 
@@ -129,14 +131,8 @@ class Step:
 
     def rand(self, *shape: int) -> Tensor:
         """Uniform numbers in [0, 1), of which the first axis runs over this process's examples."""
-        return self._rows(torch.rand, shape)
+        return draw_rows(torch.rand, shape, 0, self.generator, device=self.device)
 
     def randn(self, *shape: int) -> Tensor:
         """Standard normal numbers; the first axis runs over this process's examples."""
-        return self._rows(torch.randn, shape)
-
-    def _rows(self, draw: Callable[..., Tensor], shape: tuple[int, ...]) -> Tensor:
-        rows = shape[0]
-        every = (rows * self.world, *shape[1:])
-        numbers = draw(every, generator=self.generator, device=self.device)
-        return numbers[rows * self.rank : rows * (self.rank + 1)]
+        return draw_rows(torch.randn, shape, 0, self.generator, device=self.device)

@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 from symmetries.checks import invalid
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
+from symmetries.training.dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.skipping import BadBatches
@@ -35,7 +36,11 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch, step: Step) -> tuple[Tensor, Metrics]:
         """The loss to minimise, and all numbers to show."""
-        terms = self.loss(self.model, batch, step)
+        if step.world == 1:
+            terms = self.loss(self.model, batch, step)
+        else:
+            with DropoutByRows(step.rank, step.world):
+                terms = self.loss(self.model, batch, step)
         if not self._checked:
             _check_terms(terms)
             self._checked = True
