@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import check_choice, invalid
+from symmetries.rows import draw_rows
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
 COVARIANCES = ("full", "diagonal", "low-rank", "point")
@@ -211,7 +212,7 @@ def sample_outputs(
 ) -> Tensor:
     """Draws (draws, ..., B, outputs) from independent Gaussians; leading axes share the noise."""
     shape = (draws, *([1] * (mean.ndim - 2)), *mean.shape[-2:])
-    noise = _normal(shape, mean, generator)
+    noise = draw_rows(torch.randn, shape, -2, generator, device=mean.device, dtype=mean.dtype)
     # The root has no slope at 0, which a point estimate or an empty picture reaches.
     return mean + (variance + torch.finfo(mean.dtype).tiny).sqrt() * noise
 
