@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.nn.convert import bake, export, relax_convolutions
+from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
-from symmetries.nn.gpool import GroupPool
+from symmetries.nn.gpool import FieldBatchNorm2d, GroupPool
 from symmetries.nn.relaxation import (
     equivariance_errors,
     relaxation,
@@ -163,6 +163,33 @@ def test_export_has_the_kernels_baked_in():
         more = torch.rand(5, 1, 8, 8)
         with torch.no_grad():
             assert torch.allclose(program.module()(more), model(more), atol=1e-6)
+
+
+def test_onnx_runs_the_baked_kernels(tmp_path):
+    import onnx
+    import onnxruntime
+
+    rotation, translation = {"rotation": 0.5}, {"translation": 0.5}
+    options = {
+        "group": Cyclic(4),
+        "hidden": 4,
+        "features": 4,
+        "generator": torch.Generator().manual_seed(0),
+    }
+    model = nn.Sequential(
+        LiftingConv2d(1, 2, 3, mode="soft", relax=rotation, **options),
+        FieldBatchNorm2d(2, Cyclic(4)),
+        nn.ReLU(),
+        RelaxedGroupConv2d(2, 2, 3, relax=translation, **options),
+        GroupPool(Cyclic(4), space=True),
+    ).eval()
+    path = export_onnx(model, torch.rand(3, 1, 8, 8), tmp_path / "model.onnx")
+    assert not {node.op_type for node in onnx.load(path).graph.node} & {"Cos", "Sin"}
+    images = torch.rand(5, 1, 8, 8)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (found,) = session.run(["outputs"], {"images": images.numpy()})
+    with torch.no_grad():
+        assert torch.allclose(torch.from_numpy(found), model(images), atol=1e-5)
 
 
 def test_plain_export_works_in_evaluation_only():

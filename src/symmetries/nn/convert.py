@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -169,9 +170,6 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
 def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     """A program of ``torch.export`` with the kernels baked in, for any number of images.
 
-    For ONNX, hand ``bake(model, example)`` to ``torch.onnx.export`` (which needs the packages
-    onnx and onnxscript).
-
     Args:
         model: in evaluation mode.
         example: an input (N, C, H, W) with N of at least 2.
@@ -187,3 +185,23 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         raise invalid("example", "at least two images", len(example), "repeat it")
     batch = {0: torch.export.Dim("batch")}
     return torch.export.export(bake(model, example), (example,), dynamic_shapes=(batch,))
+
+
+def export_onnx(model: nn.Module, example: Tensor, path: str | Path) -> Path:
+    """An ONNX file with the kernels baked in: "images" (N, C, H, W) to "outputs", any N.
+
+    Needs the extra ``symmetries[onnx]``.
+
+    Args:
+        model: in evaluation mode.
+        example: an input (N, C, H, W) with N of at least 2.
+        path: of the file, weights included.
+
+    Returns:
+        The file.
+    """
+    path = Path(path)
+    names = {"input_names": ["images"], "output_names": ["outputs"]}
+    options: dict[str, Any] = {"dynamo": True, "external_data": False, "verbose": False}
+    torch.onnx.export(export(model, example), (example,), path, **names, **options)
+    return path
