@@ -201,7 +201,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | Path) -> Path:
         The file.
     """
     path = Path(path)
-    names = {"input_names": ["images"], "output_names": ["outputs"]}
-    options: dict[str, Any] = {"dynamo": True, "external_data": False, "verbose": False}
-    torch.onnx.export(export(model, example), (example,), path, **names, **options)
+    options: dict[str, Any] = {"input_names": ["images"], "output_names": ["outputs"]}
+    options |= {"dynamo": True, "external_data": False, "verbose": False}
+    torch.onnx.export(export(model, example), (example,), path, **options)
     return path
