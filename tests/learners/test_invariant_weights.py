@@ -1,6 +1,7 @@
 """Invariance learned by the ELBO: planted rotations are found, point estimates find none."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,7 +23,8 @@ from symmetries.learners.invariant_weights import (
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.nn.natural import NaturalLinear
 from symmetries.nn.orbit import OrbitAverage
-from symmetries.training import TrainConfig, train
+from symmetries.training import TrainConfig, load_state, train
+from symmetries.training.resume import NonFiniteError
 
 ROTATION = Affine2("rotation")
 SETS = ("digits-rotated", "digits")
@@ -192,6 +194,52 @@ def test_widths_stay_within_pi(small):
     config = NaturalConfig(steps=12, batch_size=64, samples=4, draws=2, lr=1.0, warmup=2)
     looks = fit_natural(model, list(small[:1]), small[1], config)
     assert all(0 <= width <= math.pi + 1e-5 for _, width in looks)
+
+
+def test_a_batch_is_the_sum_of_its_chunks():
+    """Regression on a grid of transformations has no randomness: chunks change nothing."""
+    generator = torch.Generator().manual_seed(0)
+    images, targets = (torch.rand(90, *s, generator=generator) for s in ((1, 6, 6), (1,)))
+    found = []
+    for chunk in (90, 40):
+        model = shallow_model((1, 6, 6), 1, ROTATION, features=16, sigma=0.5, task="regression")
+        config = NaturalConfig(steps=5, batch_size=90, chunk=chunk, samples=4, sampling="grid")
+        fit_natural(model, [images], targets, replace(config, warmup=1, lr=0.1))
+        found.append((model.half_width, model.head.mean, model.log_noise))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(small, tmp_path):
+    images, labels = small
+
+    def stop(step, fit):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    straight, resumed = small_model(), small_model()
+    looks = fit_natural(straight, [images], labels, SHORT)
+    with pytest.raises(KeyboardInterrupt):
+        fit_natural(small_model(), [images], labels, SHORT, out=tmp_path, on_step=stop)
+    again = fit_natural(resumed, [images], labels, SHORT, out=tmp_path, resume=True)
+    assert again == looks
+    for name, value in straight.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_run_that_diverges_keeps_its_last_good_checkpoint(small, tmp_path):
+    model = small_model()
+
+    def spoil(step, fit):
+        if step == 3:
+            model.head.precision.mul_(-1e6)
+
+    options = {"out": tmp_path, "checkpoint_every": 1, "on_step": spoil}
+    with pytest.raises(NonFiniteError, match="last good checkpoint"):
+        fit_natural(model, [small[0]], small[1], SHORT, **options)
+    kept, _ = load_state(tmp_path, "checkpoint")
+    assert kept
+    assert all(torch.isfinite(value).all() for value in kept.values())
 
 
 def test_bad_arguments_are_named(small):

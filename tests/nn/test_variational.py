@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from symmetries.nn.natural import NaturalLinear, _inverse_by_halves, inverse_triangle
-from symmetries.nn.variational import VariationalLinear, gaussian_kl
+from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
+from symmetries.nn.variational import FullVariance, VariationalLinear, gaussian_kl
 
 COVARIANCES = ["full", "diagonal", "low-rank"]
 
@@ -20,6 +20,8 @@ def random_layer(covariance, runs=1, inputs=5, outputs=3, **options):
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=seeded(1)).double() * 0.5)
+        if covariance == "full":
+            layer.lower.tril_(-1)
     return layer
 
 
@@ -112,7 +114,7 @@ def test_float32_is_stable_at_2048_features(covariance):
     with torch.no_grad():
         layer.log_diagonal.add_(torch.randn(layer.log_diagonal.shape, generator=seeded()))
         if covariance == "full":
-            layer.lower.normal_(0, 1e-3, generator=seeded())
+            layer.lower.normal_(0, 1e-3, generator=seeded()).tril_(-1)
         else:
             layer.columns.normal_(0, 1.0, generator=seeded())
     phi = torch.randn(4, 2048, generator=seeded(1))
@@ -151,18 +153,43 @@ def test_both_layers_agree_on_one_posterior():
     factor = torch.linalg.cholesky(natural.root.transpose(-1, -2) @ natural.root)
     with torch.no_grad():
         twin.mean.copy_(natural.mean)
-        twin.lower.copy_(factor)
+        twin.lower.copy_(factor.tril(-1))
         twin.log_diagonal.copy_(factor.diagonal(dim1=-2, dim2=-1).log())
     torch.testing.assert_close(natural.kl(), twin.kl())
     for a, b in zip(natural(x), twin(x), strict=True):
         torch.testing.assert_close(a, b)
 
 
-def test_triangles_are_inverted_by_halves():
+def test_factors_are_inverted_by_halves():
     factor = torch.randn(2, 130, 130, generator=seeded()).double().tril() + 20 * torch.eye(130)
-    inverse = _inverse_by_halves(factor)
-    torch.testing.assert_close(inverse, inverse_triangle(factor))
+    precision = factor @ factor.transpose(1, 2)
+    inverse = _factor_by_halves(precision)
+    torch.testing.assert_close(inverse, inverse_factor(precision))
     torch.testing.assert_close(inverse @ factor, torch.eye(130).double().expand(2, -1, -1))
+
+
+def test_a_precision_that_is_none_gives_nan():
+    precision = torch.stack((torch.eye(3), -torch.eye(3)))
+    inverse = inverse_factor(precision)
+    assert torch.equal(inverse[0], torch.eye(3))
+    assert inverse[1].isnan().any()
+
+
+def test_the_gradient_of_a_full_covariance():
+    """Written out by hand, against numerical differences; the upper triangle is left alone."""
+    layer = random_layer("full", runs=2, inputs=3, outputs=2, bias=False)
+    phi = torch.rand(2, 4, 3, dtype=torch.float64, generator=seeded(3)).requires_grad_()
+    inputs = (phi, layer.lower, layer.log_diagonal.exp().detach().requires_grad_())
+
+    def below(phi, lower, scale):
+        return FullVariance.apply(phi, lower.tril(-1), scale)
+
+    assert torch.autograd.gradcheck(below, inputs)
+    _, variance, kl = layer.moments_and_kl(phi)
+    torch.testing.assert_close(kl, layer.kl())
+    (variance.sum() + kl.sum()).backward()
+    assert torch.equal(layer.lower.grad, layer.lower.grad.tril(-1))
+    assert layer.lower.grad.tril(-1).abs().max() > 0
 
 
 def test_kl_of_the_prior_is_zero_and_bad_arguments_are_named():

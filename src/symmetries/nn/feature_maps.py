@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.checks import check_choice
+from symmetries.kernels.available import usable
 from symmetries.nn.invariant import Estimator, InvariantLinear, Side
 
 Kind = Literal["fourier", "relu"]
+Function = Literal["cos", "relu"]
 KINDS = ("fourier", "relu")
 
 
@@ -91,6 +93,26 @@ class InvariantFeatures(nn.Module):
             images: (B, C, H, W) or (R, B, C, H, W).
             transformation: (R, S, 3, 3).
         """
-        responses: Tensor = self.layer(images, transformation)
-        hidden = responses.cos() if self.kind == "fourier" else responses.relu()
-        return self.amplitude * hidden.mean(1)
+        responses = self.layer.responses(images, transformation)
+        function: Function = "cos" if self.kind == "fourier" else "relu"
+        return self.amplitude * orbit_mean(responses, self.layer.bias, function)
+
+
+def orbit_mean(responses: Tensor, bias: Tensor | None, function: Function) -> Tensor:
+    """Mean over the transformations of cos or of max(0, .) of responses plus bias.
+
+    Args:
+        responses: (R, S, B, units).
+        bias: (R or 1, units); None is 0.
+        function: "cos" or "relu".
+
+    Returns:
+        (R, B, units).
+    """
+    if bias is not None and usable(responses, bias) and responses.stride(-1) == 1:
+        from symmetries.kernels.averages import KernelAverage
+
+        mean: Tensor = KernelAverage.apply(responses, bias, function)  # type: ignore[no-untyped-call]
+        return mean
+    moved = responses if bias is None else responses + bias[:, None, None]
+    return (moved.cos() if function == "cos" else moved.relu()).mean(1)

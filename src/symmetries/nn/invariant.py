@@ -1,7 +1,6 @@
 """A linear layer on images whose filters are transformed."""
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,13 +9,12 @@ from torch import Tensor, nn
 from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.checks import check_choice, invalid
 from symmetries.groups.affine import affine_inverse
-from symmetries.nn.resampling import Taps, bilinear_taps, gather, scatter
+from symmetries.nn.resampling import resample
 
 Side = Literal["auto", "weights", "inputs"]
 Estimator = Literal["weights", "input-gather"]
 SIDES = ("auto", "weights", "inputs")
 ESTIMATORS = ("weights", "input-gather")
-Move = Callable[[Tensor, Taps], Tensor]
 
 
 class InvariantLinear(nn.Module):
@@ -68,7 +66,7 @@ class InvariantLinear(nn.Module):
         super().__init__()
         check_choice(side, SIDES, "side")
         check_choice(estimator, ESTIMATORS, "estimator")
-        self.shape = tuple(shape)
+        self.shape = shape
         self.units = units
         self.runs = runs
         self.side = side
@@ -99,22 +97,43 @@ class InvariantLinear(nn.Module):
             (S, B, units) for matrices (S, 3, 3), else (R, S, B, units).
         """
         single = transformation.ndim == 3
-        matrices = transformation[None] if single else transformation
-        self._check(images, matrices)
-        pictures = images if images.ndim == 5 else images[None]
-        channels, height, width = self.shape
-        gathering = self.estimator == "input-gather"
-        theta = affine_inverse(matrices) if gathering else matrices
-        taps = bilinear_taps(theta[:, :, :2], height, width).repeat(channels)
-        filters = self.filters().flatten(3)
-        pixels = pictures.flatten(3)
-        if gathering or self.chosen_side(pictures.shape[1]) == "inputs":
-            out = _on_inputs(filters, pixels, taps, gather if gathering else scatter)
-        else:
-            out = _on_weights(filters, pixels, taps)
+        out = self.responses(images, transformation[None] if single else transformation)
         if self.bias is not None:
             out = out + self.bias[:, None, None]
         return out[0] if single else out
+
+    def responses(self, images: Tensor, matrices: Tensor) -> Tensor:
+        """Responses (R, S, B, units) before the bias is added, for matrices (R, S, 3, 3)."""
+        self._check(images, matrices)
+        pictures = images if images.ndim == 5 else images[None]
+        gathering = self.estimator == "input-gather"
+        theta = (affine_inverse(matrices) if gathering else matrices)[:, :, :2]
+        filters = self.filters().flatten(3)
+        pixels = pictures.flatten(3)
+        if gathering or self.chosen_side(pictures.shape[1]) == "inputs":
+            return self._on_inputs(filters, pixels, theta, transpose=not gathering)
+        return self._on_weights(filters, pixels, theta)
+
+    def _on_inputs(self, filters: Tensor, pixels: Tensor, theta: Tensor, transpose: bool) -> Tensor:
+        """Responses of filters (R or 1, U, C, P) to moved images (R or 1, B, C, P)."""
+        runs, samples = theta.shape[:2]
+        tables, batch = _tables(pixels, runs), pixels.shape[1]
+        channels, height, width = self.shape
+        moved = resample(tables, theta, height, width, channels, transpose=transpose)
+        moved = moved.reshape(runs, -1, samples * batch)
+        out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
+        responses: Tensor = out.unflatten(1, (samples, batch))
+        return responses
+
+    def _on_weights(self, filters: Tensor, pixels: Tensor, theta: Tensor) -> Tensor:
+        """The same numbers from moved filters."""
+        runs, samples = theta.shape[:2]
+        tables, units = _tables(filters, runs), filters.shape[1]
+        channels, height, width = self.shape
+        moved = resample(tables, theta, height, width, channels, transpose=False)
+        out = _product(pixels.flatten(2), moved.reshape(runs, -1, samples * units))
+        responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
+        return responses
 
     def chosen_side(self, batch: int) -> str:
         """The side that is computed for a batch of this size: "inputs" or "weights"."""
@@ -146,26 +165,6 @@ class InvariantLinear(nn.Module):
     def extra_repr(self) -> str:
         """What print(layer) says."""
         return f"{self.shape}, units={self.units}, runs={self.runs}, estimator={self.estimator!r}"
-
-
-def _on_inputs(filters: Tensor, pixels: Tensor, taps: Taps, move: Move) -> Tensor:
-    """Responses (R, S, B, U) of filters (R or 1, U, C, P) to moved images (R or 1, B, C, P)."""
-    runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
-    tables, batch = _tables(pixels, runs), pixels.shape[1]
-    moved = move(tables, taps).reshape(runs, -1, samples * batch)
-    out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
-    responses: Tensor = out.unflatten(1, (samples, batch))
-    return responses
-
-
-def _on_weights(filters: Tensor, pixels: Tensor, taps: Taps) -> Tensor:
-    """The same numbers from moved filters."""
-    runs, samples = len(taps.index) // filters.shape[2], taps.index.shape[1]
-    tables, units = _tables(filters, runs), filters.shape[1]
-    moved = gather(tables, taps).reshape(runs, -1, samples * units)
-    out = _product(pixels.flatten(2), moved)
-    responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
-    return responses
 
 
 def _tables(pictures: Tensor, runs: int) -> Tensor:

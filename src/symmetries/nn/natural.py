@@ -82,6 +82,10 @@ class NaturalLinear(nn.Module):
         variance = whitened.square().sum(-1).transpose(1, 2)
         return (mean, variance) if features.ndim == 3 else (mean[0], variance[0])
 
+    def moments_and_kl(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance (R, B, outputs) of the outputs, and the KL (R,)."""
+        return *self(as_runs(features, self.runs, self.inputs)), self.kl()
+
     def kl(self) -> Tensor:
         """KL from the prior, (R,), in nats."""
         dim = self.outputs * self.mean.shape[-1]
@@ -90,7 +94,7 @@ class NaturalLinear(nn.Module):
 
     @torch.no_grad()
     def update(self, features: Tensor, target: Tensor, curvature: Tensor, rate: float) -> None:
-        """One natural-gradient step.
+        """One natural-gradient step from one batch.
 
         Args:
             features: (R, B, D).
@@ -98,25 +102,51 @@ class NaturalLinear(nn.Module):
             curvature: h, (R, B, outputs), times N / B.
             rate: of the step, in (0, 1].
         """
+        self.step(self.sums(features, target, curvature), rate)
+
+    @torch.no_grad()
+    def sums(
+        self,
+        features: Tensor,
+        target: Tensor,
+        curvature: Tensor,
+        into: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The sums over examples of a step: of h phi phi', and of (h m + g) phi.
+
+        Args:
+            features: (R, B, D).
+            target: h m + g, (R, B, outputs).
+            curvature: h, (R, B, outputs).
+            into: sums over other examples, to add to in place.
+        """
         phi = self._augmented(features)
         runs, outputs, dim = self.mean.shape
+        if into is None:
+            into = torch.zeros_like(self.precision), torch.zeros_like(self.shift)
         weighted = phi[:, None] * curvature.clamp_min(0).sqrt().transpose(1, 2)[..., None]
         weighted = weighted.flatten(0, 1)
-        precision = self.precision.view(runs * outputs, dim, dim)
-        precision.baddbmm_(weighted.transpose(1, 2), weighted, beta=1 - rate, alpha=rate)
+        into[0].view(runs * outputs, dim, dim).baddbmm_(weighted.transpose(1, 2), weighted)
+        into[1].add_(target.transpose(1, 2) @ phi)
+        return into
+
+    @torch.no_grad()
+    def step(self, sums: tuple[Tensor, Tensor], rate: float, scale: float = 1.0) -> None:
+        """One natural-gradient step from sums over examples, times ``scale`` = N / B."""
         if self.learn_prior:
-            best = self._energy() / (outputs * dim)
+            best = self._energy() / (self.outputs * self.mean.shape[-1])
             change = (best / self.prior_variance).clamp(1 / PRIOR_STEP, PRIOR_STEP)
             self.prior_variance.mul_(change)
+        self.precision.mul_(1 - rate).add_(sums[0], alpha=rate * scale)
         ridge = (rate / self.prior_variance)[:, None, None]
         self.precision.diagonal(dim1=-2, dim2=-1).add_(ridge)
-        self.shift.mul_(1 - rate).add_(target.transpose(1, 2) @ phi, alpha=rate)
+        self.shift.mul_(1 - rate).add_(sums[1], alpha=rate * scale)
         self.refresh()
 
     def refresh(self) -> None:
         """Bring the factor and the mean in line with the precision and the shift."""
         with _full_products():
-            self.root.copy_(inverse_triangle(torch.linalg.cholesky(self.precision)))
+            self.root.copy_(inverse_factor(self.precision))
             whitened = self.root @ self.shift[..., None]
             self.mean.copy_((self.root.transpose(-1, -2) @ whitened)[..., 0])
 
@@ -132,31 +162,35 @@ class NaturalLinear(nn.Module):
         return f"{self.inputs}, {self.outputs}, runs={self.runs}"
 
 
-def inverse_triangle(factor: Tensor) -> Tensor:
-    """Inverse of lower triangular matrices (..., D, D).
+def inverse_factor(precision: Tensor) -> Tensor:
+    """Inverse of the Cholesky factor L of matrices L L' (..., D, D).
 
-    On a GPU by halves, as products: the library's triangular solver is slow for many matrices.
+    On a GPU by halves, as products: the library's factorisation is slow for many matrices. A
+    matrix that is not positive definite gives NaN; nothing waits for the device to say so.
 
     Example:
-        >>> inverse_triangle(torch.tensor([[2.0, 0.0], [2.0, 1.0]])).tolist()
+        >>> inverse_factor(torch.tensor([[4.0, 4.0], [4.0, 5.0]])).tolist()
         [[0.5, 0.0], [-1.0, 1.0]]
     """
-    dim = factor.shape[-1]
-    if dim <= 64 or factor.device.type == "cpu":
+    dim = precision.shape[-1]
+    if dim <= 64 or precision.device.type == "cpu":
+        factor, failed = torch.linalg.cholesky_ex(precision)
+        factor = torch.where(failed[..., None, None] == 0, factor, torch.nan)
         eye = torch.eye(dim, dtype=factor.dtype, device=factor.device).expand_as(factor)
         solved: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
         return solved
-    return _inverse_by_halves(factor)
+    return _factor_by_halves(precision)
 
 
-def _inverse_by_halves(factor: Tensor) -> Tensor:
-    half = factor.shape[-1] // 2
-    top = inverse_triangle(factor[..., :half, :half].contiguous())
-    bottom = inverse_triangle(factor[..., half:, half:].contiguous())
-    out = torch.zeros_like(factor)
+def _factor_by_halves(precision: Tensor) -> Tensor:
+    half = precision.shape[-1] // 2
+    top = inverse_factor(precision[..., :half, :half].contiguous())
+    side = precision[..., half:, :half] @ top.transpose(-1, -2)
+    bottom = inverse_factor(precision[..., half:, half:] - side @ side.transpose(-1, -2))
+    out = torch.zeros_like(precision)
     out[..., :half, :half] = top
     out[..., half:, half:] = bottom
-    out[..., half:, :half] = -bottom @ (factor[..., half:, :half] @ top)
+    out[..., half:, :half] = -bottom @ (side @ top)
     return out
 
 

@@ -3,7 +3,8 @@
 A map of the plane sends every output pixel p to a point of the input, which bilinear
 interpolation reads from four pixels: row p of a matrix M has at most four entries. ``gather``
 applies M to the rows of a table, ``scatter`` applies its transpose; both are one weighted sum of
-rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M.
+rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M. On a GPU
+:func:`resample` has kernels that never write the entries of M.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from symmetries.actions.resample import sampling_grid
 from symmetries.checks import invalid
+from symmetries.kernels.available import usable
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,34 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     index = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).long()
     return Taps(index, weight * inside)
+
+
+def resample(
+    tables: Tensor, theta: Tensor, height: int, width: int, channels: int, *, transpose: bool
+) -> Tensor:
+    """Rows resampled by out(p) = in(theta p) (:func:`gather`), or by the transpose of that.
+
+    Args:
+        tables: (G, P, K) with G = R channels, or (1, P, K) for one table for all.
+        theta: (R, S, 2, 3), shared by the channels of a run.
+        height: of the images.
+        width: of the images.
+        channels: tables of each run.
+        transpose: whether to scatter.
+
+    Returns:
+        (G, P, S, K).
+    """
+    if usable(tables, theta) and min(height, width) > 1:
+        from symmetries.kernels.rows import KernelRows
+
+        groups, maps = len(theta) * channels, theta.flatten(2)
+        out: Tensor = KernelRows.apply(  # type: ignore[no-untyped-call]
+            tables, maps, groups, (height, width), transpose
+        )
+        return out
+    taps = bilinear_taps(theta, height, width).repeat(channels)
+    return (scatter if transpose else gather)(tables, taps)
 
 
 def gather(tables: Tensor, taps: Taps) -> Tensor:

@@ -7,13 +7,15 @@ price of B numbers instead of D, and with less noise in the gradient).
 """
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from symmetries.checks import check_choice, invalid
+from symmetries.kernels.available import usable
 from symmetries.rows import draw_rows
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
@@ -59,9 +61,10 @@ def as_runs(features: Tensor, runs: int, inputs: int) -> Tensor:
 class VariationalLinear(nn.Module):
     r"""y_c = w_c' phi with w_c ~ N(mu_c, S_c): mean, variance, samples and closed-form KL.
 
-    The covariance of each output is "full", S = L L' with L lower triangular and exp on its
-    diagonal; "diagonal"; "low-rank", S = V V' + diag; or "point", no covariance at all (and no
-    KL), the control that shows what integrating over weights is good for.
+    The covariance of each output is "full", S = L L' with L lower triangular (``lower`` is what is
+    below the diagonal, and stays 0 elsewhere) and exp on its diagonal; "diagonal"; "low-rank",
+    S = V V' + diag; or "point", no covariance at all (and no KL), the control that shows what
+    integrating over weights is good for.
 
     Args:
         inputs: number of features.
@@ -125,11 +128,13 @@ class VariationalLinear(nn.Module):
         Returns:
             Two tensors (R, B, outputs), or (B, outputs).
         """
-        phi = as_runs(features, self.runs, self.inputs)
-        phi = with_ones(phi) if self.bias else phi
-        mean = phi @ self.mean.transpose(1, 2)
-        variance = self._variance(phi)
+        mean, variance, _ = self._moments(features)
         return (mean, variance) if features.ndim == 3 else (mean[0], variance[0])
+
+    def moments_and_kl(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance (R, B, outputs), and the KL (R,): cheaper together than one by one."""
+        mean, variance, energy = self._moments(features)
+        return mean, variance, self._kl(energy)
 
     def sample(
         self, features: Tensor, draws: int = 1, generator: torch.Generator | None = None
@@ -160,37 +165,44 @@ class VariationalLinear(nn.Module):
 
     def kl(self) -> Tensor:
         """KL from the prior, (R,), in nats."""
+        energy = self.lower.square().sum((1, 2, 3)) if self.covariance == "full" else None
+        return self._kl(energy)
+
+    def _kl(self, off_diagonal: Tensor | None) -> Tensor:
+        """The KL, given the sum of squares (R,) below the diagonals of a full covariance."""
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
-        energy = self.mean.square().sum((1, 2)) + self._trace()
+        energy = self.mean.square().sum((1, 2)) + (2 * self.log_diagonal).exp().sum((1, 2))
+        if off_diagonal is not None:
+            energy = energy + off_diagonal
+        if self.covariance == "low-rank":
+            energy = energy + self.columns.square().sum((1, 2, 3))
         dim = self.outputs * self.mean.shape[-1]
         alpha = None if self.learn_prior else self.prior_variance
         return gaussian_kl(energy, self._log_det(), dim, alpha)
 
     def factor(self) -> Tensor:
         """The Cholesky factors L (R, outputs, D, D) of a full covariance."""
-        return torch.tril(self.lower, -1) + torch.diag_embed(self.log_diagonal.exp())
+        return self.lower + torch.diag_embed(self.log_diagonal.exp())
+
+    def _moments(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        phi = as_runs(features, self.runs, self.inputs)
+        phi = with_ones(phi) if self.bias else phi
+        mean = phi @ self.mean.transpose(1, 2)
+        if self.covariance == "full":
+            scale = self.log_diagonal.exp()
+            return mean, *FullVariance.apply(phi, self.lower, scale)  # type: ignore[no-untyped-call]
+        return mean, self._variance(phi), None
 
     def _variance(self, phi: Tensor) -> Tensor:
         if self.covariance == "point":
             return phi.new_zeros(*phi.shape[:2], self.outputs)
         scale = self.log_diagonal.exp()
-        if self.covariance == "full":
-            rotated = phi[:, None] @ torch.tril(self.lower, -1) + phi[:, None] * scale[:, :, None]
-            return rotated.square().sum(-1).transpose(1, 2)
         variance = phi.square() @ scale.square().transpose(1, 2)
         if self.covariance == "low-rank":
             low = (phi[:, None] @ self.columns).square().sum(-1)
             variance = variance + low.transpose(1, 2)
         return variance
-
-    def _trace(self) -> Tensor:
-        trace = (2 * self.log_diagonal).exp().sum((1, 2))
-        if self.covariance == "full":
-            trace = trace + torch.tril(self.lower, -1).square().sum((1, 2, 3))
-        if self.covariance == "low-rank":
-            trace = trace + self.columns.square().sum((1, 2, 3))
-        return trace
 
     def _log_det(self) -> Tensor:
         log_det = 2 * self.log_diagonal.sum((1, 2))
@@ -205,6 +217,52 @@ class VariationalLinear(nn.Module):
     def extra_repr(self) -> str:
         """What print(layer) says."""
         return f"{self.inputs}, {self.outputs}, covariance={self.covariance!r}, runs={self.runs}"
+
+
+class FullVariance(torch.autograd.Function):
+    """phi' L L' phi for each output, and the sum of squares of L below its diagonal.
+
+    The factors are by far the largest part of the layer. Here each pass reads them once, and the
+    two parts of their gradient are added where it is written.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        phi: Tensor,
+        lower: Tensor,
+        scale: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Variances (R, B, outputs) and sums (R,).
+
+        Args:
+            ctx: what the gradient will need.
+            phi: features (R, B, D).
+            lower: (R, outputs, D, D), zero on and above the diagonal.
+            scale: the diagonal of L, (R, outputs, D).
+        """
+        rotated = torch.matmul(phi[:, None], lower)
+        rotated.addcmul_(phi[:, None], scale[:, :, None])
+        ctx.save_for_backward(phi, lower, scale, rotated)
+        energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
+        return rotated.square().sum(-1).transpose(1, 2), energy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+        """Gradients to the features, the factors and their diagonals."""
+        phi, lower, scale, rotated = ctx.saved_tensors
+        slope = rotated * (2 * grads[0]).transpose(1, 2)[..., None]
+        to_scale = (slope * phi[:, None]).sum(2)
+        to_phi = torch.matmul(slope, lower.transpose(-1, -2))
+        to_phi = to_phi.addcmul_(slope, scale[:, :, None]).sum(1)
+        to_lower = torch.matmul(phi.transpose(1, 2)[:, None], slope)
+        if usable(to_lower, lower):
+            from symmetries.kernels.triangles import add_below_
+
+            return to_phi, add_below_(to_lower, lower, 2 * grads[1]), to_scale
+        to_lower.addcmul_(lower, 2 * grads[1][:, None, None, None])
+        return to_phi, to_lower.tril_(-1), to_scale
 
 
 def sample_outputs(

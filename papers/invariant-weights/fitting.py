@@ -1,0 +1,215 @@
+"""Trains the runs of a job as one model, and measures them."""
+
+import sys
+import time
+from dataclasses import asdict, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jobs import Job, Natural, Stochastic
+from torch import Tensor
+
+from symmetries.data import ImageSet, load
+from symmetries.groups.affine import Affine2
+from symmetries.learners.invariant_weights import elbo_loss, evaluate, fit_natural
+from symmetries.nn.invariant_model import InvariantModel, shallow_model
+from symmetries.training import TrainConfig, train
+from symmetries.training.step import Step
+
+TEST_SAMPLES = 64
+LOOKS = 100
+FRAMES = 8
+KEPT = 6  # filters shown
+
+
+def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:
+    """The models of a job, as one."""
+    how = job.training
+    stochastic = isinstance(how, Stochastic)
+    return shallow_model(
+        shape,
+        10,
+        Affine2(job.family),
+        half_widths=[run.width for run in job.runs],
+        learn=[run.learn for run in job.runs],
+        features=job.features,
+        kind=job.kind,
+        sigma=job.sigma,
+        amplitude=job.amplitude,
+        posterior=how.posterior if stochastic else "natural",
+        prior_variance=job.prior_variance,
+        learn_prior=how.learn_prior,
+        scale=how.scale if stochastic else 1.0,
+        bias=False,
+        seed=seed,
+    )
+
+
+def fit_natural_job(
+    model: InvariantModel,
+    job: Job,
+    images: list[Tensor],
+    labels: Tensor,
+    sets: list[int],
+    seed: int,
+) -> list[list[float]]:
+    """Two stages; returns the widths along the way."""
+    how = job.training
+    part = slice(how.examples)
+    looks = fit_natural(
+        model, [t[part] for t in images], labels[part], replace(how.coarse, seed=seed), sets=sets
+    )
+    fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
+    return looks + [[step + how.coarse.steps, *row] for step, *row in fine]
+
+
+def fit_stochastic_job(
+    model: InvariantModel,
+    job: Job,
+    images: list[Tensor],
+    labels: Tensor,
+    sets: list[int],
+    seed: int,
+    frames: list[tuple],
+) -> list[list[float]]:
+    """The paper's mini-batches, in the library's loop; returns the widths along the way."""
+    how = job.training
+    device = str(model.half_width.device)
+    loss = elbo_loss(len(labels), samples=how.samples, sampling=how.sampling, sets=sets)
+    widths = [p for p in model.boxes.parameters() if p.requires_grad]
+    own = {id(p) for p in widths}
+    rest = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
+    groups = [{"params": rest}, {"params": widths, "lr": how.width_lr}]
+    config = TrainConfig(
+        steps=how.steps, batch_size=how.batch_size, lr=how.lr, seed=seed, device=device,
+        progress=False, log_every=max(1, how.steps // 8),
+    )  # fmt: skip
+    looks = []
+    every = max(1, how.steps // LOOKS)
+    times = {round(how.steps * (i / (FRAMES - 1)) ** 2) for i in range(FRAMES)}
+    shown = next((i for i, run in enumerate(job.runs) if run.row == "learned from 0"), None)
+
+    def look(step: Step, metrics: object) -> None:
+        done = step.index + 1
+        if step.index % every == 0 or done == how.steps:
+            looks.append((done, model.half_width.detach().flatten().clone()))
+        if shown is not None and (done in times or done == 1):
+            weight = model.body.layer.weight[shown].detach()
+            frames.append((done, weight.half().cpu(), model.half_width[shown].tolist()))
+
+    groups = [group for group in groups if group["params"]]
+    train(model, loss, (*images, labels), config, param_groups=groups, on_step=look)
+    return [[step, *width.tolist()] for step, width in looks]
+
+
+def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> dict[str, object]:
+    """Train and evaluate the runs of a job with one seed."""
+    names = tuple(dict.fromkeys(run.set for run in job.runs))
+    sets = [names.index(run.set) for run in job.runs]
+    trains, tests = ([cached(n, part, folder) for n in names] for part in ("train", "test"))
+    images = [part.images.to(device) for part in trains]
+    labels = labels_of(trains).to(device)
+    model = build(job, tuple(images[0].shape[1:]), seed).to(device)
+    how, frames = job.training, []
+    started = clock(device)
+    if isinstance(how, Natural):
+        looks = fit_natural_job(model, job, images, labels, sets, seed)
+        steps, bound = how.coarse.steps + how.fine.steps, how.fine
+    else:
+        looks = fit_stochastic_job(model, job, images, labels, sets, seed, frames)
+        steps, bound = how.steps, how
+    seconds = clock(device) - started
+    # The bound as it was trained (same S, same sampling); accuracy with an even spread of T.
+    options = {"samples": bound.samples, "sampling": bound.sampling, "draws": 16, "chunk": 1000}
+    fit = evaluate(model, images, labels, sets=sets, **options).log_likelihood
+    test = [t.images.to(device) for t in tests]
+    score = evaluate(model, test, labels_of(tests), sets=sets, chunk=1000, samples=TEST_SAMPLES)
+    kl = model.head.kl() / len(labels)
+    runs = describe(model, job, fit, kl, score.score, seed)
+    for run in runs:
+        print(
+            f"{job.table} {job.tag} seed {seed} {run['set']:24} {run['row']:17} "
+            f"ELBO {run['elbo']:8.3f} accuracy {run['accuracy']:6.2f} {run['shown']}",
+            flush=True,
+        )
+    rate = 1000 * seconds / steps / len(runs)
+    print(f"{job.table} {job.family}: {seconds:.1f} s, {rate:.3f} ms per run, step", flush=True)
+    return {
+        "family": job.family,
+        "kind": job.kind,
+        "tag": job.tag,
+        "seed": seed,
+        "features": job.features,
+        "sigma": job.sigma,
+        "method": type(how).__name__.lower(),
+        "training": asdict(how),
+        "seconds": seconds,
+        "evaluation_seconds": clock(device) - started - seconds,
+        "ms_per_run_and_step": rate,
+        "runs": runs,
+        "widths": looks,
+        "arrays": filters(model, job, frames) if job.kind == "relu" else {},
+    }
+
+
+def describe(
+    model: InvariantModel, job: Job, fit: Tensor, kl: Tensor, score: Tensor, seed: int
+) -> list[dict]:
+    """The numbers of every run."""
+    side = max(model.body.layer.shape[-2:])
+    runs = []
+    for i, run in enumerate(job.runs):
+        width = model.half_width[i].tolist()
+        shown = [p.display(w, side) for p, w in zip(model.group.parameters, width, strict=True)]
+        names = model.group.names
+        runs.append(
+            asdict(run)
+            | {
+                "seed": seed,
+                "half_width": dict(zip(names, width, strict=True)),
+                "shown": {n: f"{v:.1f} {u}" for n, (v, u) in zip(names, shown, strict=True)},
+                "elbo": float(fit[i] - kl[i]),
+                "log_likelihood": float(fit[i]),
+                "kl": float(kl[i]),
+                "accuracy": 100 * float(score[i]),
+            }
+        )
+    return runs
+
+
+def filters(model: InvariantModel, job: Job, frames: list[tuple]) -> dict[str, np.ndarray]:
+    """A few learned filters of some runs (those with the largest weights in the last layer)."""
+    found = {}
+    for i, run in enumerate(job.runs):
+        if run.learn and run.row in ("affine", "rotation", "learned from 0"):
+            best = model.head.mean[i].square().sum(0).topk(KEPT).indices
+            weight = model.body.layer.weight[i, best].detach().half()
+            found[f"{run.row} {run.set}"] = weight.cpu().numpy()
+    for number, (step, weight, width) in enumerate(frames):
+        shown = next(i for i, run in enumerate(job.runs) if run.row == "learned from 0")
+        best = model.head.mean[shown].square().sum(0).topk(KEPT).indices.cpu()
+        found[f"frame {number}"] = weight[best].numpy()
+        found[f"frame {number} at"] = np.array([step, *width])
+    return found
+
+
+@lru_cache(maxsize=16)
+def cached(name: str, part: str, folder: str | None) -> ImageSet:
+    """A set, made once."""
+    return load(name, part, folder)
+
+
+def labels_of(sets: list[ImageSet]) -> Tensor:
+    """The labels that all sets share: they are the same images, moved."""
+    labels = sets[0].labels
+    if labels is None or not all(torch.equal(labels, other.labels) for other in sets):
+        sys.exit("the sets of a job must have the same labels in the same order")
+    return labels
+
+
+def clock(device: torch.device) -> float:
+    """Seconds, after the device has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()

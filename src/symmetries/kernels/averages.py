@@ -1,0 +1,101 @@
+"""The mean over transformations of a function of responses, as one kernel each way.
+
+Responses are read once forward and once backward; nothing else of their size is stored.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+FUNCTIONS = {"cos": 0, "relu": 1}
+
+
+@triton.jit
+def _forward(
+    responses, bias, out, slope, B, U, run_step, sample_step, row_step, bias_step,
+    S: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    r, b = tl.program_id(0) // B, tl.program_id(0) % B
+    u = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = u < U
+    offset = tl.load(bias + r * bias_step + u, mask=keep, other=0.0)
+    start = responses + r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
+    total, slopes = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for _ in range(S):
+        value = tl.load(start + u, mask=keep, other=0.0) + offset
+        start += sample_step
+        if KIND == 0:
+            total += tl.cos(value)
+            if SLOPE:
+                slopes -= tl.sin(value)
+        else:
+            total += tl.maximum(value, 0.0)
+            if SLOPE:
+                slopes += tl.where(value > 0.0, 1.0, 0.0)
+    at = tl.program_id(0).to(tl.int64) * U + u
+    tl.store(out + at, total / S, mask=keep)
+    if SLOPE:
+        tl.store(slope + at, slopes / S, mask=keep)
+
+
+@triton.jit
+def _backward(
+    responses, bias, grad, out, B, U, run_step, sample_step, row_step, bias_step,
+    S: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    r, b = tl.program_id(0) // B, tl.program_id(0) % B
+    u = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = u < U
+    offset = tl.load(bias + r * bias_step + u, mask=keep, other=0.0)
+    g = tl.load(grad + tl.program_id(0).to(tl.int64) * U + u, mask=keep, other=0.0) / S
+    first = r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
+    for _ in range(S):
+        value = tl.load(responses + first + u, mask=keep, other=0.0) + offset
+        slope = -tl.sin(value) if KIND == 0 else tl.where(value > 0.0, 1.0, 0.0)
+        tl.store(out + first + u, slope * g, mask=keep)
+        first += sample_step
+
+
+class KernelAverage(torch.autograd.Function):
+    """Mean over s of f(responses[:, s] + bias): (R, S, B, U) and (R or 1, U) to (R, B, U)."""
+
+    @staticmethod
+    def forward(ctx: Any, responses: Tensor, bias: Tensor, function: str) -> Tensor:
+        """The means; responses may be any view whose last axis is dense."""
+        runs, samples, batch, units = responses.shape
+        out = torch.empty(runs, batch, units, dtype=responses.dtype, device=responses.device)
+        slope = torch.empty_like(out) if ctx.needs_input_grad[1] else out
+        block = min(1024, triton.next_power_of_2(units))
+        steps = (*responses.stride()[:3], bias.stride(0) if len(bias) > 1 else 0)
+        _forward[(runs * batch, triton.cdiv(units, block))](
+            responses, bias, out, slope, batch, units, *steps, samples,
+            FUNCTIONS[function], ctx.needs_input_grad[1], block,
+        )  # fmt: skip
+        ctx.save_for_backward(responses, bias, slope)
+        ctx.function, ctx.steps, ctx.block = function, steps, block
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        """Gradients to the responses and to the bias."""
+        responses, bias, slope = ctx.saved_tensors
+        runs, samples, batch, units = responses.shape
+        grad = grad.contiguous()
+        to_responses = to_bias = None
+        if ctx.needs_input_grad[0]:
+            to_responses = torch.empty_strided(
+                responses.shape, responses.stride(), dtype=grad.dtype, device=grad.device
+            )
+            _backward[(runs * batch, triton.cdiv(units, ctx.block))](
+                responses, bias, grad, to_responses, batch, units, *ctx.steps, samples,
+                FUNCTIONS[ctx.function], ctx.block,
+            )  # fmt: skip
+        if ctx.needs_input_grad[1]:
+            to_bias = (grad * slope).sum(1)
+            to_bias = to_bias.sum(0, keepdim=True) if len(bias) == 1 else to_bias
+        return to_responses, to_bias, None

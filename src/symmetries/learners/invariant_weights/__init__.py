@@ -1,0 +1,34 @@
+r"""How much invariance a task has, learned from the training set alone.
+
+A model averages features over transformations from a box with half-widths eta and has a Gaussian
+posterior q over its last layer. The widths maximise a lower bound on the log marginal likelihood,
+per example
+
+.. math:: \frac1N \log p(D | \eta) \ge E_{q, T}\left[\log p(y | \bar f(x))\right]
+          - \frac1N KL(q || p), \qquad \bar f(x) = \frac1S \sum_s W_2\,\phi(W_1 T_s x)
+
+(van der Ouderaa and van der Wilk 2022, equation 9; logits are averaged over transformations, as in
+their Appendix A). Several models that differ in numbers only are trained as one: every tensor has
+a leading axis of R runs, losses are summed over it, and all runs share their random numbers, so
+that a run gives the same numbers alone as among others.
+"""
+
+from symmetries.learners.invariant_weights.evaluation import Evaluation, evaluate
+from symmetries.learners.invariant_weights.natural import NaturalConfig, fit_natural
+from symmetries.learners.invariant_weights.objectives import (
+    augerino_loss,
+    elbo_loss,
+    images_of,
+    log_likelihood,
+)
+
+__all__ = [
+    "Evaluation",
+    "NaturalConfig",
+    "augerino_loss",
+    "elbo_loss",
+    "evaluate",
+    "fit_natural",
+    "images_of",
+    "log_likelihood",
+]

@@ -1,0 +1,80 @@
+"""How good a model is: expected log-likelihood, accuracy, and the bound itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from symmetries.distributions.box import Sampling
+from symmetries.learners.invariant_weights.objectives import images_of, log_likelihood
+from symmetries.nn.invariant_model import InvariantModel
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model on a labelled set: one number for each run.
+
+    Args:
+        log_likelihood: expected, per example.
+        score: accuracy; for regression the mean square error.
+        mean: of the outputs, (R, N, outputs).
+        variance: of the outputs, (R, N, outputs).
+    """
+
+    log_likelihood: Tensor
+    score: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+@torch.no_grad()
+def evaluate(
+    model: InvariantModel,
+    images: Sequence[Tensor],
+    targets: Tensor,
+    *,
+    samples: int = 32,
+    sampling: Sampling = "sobol",
+    draws: int = 16,
+    sets: Sequence[int] | None = None,
+    chunk: int = 1000,
+    seed: int = 0,
+    half_width: Tensor | None = None,
+) -> Evaluation:
+    """Expected log-likelihood and accuracy.
+
+    Transformations are shared by all examples; "random" ones by those of a chunk.
+
+    Args:
+        model: to evaluate.
+        images: one or several tensors (N, C, H, W), see :func:`images_of`.
+        targets: (N,) or (N, outputs).
+        samples: S.
+        sampling: "random", "sobol" or "grid".
+        draws: samples of the outputs.
+        sets: which tensor of images belongs to each run.
+        chunk: examples at a time.
+        seed: of all random numbers.
+        half_width: (R, dim) in place of the model's own.
+    """
+    device = model.half_width.device
+    means, variances, fits = [], [], []
+    generator = torch.Generator(device)
+    for first in range(0, len(targets), chunk):
+        part = slice(first, first + chunk)
+        pictures = images_of([tensor[part].to(device) for tensor in images], sets)
+        # Random transformations are part of the bound: new ones for every chunk.
+        generator.manual_seed(seed + first if sampling == "random" else seed)
+        phi = model.features(pictures, samples, sampling, generator, half_width)
+        mean, variance = model.head(phi)
+        target = targets[part].to(device)
+        fits.append(log_likelihood(model, mean, variance, target, draws, generator))
+        means.append(mean)
+        variances.append(variance)
+    mean, y = torch.cat(means, 1), targets.to(device)
+    if model.task == "classification":
+        score = (mean.argmax(-1) == y).float().mean(1)
+    else:
+        score = (mean - y).square().mean((1, 2))
+    return Evaluation(torch.cat(fits, 1).mean(1), score, mean, torch.cat(variances, 1))

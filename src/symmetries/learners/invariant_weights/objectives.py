@@ -1,0 +1,113 @@
+"""What is minimised: the negative ELBO, and Augerino's objective beside it."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+from symmetries.distributions.box import Sampling
+from symmetries.nn.invariant_model import InvariantModel
+from symmetries.nn.variational import sample_outputs
+
+if TYPE_CHECKING:
+    from symmetries.training.step import Step
+    from symmetries.training.update import Loss
+
+
+def log_likelihood(
+    model: InvariantModel,
+    mean: Tensor,
+    variance: Tensor,
+    targets: Tensor,
+    draws: int = 1,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Expected log-likelihood (R, B) of the targets, for outputs N(mean, variance).
+
+    Args:
+        model: whose task and noise count.
+        mean: (R, B, outputs).
+        variance: (R, B, outputs).
+        targets: class numbers (B,), or values (B, outputs).
+        draws: samples of the outputs; regression needs none, its expectation is closed.
+        generator: source of randomness.
+    """
+    if model.task == "regression":
+        precision = (-2 * model.log_noise).exp()[:, None]
+        square = ((targets - mean).square() + variance) * precision
+        terms = -0.5 * (math.log(2 * math.pi) + square) - model.log_noise[:, None]
+        return terms.sum(-1)
+    log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
+    index = targets[None, None, :, None].expand(*log_p.shape[:-1], 1)
+    return log_p.gather(-1, index)[..., 0].mean(0)
+
+
+def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Tensor:
+    """The images of each run: those of the only set, or of the set that belongs to each run.
+
+    Args:
+        batch: one or several tensors (B, C, H, W).
+        sets: for each run the number of its tensor; None where there is one for all.
+    """
+    if len(batch) == 1 and sets is None:
+        return batch[0]
+    if sets is None or max(sets) >= len(batch):
+        raise invalid("sets", "the number of a set for each run", sets, "name them all")
+    return torch.stack([batch[number] for number in sets])
+
+
+def elbo_loss(
+    examples: int,
+    *,
+    samples: int = 32,
+    sampling: Sampling = "random",
+    draws: int = 1,
+    sets: Sequence[int] | None = None,
+) -> "Loss":
+    """The negative ELBO per example, summed over runs, for :func:`symmetries.training.train`.
+
+    A batch is one tensor of images (or several, see :func:`images_of`) and the targets.
+
+    Args:
+        examples: N, of the training set.
+        samples: S transformations, shared by the batch.
+        sampling: "random", "sobol" or "grid".
+        draws: L samples of the weights.
+        sets: which tensor of images belongs to each run.
+    """
+
+    def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
+        model = cast(InvariantModel, model)
+        images = images_of(batch[:-1], sets)
+        phi = model.features(images, samples, sampling, step.generator)
+        mean, variance, kl = model.head.moments_and_kl(phi)
+        fit = log_likelihood(model, mean, variance, batch[-1], draws, step.generator).mean(1)
+        kl = kl / examples
+        numbers = {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
+        width = model.half_width
+        return numbers | {name: width[0, i] for i, name in enumerate(model.group.names)}
+
+    return loss
+
+
+def augerino_loss(
+    strength: float = 0.01, *, samples: int = 1, sampling: Sampling = "random"
+) -> "Loss":
+    """Cross-entropy minus strength times the norm of the widths (Benton et al. 2020).
+
+    The baseline that learns widths of a point estimate by rewarding them outright. Augerino's
+    density is U(-w/2, w/2): its w is twice our half-width.
+    """
+
+    def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
+        model = cast(InvariantModel, model)
+        phi = model.features(images_of(batch[:-1]), samples, sampling, step.generator)
+        mean, variance = model.head(phi)
+        fit = log_likelihood(model, mean, variance, batch[-1]).mean(1)
+        reward = strength * torch.linalg.vector_norm(2 * model.half_width, dim=1)
+        return {"loss": -(fit + reward).sum(), "log_likelihood": fit.mean()}
+
+    return loss

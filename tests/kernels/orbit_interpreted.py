@@ -1,0 +1,90 @@
+"""Kernels of the invariant layer against torch's operations; run with TRITON_INTERPRET=1.
+
+On a GPU, ``python tests/kernels/orbit_interpreted.py`` checks the compiled kernels.
+"""
+
+import torch
+
+from symmetries.groups.affine import Affine2
+from symmetries.kernels.available import usable
+from symmetries.nn.feature_maps import orbit_mean
+from symmetries.nn.resampling import resample
+from symmetries.nn.variational import VariationalLinear
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+GENERATOR = torch.Generator().manual_seed(0)
+LARGE = DEVICE == "cuda"
+GROUP = Affine2("affine")
+
+
+def error(ours, exact):
+    """Relative error of float32 results against float64 ones."""
+    return ((ours.double() - exact).norm() / exact.norm().clamp_min(1e-12)).item()
+
+
+def compare(name, function, *inputs):
+    """Value and gradients: the largest relative error must be that of float32."""
+    fast = [x.float().to(DEVICE).requires_grad_() for x in inputs]
+    slow = [x.double().to(DEVICE).requires_grad_() for x in inputs]
+    if not usable(*fast):
+        raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
+    ours, exact = function(*fast), function(*slow)
+    weight = torch.randn(exact.shape, dtype=torch.float64, generator=GENERATOR).to(DEVICE)
+    first = torch.autograd.grad(ours, fast, weight.float())
+    second = torch.autograd.grad(exact, slow, weight)
+    errors = [error(a, b) for a, b in zip((ours, *first), (exact, *second), strict=True)]
+    if not max(errors) < 2e-5:
+        raise SystemExit(f"{name}: errors {errors}")
+
+
+def rows():
+    """Gather and scatter, shared and own tables, several channels, all kinds of maps."""
+    cases = [(2, 3, 1, 2, 5, 7, 5), (1, 2, 2, 2, 6, 6, 3), (1, 3, 1, 1, 4, 6, 2)]
+    if LARGE:
+        cases += [(3, 8, 1, 1, 28, 28, 128), (2, 4, 3, 6, 32, 32, 300)]
+    for runs, samples, channels, tables, height, width, pictures in cases:
+        eta = (torch.rand(runs, samples, 6, generator=GENERATOR) - 0.5) * 1.2
+        eta[..., 3:5] *= 4.0 if pictures == 2 else 1.0  # strong zooms
+        theta = GROUP.exp(eta.double())[:, :, :2]
+        table = torch.randn(tables, height * width, pictures, generator=GENERATOR)
+        for transpose in (False, True):
+
+            def run(t, m, transpose=transpose, c=channels, h=height, w=width):
+                return resample(t, m, h, w, c, transpose=transpose)
+
+            compare(f"rows {(runs, samples, channels)} transpose {transpose}", run, table, theta)
+
+
+def averages():
+    """Means over transformations, of dense and of transposed responses."""
+    responses = torch.randn(2, 3, 4, 10, generator=GENERATOR) * 3
+    for function in ("cos", "relu"):
+        for bias in (torch.randn(2, 10, generator=GENERATOR), torch.randn(1, 10)):
+            compare(function, lambda x, b, f=function: orbit_mean(x, b, f), responses, bias)
+
+            def turned(x, b, f=function):
+                return orbit_mean(x.transpose(1, 2), b, f)
+
+            compare(f"{function}, transposed", turned, responses, bias)
+
+
+def covariance():
+    """Variance and KL of a full covariance: gradients to features and to the factors."""
+
+    def run(phi, lower, scale):
+        layer = VariationalLinear(phi.shape[2], 3, runs=2, bias=False).to(phi)
+        del layer.lower, layer.log_diagonal
+        layer.lower, layer.log_diagonal = lower.tril(-1), scale  # tensors in place of parameters
+        _, variance = layer(phi)
+        return torch.cat((variance.flatten(), layer.kl()))
+
+    size = 130 if LARGE else 6
+    parts = (2, 4, size), (2, 3, size, size), (2, 3, size)
+    compare("covariance", run, *(0.3 * torch.randn(*p, generator=GENERATOR) for p in parts))
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("highest")
+    rows()
+    averages()
+    covariance()

@@ -1,0 +1,28 @@
+"""The Gaussian-process baseline: it learns, and says what it needs."""
+
+import sys
+
+import pytest
+import torch
+
+from symmetries.data import load
+from symmetries.learners.sparse_gp import SparseGP
+
+
+def test_it_learns_and_its_bound_rises():
+    train, test = load("digits").subset(range(400)), load("digits", "test")
+    bounds = []
+    for steps in (1, 20):
+        model = SparseGP(10, inducing=40, steps=steps).fit(train.images, train.labels)
+        bounds.append(model.elbo)
+    assert bounds[1] > bounds[0]
+    assert (model.predict(test.images, chunk=100) == test.labels).float().mean() > 0.85
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    images, labels = torch.rand(5, 1, 4, 4), torch.zeros(5, dtype=torch.long)
+    with pytest.raises(ValueError, match="inducing: expected at most 5"):
+        SparseGP(2, inducing=9).fit(images, labels)
+    monkeypatch.setitem(sys.modules, "gpytorch", None)
+    with pytest.raises(ImportError, match=r"symmetries\[gp\]"):
+        SparseGP(2, inducing=3).fit(images, labels)
