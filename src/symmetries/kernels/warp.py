@@ -1,7 +1,9 @@
 """Image warps as one kernel forward and one or two backward.
 
 The sampling point is computed in registers from the 2 x 3 map, so no grid is written or read.
-The gradient to the map is reduced inside the kernel to six numbers a block of pixels. Outside
+The gradient to the map is reduced inside the kernel to six numbers a block of pixels. The gradient
+to the images is gathered: each pixel of the source looks up, through the inverse of the map, which
+pixels of the result saw it; nothing is added atomically, so it is the same in every run. Outside
 the image lies zero. The taps are a table of weights: 2 x 2 (bilinear), or 4 x 4 for the Keys
 kernel and for cubic B-splines (whose images are coefficients with a margin around them).
 """
@@ -15,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
-_BLOCK = 256
+_BLOCK = 1024  # at most, in pixels
 
 
 @triton.jit
@@ -53,32 +55,43 @@ def _weight(f, k: tl.constexpr, MODE: tl.constexpr):
 
 
 @triton.jit
-def _point(theta, i, H, W, margin):
-    """Output point (x, y) of pixels i, and the source row and column."""
-    row, column = i // W, i % W
-    unit = tl.maximum(H, W).to(tl.float32)
-    x = (2 * column + 1 - W).to(tl.float32) / unit
-    y = (H - 1 - 2 * row).to(tl.float32) / unit
+def _bump(d, MODE: tl.constexpr):
+    """The same weight as a function of the distance between point and tap."""
+    a = tl.abs(d)
+    if MODE == 0:
+        return tl.maximum(1.0 - a, 0.0)
+    near, _near = _weight(a, 1, MODE)
+    far, _far = _weight(a - 1.0, 0, MODE)
+    return tl.where(a < 1.0, near, tl.where(a < 2.0, far, 0.0))
+
+
+@triton.jit
+def _point(theta, row, column, margin, H: tl.constexpr, W: tl.constexpr):
+    """Output point (x, y) of pixels, and the source row and column."""
+    unit: tl.constexpr = H if H > W else W
+    pixel: tl.constexpr = 1.0 / unit
+    x = (2 * column + 1 - W).to(tl.float32) * pixel
+    y = (H - 1 - 2 * row).to(tl.float32) * pixel
     sx = tl.load(theta) * x + tl.load(theta + 1) * y + tl.load(theta + 2)
     sy = tl.load(theta + 3) * x + tl.load(theta + 4) * y + tl.load(theta + 5)
     # Points far outside are brought near, where they still see only zero: no integer overflows.
-    far = 4.0 + 4.0 * (H + W).to(tl.float32)
+    far: tl.constexpr = 4.0 + 4.0 * (H + W)
     column_at = tl.minimum(tl.maximum(0.5 * (sx * unit + (W - 1)), -far), far) + margin
     row_at = tl.minimum(tl.maximum(0.5 * ((H - 1) - sy * unit), -far), far) + margin
-    return x, y, unit, row_at, column_at
+    return x, y, row_at, column_at
 
 
 @triton.jit
 def _forward(
-    images, theta, out, versions, image_step, version_step, H, W, margin,
-    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+    images, theta, out, versions, image_step, version_step, margin, H: tl.constexpr,
+    W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
     n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
     s = tl.program_id(0) % versions
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     keep = i < H * W
-    _x, _y, _unit, row_at, column_at = _point(
-        theta + n * image_step + s * version_step, i, H, W, margin
+    _x, _y, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i // W, i % W, margin, H, W
     )
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
@@ -104,15 +117,15 @@ def _forward(
 
 @triton.jit
 def _backward_theta(
-    images, theta, grad_out, partial, versions, image_step, version_step, H, W, margin,
-    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+    images, theta, grad_out, partial, versions, image_step, version_step, margin,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
     n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
     s = tl.program_id(0) % versions
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     keep = i < H * W
-    x, y, unit, row_at, column_at = _point(
-        theta + n * image_step + s * version_step, i, H, W, margin
+    x, y, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i // W, i % W, margin, H, W
     )
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
@@ -138,7 +151,8 @@ def _backward_theta(
                 slope += dc * value
             to_row += g * dr * line
             to_column += g * wr * slope
-    gx, gy = to_column * (0.5 * unit), -to_row * (0.5 * unit)
+    half_unit: tl.constexpr = 0.5 * (H if H > W else W)
+    gx, gy = to_column * half_unit, -to_row * half_unit
     at = partial + (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * 6
     tl.store(at, tl.sum(gx * x, 0))
     tl.store(at + 1, tl.sum(gx * y, 0))
@@ -150,38 +164,62 @@ def _backward_theta(
 
 @triton.jit
 def _backward_images(
-    theta, grad_out, grad_images, versions, image_step, version_step, H, W, margin,
-    C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
+    theta, grad_out, grad_images, versions, image_step, version_step, margin, H: tl.constexpr,
+    W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
-    s = tl.program_id(0) % versions
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = i < H * W
-    _x, _y, _unit, row_at, column_at = _point(
-        theta + n * image_step + s * version_step, i, H, W, margin
-    )
-    r0, c0 = tl.floor(row_at), tl.floor(column_at)
-    fr, fc = row_at - r0, column_at - c0
-    low: tl.constexpr = 0 if MODE == 0 else -1
-    taps: tl.constexpr = 2 if MODE == 0 else 4
+    n = (tl.program_id(0) // C).to(tl.int64)  # beyond 2^31 pixels
+    channel = tl.program_id(0) % C
     SH, SW = H + 2 * margin, W + 2 * margin
-    for channel in range(C):
-        goal = grad_images + (n * C + channel) * SH * SW
-        target = grad_out + ((n * versions + s) * C + channel) * H * W
-        g = tl.load(target + i, mask=keep, other=0.0)
-        for a in tl.static_range(taps):
-            wr, _dr = _weight(fr, a, MODE)
-            r = r0.to(tl.int32) + (a + low)
-            for b in tl.static_range(taps):
-                wc, _dc = _weight(fc, b, MODE)
-                c = c0.to(tl.int32) + (b + low)
-                inside = keep & (r >= 0) & (r < SH) & (c >= 0) & (c < SW)
-                tl.atomic_add(goal + r * SW + c, g * wr * wc, mask=inside, sem="relaxed")
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < SH * SW
+    r, c = i // SW, i % SW
+    reach: tl.constexpr = 1.0 if MODE == 0 else 2.0
+    total = tl.zeros([BLOCK], tl.float32)
+    s = 0
+    while s < versions:
+        at = theta + n * image_step + s * version_step
+        # From pixel to pixel the map is (column, row) -> (p column - q row, -u column + v row)
+        # and a shift; where it is singular, everything is looked at.
+        p, q, u, v = tl.load(at), tl.load(at + 1), tl.load(at + 3), tl.load(at + 4)
+        det = p * v - q * u
+        scale = 1.0 / tl.where(tl.abs(det) < 1e-12, 1e-12, det)
+        _x, _y, row0, column0 = _point(at, 0 * i, 0 * i, margin, H, W)
+        dc, dr = c.to(tl.float32) - column0, r.to(tl.float32) - row0
+        wide = reach * (tl.abs(v) + tl.abs(q)) * tl.abs(scale) * 1.0001 + 1e-3
+        tall = reach * (tl.abs(u) + tl.abs(p)) * tl.abs(scale) * 1.0001 + 1e-3
+        left = tl.maximum(tl.ceil((v * dc + q * dr) * scale - wide), 0.0)
+        top = tl.maximum(tl.ceil((u * dc + p * dr) * scale - tall), 0.0)
+        columns = tl.minimum(2.0 * wide, W - 1.0).to(tl.int32) + 1
+        rows = tl.minimum(2.0 * tall, H - 1.0).to(tl.int32) + 1
+        left = tl.minimum(left, 1.0 * W).to(tl.int32)
+        top = tl.minimum(top, 1.0 * H).to(tl.int32)
+        source = grad_out + ((n * versions + s) * C + channel) * H * W
+        a = 0
+        while a < rows:
+            row = top + a
+            row_by, column_by = v * row - dr, -q * row - dc
+            b = 0
+            while b < columns:
+                column = left + b
+                inside = keep & (row < H) & (column < W)
+                weight = _bump(row_by - u * column, MODE) * _bump(column_by + p * column, MODE)
+                g = tl.load(source + row * W + column, mask=inside, other=0.0)
+                total += weight * g
+                b += 1
+            a += 1
+        s += 1
+    tl.store(grad_images + (n * C + channel) * SH * SW + i, total, mask=keep)
 
 
 def _steps(theta: Tensor) -> tuple[int, int]:
     """Distances in memory between the maps of two images, and of two versions of one image."""
     return theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1)
+
+
+def _launch(pixels: int) -> tuple[int, int, int]:
+    """Pixels of a program, how many programs an image needs, and warps of each."""
+    block = min(triton.next_power_of_2(pixels), _BLOCK)
+    return block, triton.cdiv(pixels, block), max(1, block // 256)
 
 
 def warp_forward(images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> Tensor:
@@ -192,9 +230,9 @@ def warp_forward(images: Tensor, theta: Tensor, mode: str, height: int, width: i
     out = torch.empty(
         n, versions, channels, height, width, dtype=images.dtype, device=images.device
     )
-    grid = (n * versions, triton.cdiv(height * width, _BLOCK))
-    arguments = (versions, *_steps(theta), height, width, margin, channels, _BLOCK, MODES[mode])
-    _forward[grid](images, theta, out, *arguments)
+    block, blocks, warps = _launch(height * width)
+    arguments = (versions, *_steps(theta), margin, height, width, channels, block, MODES[mode])
+    _forward[(n * versions, blocks)](images, theta, out, *arguments, num_warps=warps)
     return out
 
 
@@ -204,17 +242,22 @@ def warp_backward(
     """Gradients to the images and to the maps, those that are needed."""
     n, versions, channels, height, width = grad_out.shape
     margin = (images.shape[-1] - width) // 2
-    blocks = triton.cdiv(height * width, _BLOCK)
-    grid = (n * versions, blocks)
-    arguments = (versions, *_steps(theta), height, width, margin, channels, _BLOCK, MODES[mode])
+    common = (versions, *_steps(theta), margin, height, width, channels)
     grad_images = grad_theta = None
     if needs[0]:
-        grad_images = torch.zeros_like(images)
-        _backward_images[grid](theta, grad_out, grad_images, *arguments)
+        grad_images = torch.empty_like(images)
+        block, blocks, warps = _launch(images.shape[-2] * images.shape[-1])
+        arguments = (theta, grad_out, grad_images, *common, block, MODES[mode])
+        _backward_images[(n * channels, blocks)](*arguments, num_warps=warps)
     if needs[1]:
+        block, blocks, warps = _launch(height * width)
         partial = torch.empty(n, versions, blocks, 6, dtype=theta.dtype, device=theta.device)
-        _backward_theta[grid](images, theta, grad_out, partial, *arguments)
-        grad_theta = partial.sum((0, 2))[None] if len(theta) == 1 else partial.sum(2)
+        arguments = (images, theta, grad_out, partial, *common, block, MODES[mode])
+        _backward_theta[(n * versions, blocks)](*arguments, num_warps=warps)
+        if len(theta) == 1:
+            grad_theta = partial.sum((0, 2))[None]
+        else:
+            grad_theta = partial[:, :, 0] if blocks == 1 else partial.sum(2)
     return grad_images, grad_theta
 
 

@@ -94,8 +94,10 @@ class Step:
         self.device = device
         self.rank = rank
         self.world = world
-        self.generator = ExampleGenerator(device)
-        self.generator.rank, self.generator.world = rank, world
+        # A CUDA graph (of one process) knows only torch's own class of generators.
+        self.generator = torch.Generator(device) if world == 1 else ExampleGenerator(device)
+        if isinstance(self.generator, ExampleGenerator):
+            self.generator.rank, self.generator.world = rank, world
         self.host = True  # whether Python may read the number: not while a graph is made
         self._index = 0
         self._on_device: Tensor | None = None

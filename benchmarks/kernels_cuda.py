@@ -1,0 +1,215 @@
+"""Each kernel on a GPU: its time, the floor its bytes allow, and what torch needs for the same.
+
+Times are those of CUDA graphs that go through enough copies of the inputs to leave the cache
+behind. The floor counts each input read once and each output written once, at the bandwidth of a
+large copy measured in the same run. Target for the warps of 2,560 x 28 x 28 and 512 x 3 x 64 x 64,
+forward and backward: at most twice the floor.
+
+    python benchmarks/kernels_cuda.py
+"""
+
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.actions.resample import warp
+from symmetries.distributions.spline import rational_quadratic
+from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
+from symmetries.nn.gelu_norm import gelu_norm
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record
+
+ENOUGH = 400e6  # bytes that no cache holds
+WARPS = ((128, 1, 28), (2560, 1, 28), (40_960, 1, 28), (512, 3, 64), (64, 3, 224))
+TARGETS = ((2560, 28), (512, 64))
+Function = Callable[..., Any]
+
+
+def graph_seconds(calls: Sequence[Callable[[], object]], rounds: int = 7) -> float:
+    """Seconds of one call, from replays of a graph that makes all of them once."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for call in calls[:2]:
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in calls:
+            call()
+    times = []
+    for turn in range(rounds + 1):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in "ab")
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        if turn:
+            times.append(start.elapsed_time(end) / 1e3)
+    return statistics.median(times) / len(calls)
+
+
+def bandwidth() -> float:
+    """Bytes per second of a large copy, read and written."""
+    a, b = (torch.empty(2**28, device="cuda") for _ in "ab")
+    return 2 * a.numel() * 4 / graph_seconds([lambda: b.copy_(a)] * 3)
+
+
+def measure(
+    make: Function, functions: dict[str, Function], wanted: Sequence[int]
+) -> dict[str, Any]:
+    """Seconds forward, and forward and backward, of each function of the same inputs.
+
+    Args:
+        make: gives fresh inputs.
+        functions: by name.
+        wanted: which inputs need a gradient.
+    """
+    first = make()
+    out = next(iter(functions.values()))(*first)
+    size = sum(t.numel() for t in (*first, *_outputs(out))) * 4
+    copies = max(2, min(64, int(ENOUGH / size)))
+    inputs = [make() for _ in range(copies)]
+    weights = [torch.randn_like(part) for part in _outputs(out)]
+    found = {}
+    for name, function in functions.items():
+
+        def forward(x: tuple[Tensor, ...], function: Function = function) -> object:
+            with torch.no_grad():
+                return function(*x)
+
+        def both(x: tuple[Tensor, ...], function: Function = function) -> object:
+            y = _outputs(function(*x))
+            return torch.autograd.grad(y, [x[i] for i in wanted], weights)
+
+        for x in inputs:
+            for i in range(len(x)):
+                x[i].requires_grad_(i in wanted)
+        found[f"{name}, forward"] = graph_seconds([lambda x=x: forward(x) for x in inputs])
+        found[f"{name}, both"] = graph_seconds([lambda x=x: both(x) for x in inputs])
+    outputs = sum(part.numel() for part in _outputs(out)) * 4
+    given = sum(t.numel() for t in first) * 4
+    back = sum(first[i].numel() for i in wanted) * 4
+    found["forward bytes"] = given + outputs
+    found["both bytes"] = 2 * (given + outputs) + back  # inputs and gradients read again
+    return found
+
+
+def _outputs(out: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
+    return out if isinstance(out, tuple) else (out,)
+
+
+def torch_warp(images: Tensor, theta: Tensor, mode: str) -> Tensor:
+    """affine_grid and grid_sample."""
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, mode=mode, align_corners=False)
+
+
+def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
+    """Name, inputs, alternatives, and which inputs need gradients."""
+    found: list[Any] = []
+    for n, channels, side in WARPS:
+
+        def images_and_maps(n: int = n, c: int = channels, side: int = side) -> tuple[Tensor, ...]:
+            images = torch.rand(n, c, side, side, device="cuda")
+            return images, affine_exp(0.2 * torch.randn(n, 6, device="cuda"))[:, :2].contiguous()
+
+        modes = ("bilinear", "bicubic", "bspline") if (n, side) in TARGETS else ("bilinear",)
+        for mode in modes:
+            each: dict[str, Function] = {
+                "ours": lambda x, t, mode=mode: warp(x, t, interpolation=mode)
+            }
+            if mode != "bspline":
+                each["torch"] = lambda x, t, mode=mode: torch_warp(x, t, mode)
+            what = f"{mode} warp, {n} x {channels} x {side} x {side}"
+            found.append((f"{what}, to the map", images_and_maps, each, (1,)))
+            if n < 40_000:
+                found.append((f"{what}, to both", images_and_maps, each, (0, 1)))
+    for n in (1024, 65_536, 4_194_304):
+        found.append(
+            (
+                f"affine exponential, {n}",
+                lambda n=n: (0.5 * torch.randn(n, 6, device="cuda"),),
+                {"ours": affine_exp},
+                (0,),
+            )
+        )
+        matrices = lambda n=n: affine_exp(torch.randn(n, 6, device="cuda"))  # noqa: E731
+        pair = lambda matrices=matrices: (matrices(), matrices())  # noqa: E731
+        found.append(
+            (
+                f"product of 3 x 3, {n}",
+                pair,
+                {"ours": affine_product, "torch": lambda a, b: a @ b},
+                (0, 1),
+            )
+        )
+        found.append(
+            (
+                f"inverse of 3 x 3, {n}",
+                lambda matrices=matrices: (matrices(),),
+                {"ours": affine_inverse},
+                (0,),
+            )
+        )
+    for rows, width in ((2560, 256), (5120, 2048)):
+        norm = nn.LayerNorm(width, device="cuda")
+        found.append(
+            (
+                f"bias, gelu, layer norm, {rows} x {width}",
+                lambda rows=rows, width=width: (
+                    torch.randn(rows, width, device="cuda"),
+                    torch.randn(width, device="cuda"),
+                ),
+                {
+                    "ours": lambda z, b, norm=norm: gelu_norm(z, norm, b),
+                    "torch": lambda z, b, norm=norm: norm(F.gelu(z + b)),
+                },
+                (0, 1),
+            )
+        )
+    found.append(
+        (
+            "spline of 6 bins, 3 x 2560",
+            lambda: (
+                6 * torch.rand(3, 2560, device="cuda") - 3,
+                torch.randn(17, 3, 2560, device="cuda"),
+            ),
+            {"ours": lambda x, p: rational_quadratic(x, p, 3.0)},
+            (0, 1),
+        )
+    )
+    return found
+
+
+def main() -> None:
+    """Measure and record; a GPU is needed."""
+    if not torch.cuda.is_available():
+        print("needs a GPU")
+        return
+    speed = bandwidth()
+    rows: list[dict[str, Any]] = [{"what": "copy", "GB/s": speed / 1e9}]
+    for what, make, functions, wanted in cases():
+        found = measure(make, functions, wanted)
+        for part in ("forward", "both"):
+            floor = found[f"{part} bytes"] / speed
+            row = {"what": what, "part": part, "floor (us)": 1e6 * floor}
+            for name in functions:
+                row[f"{name} (us)"] = 1e6 * found[f"{name}, {part}"]
+            row["ours over floor"] = found[f"ours, {part}"] / floor
+            if "torch" in functions:
+                row["torch over ours"] = found[f"torch, {part}"] / found[f"ours, {part}"]
+            rows.append(row)
+            print(row, flush=True)
+    record("kernels-cuda", rows)
+
+
+if __name__ == "__main__":
+    main()
