@@ -4,7 +4,7 @@ import numpy as np
 
 from symmetries.report import audit_page, fit_page, orbit_page, render, symmetry_page
 from symmetries.report.audits import AuditPictures, Track
-from symmetries.report.fits import FitPictures
+from symmetries.report.fits import Bank, FitPictures
 from symmetries.report.symmetries import Film, Pictures
 from symmetries.results import (
     ClassSymmetries,
@@ -98,7 +98,10 @@ def fitted():
         run=RUN,
     )
     values = {"rotation": np.linspace(-180, 180, STEPS).tolist()}
-    return fit_page(result, FitPictures(NAMES, {"rotation": moving()}, values))
+    bank = Bank(
+        "rotation", [(-40.0, "degrees"), (0.0, "degrees"), (40.0, "degrees")], moving(steps=3)
+    )
+    return fit_page(result, FitPictures(NAMES, {"rotation": moving()}, values, [bank]))
 
 
 def audited():
@@ -108,11 +111,14 @@ def audited():
     layer = {"name": NASTY, "shape": (4, 8, 8), "law": "equivariance"}
     layer |= {"error": 0.5, "discretisation": 0.1}
     result = {"group": "c4", "elements": 3, "examples": 50, "level": 0.95, "layers": [layer]}
+    result |= {"model": NASTY, "data": DATA.model_dump(), "run": RUN.model_dump()}
+    parts = ("accuracy", "logit_invariance", "distribution_invariance", "saliency_similarity")
+    result["drift"] = [{"beta": beta} | dict.fromkeys(parts, number) for beta in (0, 0.5, 1)]
     curve = np.linspace(0.9, 0.3, STEPS).tolist()
     angles = np.linspace(-180, 180, STEPS).tolist()
     track = Track("rotation", "degrees", angles, curve, curve, moving())
     pictures = AuditPictures(NAMES, [track], moving(steps=5))
-    return audit_page(result | dict.fromkeys(names, number), pictures, DATA, RUN)
+    return audit_page(result | dict.fromkeys(names, number), pictures)
 
 
 def orbited():

@@ -1,6 +1,7 @@
 """One call: how invariant is this classifier?"""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -11,12 +12,13 @@ from rich.progress import track
 from torch import Tensor, nn
 
 from symmetries.actions.base import Action
+from symmetries.audit.drift import DriftPoint
 from symmetries.audit.estimate import Estimate, estimate
 from symmetries.audit.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
 from symmetries.audit.layers import layer_equivariance
 from symmetries.audit.models import Model, check_classifier, untouched
 from symmetries.audit.moves import make_moves
-from symmetries.audit.result import AuditResult, LayerRow, Measure
+from symmetries.audit.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.audit.saliency import Saliency, saliency_map
 from symmetries.audit.spectrum import largest_singular_value
 from symmetries.checks import check_finite, invalid
@@ -150,6 +152,19 @@ def audit(
         layers=rows,
         seconds=time.perf_counter() - begin,
         **measures,
+    )
+
+
+def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
+    """A point of :func:`symmetries.audit.drift_curve` as plain data."""
+    similarity = point.saliency_similarity
+    return DriftRow(
+        beta=point.beta,
+        accuracy=_measure(point.accuracy, level, None),
+        accuracy_ratio=point.accuracy_ratio if math.isfinite(point.accuracy_ratio) else None,
+        logit_invariance=_measure(point.logit_invariance, level, None),
+        distribution_invariance=_measure(point.distribution_invariance, level, None),
+        saliency_similarity=None if similarity is None else _measure(similarity, level, None),
     )
 
 

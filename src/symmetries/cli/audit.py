@@ -1,73 +1,71 @@
 """``symmetries audit``: is a classifier really invariant?"""
 
-import sys
-import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.output import output_folder
-from symmetries.cli.runs import command_line, say_written
+from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from symmetries.actions import ImageAction
-    from symmetries.audit import AuditResult
+    from symmetries.audit import AuditResult, DriftRow
     from symmetries.cli.inputs import Source
-    from symmetries.cli.models import Model
+    from symmetries.cli.models import Loaded
+    from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
-    from symmetries.report.audits import AuditPictures, DriftRow, Track
-    from symmetries.results import RunInfo
 
-EXAMPLES = 5
-SHOWN = 6
-STEPS = 25
-CURVE_EXAMPLES = 256
+PART = 100  # examples that are kept at a time, should the run be interrupted
 DRIFT_EXAMPLES = 100
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Test images, and steps of the integrated gradients.
+PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
 
 
+@options.unbundled
 def audit(
     model: Annotated[
         str,
         typer.Argument(
             metavar="MODEL",
-            help="The model/ of symmetries fit, a .pt2 file of torch.export, module:callable, or "
-            "a TorchScript file (with --trust).",
+            help="The model/ of symmetries fit, a .pt2 file of torch.export, an .onnx file, "
+            "module:callable, or a TorchScript file (with --trust).",
         ),
     ],
     data: options.Data,
+    *,
     group: options.GroupName = "c4",
     drift: Annotated[
         str | None,
         typer.Option(
-            "--drift", metavar="DATA", help="Also measure on the way to these data, blended in."
+            "--drift-to",
+            "--drift",
+            metavar="DATA",
+            help="Also measure on the way to these data, into which the images are blended.",
         ),
     ] = None,
-    out: options.Out = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            help="quick (200 images), default (500) or paper (all). Without it: default on a "
+            "GPU, quick on a CPU.",
+            show_default=False,
+        ),
+    ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", help="Test images to look at.", min=2)
-    ] = 500,
+        int | None,
+        typer.Option("--examples", help="Test images, in place of the preset's.", min=2),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load TorchScript, which runs code in the file.")
     ] = False,
-    overwrite: options.Overwrite = False,
-    folder: options.Folder = None,
-    resize: options.Resize = None,
-    skip_bad: options.SkipBad = False,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    output: options.Output,
+    machine: options.Machine,
+    reading: options.Reading,
 ) -> None:
     """Measure how invariant a classifier is: its outputs, where it looks, layer by layer.
 
@@ -76,218 +74,163 @@ def audit(
     [dim]Example:[/] symmetries audit out/fit-digits/model digits --group c4
     """
     from symmetries.cli.inputs import Source
-    from symmetries.cli.runs import choose_device
+    from symmetries.cli.parts import stop_processes
+    from symmetries.cli.runs import begin
 
-    out = out or Path("out") / f"audit-{Path(data).stem}"
-    source = Source(data, folder, resize, skip_bad)
-    place = choose_device(device)
-    given = [model, data, "--group", group, "--out", str(out), "--examples", str(examples)]
-    given += [*source.options(), "--seed", str(seed), *(["--trust"] if trust else [])]
-    given += [] if drift is None else ["--drift", drift]
-    command = command_line("audit", given)
-    away = None if drift is None else Source(drift, folder, resize, skip_bad)
-    console = Console(stderr=json, quiet=quiet)
-    with output_folder(out, overwrite) as partial:
-        result = run(
-            model, trust, source, away, group, examples, seed, place, command, partial, quiet
-        )
-    if json:
-        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
-    console.print(table(result))
-    say_written(console, out, ("audit.json", "report.html"))
+    words = [model, data, *options.given(group=group, drift_to=drift, examples=examples)]
+    words += [*options.given(trust=trust), *reading.words()]
+    run = begin("audit", words, output.folder("audit", data), machine, output, preset)
+    source = Source(data, reading)
+    away = None if drift is None else Source(drift, reading)
+    if is_helper():  # another process of the same run: it measures its share
+        prepared = prepare(model, trust, source, examples, run)
+        measure(*prepared, group, run)
+        stop_processes()
+        return
+    with run.folder() as partial:
+        result = write(model, trust, source, away, group, examples, run, partial)
+    run.show(result, table(result), ("audit.json", "report.html"))
 
 
-def run(
+def prepare(
+    name: str, trust: bool, source: "Source", examples: int | None, run: "Run"
+) -> "tuple[Loaded, ImageSet]":
+    """The model, and the images that it is measured on."""
+    from symmetries.audit.models import untouched
+    from symmetries.cli.classifiers import unlabelled
+    from symmetries.cli.discover import spread_indices
+    from symmetries.cli.models import check_batches, load_classifier
+
+    images = source.splits(run.seed)[1]
+    if images.labels is None:
+        raise unlabelled(source.data)
+    wanted = examples or PRESETS[run.preset][0] or len(images)
+    images = images.subset(spread_indices(len(images), wanted))
+    some = images.images[:16].to(run.place)
+    model = load_classifier(name, trust, run.place, run.machine.precision, some)
+    if model.labels is not None:
+        images = with_labels(images, model.labels)
+    with untouched(model.call):
+        check_batches(model.call, some)
+    return model, images
+
+
+def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
+    """The images whose label is among these, with its position there as their label."""
+    import torch
+
+    from symmetries.checks import invalid
+
+    known = torch.tensor(labels)
+    match = images.labels[:, None] == known  # type: ignore[index]  # checked before
+    kept = match.any(1)
+    if int(kept.sum()) < 2:
+        remedy = "audit it on data with the classes that it was fitted to"
+        raise invalid("data", "images of classes that the model knows", "fewer than 2", remedy)
+    if not bool(kept.all()):
+        text = f"{int((~kept).sum())} images of classes that the model does not know are left out"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    chosen = images.subset(kept)
+    names = chosen.class_names or tuple(str(label) for label in range(chosen.classes))
+    return replace(
+        chosen,
+        labels=match[kept].long().argmax(1),
+        class_names=tuple(names[label] for label in labels if label < len(names)),
+    )
+
+
+def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "AuditResult":
+    """Every measure that the model allows."""
+    from symmetries.audit import audit as measured
+    from symmetries.cli.models import unfit
+    from symmetries.cli.parts import Parts
+    from symmetries.cli.progress import progress_bar
+    from symmetries.groups import parse_group
+
+    inputs = images.images.to(run.place)
+    labels = images.labels.to(run.place)  # type: ignore[union-attr]  # checked before
+    parts = -(-len(images) // PART)
+    with progress_bar("audit", total=parts, quiet=run.quiet or is_helper()) as advance:
+        try:
+            return measured(
+                model.call,
+                (inputs, labels),
+                parse_group(group),
+                steps=PRESETS[run.preset][1],
+                layers=None if model.layers and not is_helper() else (),
+                gradients=model.without_gradients is None,
+                over=Parts(run, PART, advance),
+                seed=run.seed,
+                progress=False,
+            )
+        except AssertionError as error:  # an exported program that takes only so many images
+            raise unfit(error, inputs) from error
+
+
+def write(
     name: str,
     trust: bool,
     source: "Source",
     away: "Source | None",
     group: str,
-    examples: int,
-    seed: int,
-    device: "torch.device",
-    command: str,
+    examples: int | None,
+    run: "Run",
     into: Path,
-    quiet: bool,
 ) -> "AuditResult":
     """Measure, draw, and write everything ``into`` a folder."""
-    from symmetries.audit import audit as measure
-    from symmetries.audit.models import untouched
-    from symmetries.cli.classifiers import Classifier
-    from symmetries.cli.discover import spread_indices
-    from symmetries.cli.fit import unlabelled
-    from symmetries.cli.models import check_batches, load_classifier, unfit
+    from symmetries.cli.audit_pictures import draw
     from symmetries.cli.progress import progress_bar
-    from symmetries.cli.runs import run_info
+    from symmetries.cli.runs import summary
     from symmetries.groups import parse_group
+    from symmetries.report import audit_page, render
 
-    start = time.perf_counter()
+    model, images = prepare(name, trust, source, examples, run)
+    result = measure(model, images, group, run)
     parsed = parse_group(group)
-    images = source.splits(seed)[1]
-    if images.labels is None:
-        raise unlabelled(source.data)
-    images = images.subset(spread_indices(len(images), examples))
-    model = load_classifier(name, trust, device)
-    inputs, labels = images.images.to(device), images.labels.to(device)  # type: ignore[union-attr]
-    with untouched(model):
-        check_batches(model, inputs)
-    # Layers of our own classifier hold all samples at once, and no rows of examples.
-    layers = () if isinstance(model, Classifier) else None
-    try:
-        result = measure(
-            model, (inputs, labels), parsed, layers=layers, seed=seed, progress=not quiet
-        )
-    except AssertionError as error:  # an exported program that takes only so many images
-        raise unfit(error, inputs) from error
-    with progress_bar("report", total=3, quiet=quiet) as advance:
-        points = [] if away is None else drift_points(model, images, away, parsed, device, seed)
+    with progress_bar("report", total=3, quiet=run.quiet) as advance:
+        rows = () if away is None else drift_rows(model, images, away, parsed, run)
         advance("drift")
-        pictures = replace(draw(model, images, parsed, device, seed), drift=points)
+        looks = model.without_gradients is None
+        pictures = draw(model.call, images, parsed, run.place, run.seed, looks)
         advance("pictures")
-        info = run_info(command, seed, device, time.perf_counter() - start)
-        html = write_page(result, pictures, images, info)
+        result = result.model_copy(
+            update={"drift": rows, "model": name, "data": summary(images), "run": run.info()}
+        )
         result.save(into / "audit.json")
+        html = render(audit_page(result.model_dump(), pictures, model.without_gradients))
         (into / "report.html").write_text(html, encoding="utf-8")
         advance("page")
     return result
 
 
-def drift_points(
-    model: "Model",
+def drift_rows(
+    model: "Loaded",
     images: "ImageSet",
     away: "Source",
     group: Any,  # noqa: ANN401 - any group
-    device: "torch.device",
-    seed: int,
-) -> "list[DriftRow]":
+    run: "Run",
+) -> "tuple[DriftRow, ...]":
     """The measures as the images are blended into others of the same classes."""
     from symmetries.audit import drift_curve
+    from symmetries.audit.run import drift_row
     from symmetries.data import drift
-    from symmetries.report.audits import DriftRow
 
     few = images.subset(range(min(len(images), DRIFT_EXAMPLES)))
-    second = drift(few, away.splits(seed)[1], 1.0)
-    if few.labels is None:
-        return []
-    first, last, labels = (t.to(device) for t in (few.images, second.images, few.labels))
-    curve = drift_curve(model, first, last, labels, group, betas=BETAS, steps=20, seed=seed)
-    return [
-        DriftRow(p.beta, p.accuracy.mean, p.saliency_similarity.mean, p.logit_invariance.mean)
-        for p in curve
-    ]
-
-
-def write_page(
-    result: "AuditResult", pictures: "AuditPictures", images: "ImageSet", info: "RunInfo"
-) -> str:
-    """The page, from plain numbers."""
-    from symmetries.cli.runs import summary
-    from symmetries.report import audit_page, render
-
-    return render(audit_page(result.model_dump(), pictures, summary(images), info))
-
-
-def draw(
-    model: "Model",
-    images: "ImageSet",
-    group: Any,  # noqa: ANN401 - any group
-    device: "torch.device",
-    seed: int,
-) -> "AuditPictures":
-    """Orbits of some examples with the model's answers along them, and aligned saliency maps."""
-    from symmetries.audit.models import untouched
-    from symmetries.cli.orbit import example_indices, example_labels
-    from symmetries.report.audits import AuditPictures
-
-    chosen = example_indices(images, EXAMPLES)
-    with untouched(model):
-        tracks = orbit_tracks(model, images, group, chosen, device)
-        maps = saliency_rows(model, images, group, chosen, device, seed)
-    return AuditPictures(example_labels(images, chosen), tracks, maps)
-
-
-def orbit_tracks(
-    model: "Model",
-    images: "ImageSet",
-    group: Any,  # noqa: ANN401 - any group
-    chosen: list[int],
-    device: "torch.device",
-) -> "list[Track]":
-    """Probability of the right class along every parameter, or along the elements."""
-    import torch
-
-    from symmetries.actions import ImageAction
-    from symmetries.cli.orbit import element_labels, for_display, to_bytes
-    from symmetries.groups import FiniteGroup
-    from symmetries.report.audits import Track
-
-    act = ImageAction(group)
-    side = max(images.images.shape[-2:])
-    walks: list[tuple[str, str, list[float], Any]] = []
-    if isinstance(group, FiniteGroup):
-        elements = group.elements(device)
-        places = [float(i) for i in range(len(elements))]
-        walks.append((",".join(group.names), "elements", places, elements))
-    else:
-        for i, parameter in enumerate(group.parameters):
-            eta = torch.zeros(STEPS, group.dim, device=device)
-            eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
-            values = [parameter.display(float(v), side) for v in eta[:, i]]
-            walks.append((parameter.name, values[0][1], [v for v, _ in values], group.exp(eta)))
-    x = images.images[:CURVE_EXAMPLES].to(device)
-    y = images.labels[:CURVE_EXAMPLES].to(device)  # type: ignore[index]
-    shown = for_display(images.images[chosen].to(device))
-    tracks = []
-    for name, unit, values, element in walks:
-        p, right = answers_along(model, act, element, x, y)
-        frames = to_bytes(act.orbit(element, shown))
-        names = element_labels(group)
-        tracks.append(Track(name, unit, values, p.tolist(), right.tolist(), frames, names))
-    return tracks
-
-
-def answers_along(
-    model: "Model",
-    act: "ImageAction",
-    element: Any,  # noqa: ANN401 - elements differ by group
-    x: "Tensor",
-    y: "Tensor",
-) -> "tuple[Tensor, Tensor]":
-    """Mean probability of the right class and accuracy (S,) at each of S elements."""
-    import torch
-
-    with torch.no_grad():
-        orbit = act.orbit(element, x)
-        logits = torch.stack([model(orbit[:, s]) for s in range(orbit.shape[1])])
-    p = logits.softmax(-1).gather(-1, y.expand(len(logits), -1)[..., None])[..., 0]
-    return p.mean(1).cpu(), (logits.argmax(-1) == y).float().mean(1).cpu()
-
-
-def saliency_rows(
-    model: "Model",
-    images: "ImageSet",
-    group: Any,  # noqa: ANN401 - any group
-    chosen: list[int],
-    device: "torch.device",
-    seed: int,
-) -> "NDArray[np.uint8]":
-    """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
-    import torch
-
-    from symmetries.audit.moves import make_moves
-    from symmetries.audit.saliency import aligned, saliency_map
-    from symmetries.cli.orbit import for_display, to_bytes
-
-    x = images.images[chosen].to(device)
-    y = images.labels[chosen].to(device)  # type: ignore[index]
-    moves = make_moves(group, x, identity=True, samples=SHOWN, seed=seed)
-    columns = [for_display(x)[:, :1].cpu()]
-    for element in list(moves.of(0, len(x), device))[:SHOWN]:
-        found = saliency_map(model, moves.action(element, x), y, threshold=0.2)
-        back = aligned(moves, element, found).sum(1, keepdim=True)
-        scaled = back / back.flatten(1).amax(1).clamp_min(1e-12)[:, None, None, None]
-        columns.append(for_display(scaled.detach()).cpu())
-    return to_bytes(torch.stack(columns, 1))
+    second = drift(few, away.splits(run.seed)[1], 1.0)
+    first, last = (part.images.to(run.place) for part in (few, second))
+    labels = few.labels.to(run.place)  # type: ignore[union-attr]  # checked before
+    curve = drift_curve(
+        model.call,
+        first,
+        last,
+        labels,
+        group,
+        betas=BETAS,
+        steps=20,
+        gradients=model.without_gradients is None,
+        seed=run.seed,
+    )
+    return tuple(drift_row(point) for point in curve)
 
 
 def table(result: "AuditResult") -> Table:
@@ -300,6 +243,9 @@ def table(result: "AuditResult") -> Table:
     shown.add_column("resampling alone", justify="right")
     for name, meaning in MEASURES.items():
         measure = getattr(result, name)
+        if measure is None:
+            shown.add_row(meaning, "[dim]needs gradients[/]", "", "")
+            continue
         alone = "" if measure.discretisation is None else f"{measure.discretisation:.3g}"
         shown.add_row(meaning, f"{measure.mean:.3g}", f"{measure.standard_error:.2g}", alone)
     return shown

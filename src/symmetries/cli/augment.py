@@ -1,7 +1,9 @@
 """``symmetries augment``: more data like this, moved as the data moves."""
 
 import os
+import sys
 import zipfile
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,30 +14,32 @@ from rich.markup import escape
 from symmetries.cli import options
 from symmetries.cli.errors import OutputError
 from symmetries.cli.progress import progress_bar
+from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from symmetries.cli.inputs import Source
+    from symmetries.cli.runs import Run
 
 AT_ONCE = 256
 
 
+@options.unbundled
 def augment(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="The model/ that symmetries discover wrote.")
     ],
     data: options.Data,
+    *,
     out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
     copies: Annotated[int, typer.Option("--copies", help="New versions of each image.", min=1)] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
-    folder: options.Folder = None,
-    resize: options.Resize = None,
-    skip_bad: options.SkipBad = False,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
     quiet: options.Quiet = False,
+    json: options.Json = False,
+    machine: options.Machine,
+    reading: options.Reading,
 ) -> None:
     """Write new natural versions of every image to a .npz file, labels carried along.
 
@@ -45,39 +49,60 @@ def augment(
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
     from symmetries.cli.inputs import Source
+    from symmetries.cli.parts import stop_processes
+    from symmetries.cli.runs import begin
 
+    words = [model, data, *options.given(copies=copies), *reading.words()]
+    run = begin("augment", words, out, machine, options.Output(out, overwrite, quiet, json))
+    source = Source(data, reading)
+    if is_helper():  # another process of the same run: it makes its share
+        make(model, source, copies, run)
+        stop_processes()
+        return
     check_target(out, overwrite)
-    source = Source(data, folder, resize, skip_bad)
-    arrays = run(model, source, copies, seed, device, quiet)
-    write_npz(out, arrays)
-    console = Console(quiet=quiet)
+    with run.checkpoints:
+        arrays = make(model, source, copies, run)
+        write_npz(out, arrays)
     count = len(arrays["images"])
+    if json:
+        shape = list(arrays["images"].shape)
+        facts = {"file": str(out), "images": count, "shape": shape, "labels": "labels" in arrays}
+        sys.stdout.write(dumps(facts | {"run": run.info().model_dump()}, indent=2) + "\n")
+    console = Console(stderr=json, quiet=quiet)
     console.print(f"wrote [bold]{escape(str(out))}[/]: {count:,} images", soft_wrap=True)
 
 
-def run(
-    name: str, source: "Source", copies: int, seed: int, device: str, quiet: bool
-) -> "dict[str, NDArray[np.generic]]":
+def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDArray[np.generic]]":
     """The new images and what belongs to them."""
     import numpy as np
     import torch
 
     from symmetries.cli.orbit import to_bytes
-    from symmetries.cli.runs import choose_device
+    from symmetries.cli.parts import Parts
     from symmetries.learners.symmetry_model import SymmetryModel
+    from symmetries.training.step import mix
 
-    place = choose_device(device)
-    folder = Path(name)
-    model = SymmetryModel.load(folder / "model" if (folder / "model").is_dir() else folder, place)
+    folder = Path(name).expanduser()
+    folder = folder / "model" if (folder / "model").is_dir() else folder
+    model = SymmetryModel.load(folder, run.place)
+    precision = run.machine.precision
+    kinds = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
+    dtype = kinds.get(precision, torch.float32)
+    model.to(dtype)
     images = source.load()
-    generator = torch.Generator(place).manual_seed(seed)
-    parts = images.images.split(AT_ONCE)
-    made = []
-    with progress_bar("augment", total=len(parts), quiet=quiet) as advance:
-        for part in parts:
-            made.append(to_bytes(model.sample(part.to(place), copies, generator).flatten(0, 1)))
-            advance("")
-    pixels = np.concatenate(made)
+
+    def part(start: int, stop: int) -> "dict[str, torch.Tensor]":
+        # The numbers of a part follow from its place, so that parts can be made anywhere.
+        generator = torch.Generator(run.place).manual_seed(mix(run.seed, start))
+        given = images.images[start:stop].to(run.place, dtype)
+        mixed = precision == "bf16-mixed"
+        with torch.autocast(run.place.type, torch.bfloat16, enabled=mixed):
+            versions = model.sample(given, copies, generator).flatten(0, 1)
+        return {"images": torch.from_numpy(to_bytes(versions.float()))}
+
+    total = -(-len(images) // AT_ONCE)
+    with progress_bar("augment", total=total, quiet=run.quiet or is_helper()) as advance:
+        pixels = Parts(run, AT_ONCE, advance)(part, len(images))["images"].numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,
         "source": np.repeat(np.arange(len(images)), copies),

@@ -1,20 +1,24 @@
-"""The classifier of ``symmetries fit``: logits averaged over a learned box of transformations."""
+"""What ``symmetries fit`` trains: a classifier with learned, fixed or no invariance."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from symmetries.actions.images import ImageAction
+from symmetries.checks import invalid
+from symmetries.cli.progress import progress_bar
+from symmetries.cli.resuming import is_helper
+from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
-from symmetries.groups.names import parse_group
-from symmetries.learners.invariant_weights import NaturalConfig
-from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.training import load_state, save_model
+from symmetries.estimators import InvariantClassifier
+from symmetries.groups.names import group_name, parse_group
 
-LEARNER = "invariant_weights"
-SAMPLES = 32
+if TYPE_CHECKING:
+    from symmetries.cli.runs import Run
+
+START = 0.1  # half-width at the start of learning
+COPIES = 4  # moved versions of each image for "augmented"
 
 PRESETS = {
     "quick": {"features": 256, "steps": 150, "batch_size": 500},
@@ -23,98 +27,53 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True)
-class Design:
-    """What is needed to build the classifier again.
+def unlabelled(name: str) -> ValueError:
+    """The error for data without labels."""
+    remedy = "add labels (an array, or a folder per class), or use symmetries discover"
+    return invalid(name, "labelled images", "no labels", remedy)
+
+
+def learn(
+    train: ImageSet, method: str, group: str, share: float, run: "Run"
+) -> InvariantClassifier:
+    """The trained classifier.
 
     Args:
+        train: labelled images.
+        method: "invariant", "plain" or "augmented".
         group: name of the transformations.
-        shape: (C, H, W) of the images.
-        classes: names of the classes.
-        features: number of random features.
-        sigma: standard deviation of their frequencies.
-        half_width: at the start, for each parameter, in the group's own units.
-        learn: whether half-widths are learned.
-        seed: of the features.
+        share: for "augmented", how far images are moved, as a share of each range.
+        run: with the preset, the seed and the machine.
     """
-
-    group: str
-    shape: tuple[int, int, int]
-    classes: tuple[str, ...]
-    features: int
-    sigma: float
-    half_width: tuple[float, ...]
-    learn: bool
-    seed: int
-
-    def build(self) -> InvariantModel:
-        """The model, untrained."""
-        return shallow_model(
-            self.shape,
-            len(self.classes),
-            parse_group(self.group),
-            half_widths=(self.half_width,),
-            learn=self.learn,
-            features=self.features,
-            sigma=self.sigma,
-            prior_variance=30.0,
-            seed=self.seed,
-        )
-
-
-class Classifier(nn.Module):
-    """Mean logits (N, K) of images (N, C, H, W), with the same transformations at every call.
-
-    Args:
-        design: of the model.
-        model: the model itself; a fresh one if None.
-    """
-
-    def __init__(self, design: Design, model: InvariantModel | None = None) -> None:
-        super().__init__()
-        self.design = design
-        self.model = model or design.build()
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, K)."""
-        generator = torch.Generator(images.device).manual_seed(0)
-        features = self.model.features(images, SAMPLES, "sobol", generator)
-        mean: Tensor = self.model.head(features)[0]
-        return mean[0]
-
-    def save(self, folder: Path) -> Path:
-        """Write weights and design."""
-        meta = {"learner": LEARNER, "design": asdict(self.design)}
-        return save_model(folder, self.model, meta)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Classifier":
-        """Read what :meth:`save` wrote."""
-        state, meta = load_state(folder)
-        fields: dict[str, Any] = dict(meta["design"])
-        for name in ("shape", "classes", "half_width"):
-            fields[name] = tuple(fields[name])
-        classifier = cls(Design(**fields))
-        classifier.model.load_state_dict(state)
-        return classifier.eval()
-
-
-def frequency_scale(images: Tensor) -> float:
-    """Standard deviation of random frequencies, on the scale of the distances between images."""
-    distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
-    return 2.0 / max(distance, 1e-6)
-
-
-def natural_config(preset: str, seed: int) -> NaturalConfig:
-    """How the classifier is trained."""
-    size = PRESETS[preset]
-    return NaturalConfig(
+    if train.labels is None:
+        raise unlabelled(train.name)
+    parsed = parse_group(group)
+    images, labels = train.images, train.labels
+    invariant = method == "invariant"
+    if method == "augmented":
+        reach = tuple(share * bound for bound in parsed.bounds)
+        images, labels = augmented(images, labels, group, reach, COPIES, run.seed)
+    size = PRESETS[run.preset]
+    classifier = InvariantClassifier(
+        group_name(parsed),
+        half_width=START if invariant else 0.0,
+        learn=invariant,
+        device=str(run.place),
+        random_state=run.seed,
+        features=size["features"],
         steps=size["steps"],
         batch_size=size["batch_size"],
-        samples=SAMPLES,
-        lr=0.1,
-        seed=seed,
     )
+    quiet = run.quiet or is_helper()
+    with progress_bar("training", total=size["steps"], quiet=quiet) as advance:
+        classifier.fit(
+            images.numpy(),
+            labels.numpy(),
+            on_step=lambda *_: advance(""),
+            out=run.checkpoints.folder,
+            resume=run.checkpoints.resume,
+        )
+    return classifier
 
 
 @torch.no_grad()
@@ -136,8 +95,6 @@ def augmented(
         copies: new versions of each image.
         seed: of the draw.
     """
-    from symmetries.actions.images import ImageAction
-
     parsed = parse_group(group)
     box = UniformBox(parsed, half_width, learn=False)
     generator = torch.Generator().manual_seed(seed)

@@ -1,25 +1,21 @@
 """``symmetries discover``: which transformations occur in data, and how much."""
 
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.output import output_folder
-from symmetries.cli.resuming import Checkpoints, is_helper
-from symmetries.cli.runs import Training, command_line, say_written
+from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from symmetries.cli.inputs import Source
     from symmetries.cli.portrait import Portrait
+    from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
     from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
     from symmetries.report.symmetries import Pictures
@@ -32,27 +28,19 @@ LOOKED_AT = 512
 VERDICTS = {"absent": "dim", "partial": "green", "full": "bold green"}
 
 
+@options.unbundled
 def discover(
     data: options.Data,
+    *,
     group: options.GroupName = "affine",
-    out: options.Out = None,
     preset: options.Preset = None,
     fill: Annotated[
         float | None,
         typer.Option("--fill", help="Background value from 0 to 1; else found at the borders."),
     ] = None,
-    overwrite: options.Overwrite = False,
-    resume: options.Resume = False,
-    folder: options.Folder = None,
-    resize: options.Resize = None,
-    skip_bad: options.SkipBad = False,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    precision: options.Precision = "32-true",
-    devices: options.Devices = 1,
-    nodes: options.Nodes = 1,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    output: options.Output,
+    machine: options.Machine,
+    reading: options.Reading,
 ) -> None:
     """Find the symmetries of data, without labels: which transformations occur, and how much.
 
@@ -62,35 +50,21 @@ def discover(
     [dim]Example:[/] symmetries discover digits --group rotation,translation --out out/digits
     """
     from symmetries.cli.inputs import Source
-    from symmetries.cli.runs import choose_device, choose_preset
+    from symmetries.cli.runs import begin
 
-    out = out or Path("out") / f"discover-{Path(data).stem}"
-    source = Source(data, folder, resize, skip_bad)
-    place = choose_device(device)
-    preset = choose_preset(preset, place)
-    training = Training(device, precision, devices, nodes, seed, preset, progress=not quiet)
-    given = [data, "--group", group, "--out", str(out), "--preset", preset]
-    given += [] if fill is None else ["--fill", str(fill)]
-    command = command_line("discover", [*given, *source.options(), *training.options()])
-    checkpoints = Checkpoints(out, resume, command)
+    source = Source(data, reading)
+    words = [data, *options.given(group=group, fill=fill), *reading.words()]
+    run = begin("discover", words, output.folder("discover", data), machine, output, preset)
     if is_helper():  # another process of the same run: it trains and writes nothing
-        fit(source, group, fill, training, checkpoints)
+        fit(source, group, fill, run)
         return
-    console = Console(stderr=json, quiet=quiet)
-    with output_folder(out, overwrite) as partial, checkpoints:
-        result = run(source, group, fill, training, checkpoints, command, partial)
-    if json:
-        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
-    console.print(table(result))
-    say_written(console, out, ("symmetries.json", "report.html", "model"))
+    with run.folder() as partial:
+        result = write(source, group, fill, run, partial)
+    run.show(result, table(result), ("symmetries.json", "report.html", "model"))
 
 
 def fit(
-    source: "Source",
-    group: str,
-    fill: float | None,
-    training: Training,
-    checkpoints: Checkpoints,
+    source: "Source", group: str, fill: float | None, run: "Run"
 ) -> "tuple[ImageSet, SymmetryModel, dict[str, History]]":
     """Load the data and train the model."""
     from symmetries.cli.inputs import background, without_constant
@@ -103,47 +77,38 @@ def fit(
     model = SymmetryModel(
         parsed,
         (channels, height, width),
-        training.preset,
+        run.preset,
         fill=background(images.images) if fill is None else fill,
-        seed=training.seed,
+        seed=run.seed,
     )
     histories = model.fit(
         images,
-        out=checkpoints.folder,
-        resume=checkpoints.resume,
-        device=training.device,
-        devices=training.devices,
-        nodes=training.nodes,
-        precision=training.precision,
-        progress=training.progress,
+        out=run.checkpoints.folder,
+        resume=run.checkpoints.resume,
+        device=run.machine.device,
+        devices=run.machine.devices,
+        nodes=run.machine.nodes,
+        precision=run.machine.precision,
+        progress=not run.quiet,
     )
     return images, model, histories
 
 
-def run(
-    source: "Source",
-    group: str,
-    fill: float | None,
-    training: Training,
-    checkpoints: Checkpoints,
-    command: str,
-    into: Path,
+def write(
+    source: "Source", group: str, fill: float | None, run: "Run", into: Path
 ) -> "SymmetryResult":
     """Train, measure, draw, and write everything ``into`` a folder."""
     from symmetries.cli.progress import progress_bar
-    from symmetries.cli.runs import run_info
     from symmetries.report import render, symmetry_page
 
-    start = time.perf_counter()
-    images, model, histories = fit(source, group, fill, training, checkpoints)
-    with progress_bar("report", total=4, quiet=not training.progress) as advance:
+    images, model, histories = fit(source, group, fill, run)
+    with progress_bar("report", total=4, quiet=run.quiet) as advance:
         model.save(into / "model")
         advance("model")
         looked_at = images.subset(spread_indices(len(images), LOOKED_AT))
-        summary = model.summary(looked_at, most=LOOKED_AT, seed=training.seed)
+        summary = model.summary(looked_at, most=LOOKED_AT, seed=run.seed)
         advance("widths")
-        info = run_info(command, training.seed, model.device, time.perf_counter() - start)
-        result, pictures = describe(images, looked_at, model, summary, histories, info)
+        result, pictures = describe(images, looked_at, model, summary, histories, run.info())
         advance("pictures")
         result.save(into / "symmetries.json")
         html = render(symmetry_page(result, pictures))

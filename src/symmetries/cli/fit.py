@@ -1,39 +1,31 @@
 """``symmetries fit``: a classifier that learns how much invariance its task has."""
 
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.output import output_folder
-from symmetries.cli.resuming import Checkpoints, is_helper
-from symmetries.cli.runs import Training, command_line, say_written
+from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
-    import torch
-
-    from symmetries.cli.classifiers import Classifier
     from symmetries.cli.inputs import Source
     from symmetries.cli.relaxed import RelaxedClassifier
+    from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
+    from symmetries.estimators import InvariantClassifier
     from symmetries.report.fits import FitPictures
     from symmetries.results import FitResult, Invariance, WidthCurve
 
 METHODS = ("invariant", "plain", "augmented", "relaxed")
-START = 0.1  # half-width at the start of learning
-COPIES = 4  # moved versions of each image for "augmented"
-SHOWN = 6
-STEPS = 41
 
 
+@options.unbundled
 def fit(
     data: options.Data,
+    *,
     method: Annotated[
         str,
         typer.Option(
@@ -51,20 +43,10 @@ def fit(
         float | None,
         typer.Option("--half-width", help="For augmented: a share of each range, 0 to 1 [1]."),
     ] = None,
-    out: options.Out = None,
     preset: options.Preset = None,
-    overwrite: options.Overwrite = False,
-    resume: options.Resume = False,
-    folder: options.Folder = None,
-    resize: options.Resize = None,
-    skip_bad: options.SkipBad = False,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    precision: options.Precision = "32-true",
-    devices: options.Devices = 1,
-    nodes: options.Nodes = 1,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    output: options.Output,
+    machine: options.Machine,
+    reading: options.Reading,
 ) -> None:
     """Train a classifier that learns from the training set alone how invariant it should be.
 
@@ -74,87 +56,64 @@ def fit(
     """
     from symmetries.checks import check_choice, invalid
     from symmetries.cli.inputs import Source
-    from symmetries.cli.runs import choose_device, choose_preset
+    from symmetries.cli.runs import begin
 
     check_choice(method, METHODS, "method")
     if half_width is not None and (method != "augmented" or not 0 < half_width <= 1):
         remedy = "give a share of each range, such as 0.25"
-        raise invalid("--half-width", "a number in (0, 1] with --method augmented", method, remedy)
-    if method != "relaxed" and (resume or (precision, devices, nodes) != ("32-true", 1, 1)):
-        got = f"--method {method}, which trains on one device in a minute"
-        options_ = "--method relaxed with --resume, --precision, --devices and --nodes"
-        raise invalid("method", options_, got, "leave these options out")
+        got = f"{half_width:g} with --method {method}"
+        raise invalid("--half-width", "a number in (0, 1] with --method augmented", got, remedy)
     group = group or ("c4" if method == "relaxed" else "rotation")
-    out = out or Path("out") / f"fit-{Path(data).stem}"
-    source = Source(data, folder, resize, skip_bad)
-    place = choose_device(device)
-    preset = choose_preset(preset, place)
-    training = Training(device, precision, devices, nodes, seed, preset, progress=not quiet)
-    given = [data, "--method", method, "--group", group, "--out", str(out), "--preset", preset]
-    given += [] if half_width is None else ["--half-width", str(half_width)]
-    command = command_line("fit", [*given, *source.options(), *training.options()])
-    checkpoints = Checkpoints(out, resume, command)
+    words = [data, *options.given(method=method, group=group, half_width=half_width)]
+    words += reading.words()
+    run = begin("fit", words, output.folder("fit", data), machine, output, preset)
+    source = Source(data, reading)
     if is_helper():  # another process of the same run: it trains and writes nothing
-        train_relaxed(source, group, training, checkpoints)
+        train(source, method, group, half_width, run)
         return
-    console = Console(stderr=json, quiet=quiet)
-    with output_folder(out, overwrite) as partial, checkpoints:
-        if method == "relaxed":
-            result = run_relaxed(source, group, training, checkpoints, place, command, partial)
-        else:
-            share = half_width or 1.0
-            result = run(source, method, group, share, training, place, command, partial)
-    if json:
-        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
-    console.print(table(result))
-    say_written(console, out, ("metrics.json", "report.html", "model"))
+    with run.folder() as partial:
+        result = write(source, method, group, half_width, run, partial)
+    run.show(result, table(result), ("metrics.json", "report.html", "model"))
 
 
-def run(
+def train(
+    source: "Source", method: str, group: str, half_width: float | None, run: "Run"
+) -> "tuple[ImageSet, ImageSet, InvariantClassifier | RelaxedClassifier]":
+    """Training images, test images, and the classifier."""
+    from symmetries.cli.classifiers import learn, unlabelled
+    from symmetries.cli.relaxed import learn_relaxed
+    from symmetries.cli.runs import summary
+
+    seen, test = source.splits(run.seed)
+    if seen.labels is None or test.labels is None:
+        raise unlabelled(source.data)
+    if method == "relaxed":
+        return seen, test, learn_relaxed(seen, group, summary(seen).classes, run)
+    return seen, test, learn(seen, method, group, half_width or 1.0, run)
+
+
+def write(
     source: "Source",
     method: str,
     group: str,
-    share: float,
-    training: Training,
-    device: "torch.device",
-    command: str,
+    half_width: float | None,
+    run: "Run",
     into: Path,
 ) -> "FitResult":
     """Train, evaluate, draw, and write everything ``into`` a folder."""
     from symmetries.cli.progress import progress_bar
-    from symmetries.cli.runs import run_info, summary
-    from symmetries.learners.invariant_weights import evaluate
+    from symmetries.estimators import InvariantClassifier
     from symmetries.report import fit_page, render
-    from symmetries.results import FitResult
 
-    start = time.perf_counter()
-    seed, preset, quiet = training.seed, training.preset, not training.progress
-    train, test = source.splits(seed)
-    if test.labels is None:
-        raise unlabelled(source.data)
-    classifier, looks, elbo = learn(train, method, group, share, preset, seed, device, quiet)
-    model = classifier.model
-    with progress_bar("report", total=3, quiet=quiet) as advance:
-        found = evaluate(model, [test.images], test.labels.to(device), seed=seed)
-        advance("accuracy")
-        curve = width_curve(looks, classifier)
-        value = float(found.score[0])
-        result = FitResult(
-            method=method,  # type: ignore[arg-type]  # checked before
-            group=classifier.design.group,
-            data=summary(train),
-            examples=len(test),
-            accuracy=value,
-            accuracy_interval=wilson(value, len(test)),
-            elbo=elbo,
-            log_likelihood=float(found.log_likelihood[0]),
-            invariance=half_widths(classifier),
-            training=curve,
-            run=run_info(command, seed, device, time.perf_counter() - start),
-        )
-        pictures = draw(classifier, test, device)
+    seen, test, classifier = train(source, method, group, half_width, run)
+    with progress_bar("report", total=3, quiet=run.quiet) as advance:
+        if isinstance(classifier, InvariantClassifier):
+            result, pictures = describe(classifier, method, seen, test, run)
+        else:
+            result, pictures = describe_relaxed(classifier, seen, test, run)
         advance("pictures")
         classifier.save(into / "model")
+        advance("model")
         result.save(into / "metrics.json")
         html = render(fit_page(result, pictures))
         (into / "report.html").write_text(html, encoding="utf-8")
@@ -162,128 +121,70 @@ def run(
     return result
 
 
-def train_relaxed(
-    source: "Source", group: str, training: Training, checkpoints: Checkpoints
-) -> "tuple[ImageSet, ImageSet, RelaxedClassifier]":
-    """Load the data and train a network with relaxed layers."""
-    from symmetries.cli.relaxed import learn_relaxed
+def describe(
+    classifier: "InvariantClassifier", method: str, seen: "ImageSet", test: "ImageSet", run: "Run"
+) -> "tuple[FitResult, FitPictures]":
+    """The numbers and the pictures of a classifier with learned, fixed or no invariance."""
+    import numpy as np
+
+    from symmetries.cli.fit_pictures import draw
     from symmetries.cli.runs import summary
+    from symmetries.results import FitResult
 
-    train, test = source.splits(training.seed)
-    if train.labels is None:
-        raise unlabelled(source.data)
-    classes = summary(train).classes
-    return train, test, learn_relaxed(train, group, classes, training, checkpoints)
+    labels = np.asarray(test.labels)
+    p = classifier.predict_proba(test.images.numpy())
+    right = float((classifier.classes_[p.argmax(1)] == labels).mean())
+    place = np.searchsorted(classifier.classes_, labels).clip(max=p.shape[1] - 1)
+    known = classifier.classes_[place] == labels
+    likely = np.where(known, p[np.arange(len(p)), place], 0.0)
+    result = FitResult(
+        method=method,  # type: ignore[arg-type]  # checked before
+        group=str(classifier.group),
+        data=summary(seen),
+        examples=len(test),
+        accuracy=right,
+        accuracy_interval=wilson(right, len(test)),
+        elbo=classifier.elbo_,
+        log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
+        invariance=half_widths(classifier),
+        training=width_curve(classifier),
+        run=run.info(),
+    )
+    return result, draw(classifier, test, run.place)
 
 
-def run_relaxed(
-    source: "Source",
-    group: str,
-    training: Training,
-    checkpoints: Checkpoints,
-    device: "torch.device",
-    command: str,
-    into: Path,
-) -> "FitResult":
+def describe_relaxed(
+    classifier: "RelaxedClassifier", seen: "ImageSet", test: "ImageSet", run: "Run"
+) -> "tuple[FitResult, FitPictures]":
     """The same for a network with relaxed layers."""
     import torch
     import torch.nn.functional as F
 
-    from symmetries.cli.runs import run_info, summary
-    from symmetries.report import fit_page, render
-    from symmetries.report.fits import FitPictures
+    from symmetries.cli.fit_pictures import draw_relaxed
+    from symmetries.cli.runs import summary
     from symmetries.results import FitResult, WidthCurve
 
-    start = time.perf_counter()
-    train, test, classifier = train_relaxed(source, group, training, checkpoints)
-    if test.labels is None:
-        raise unlabelled(source.data)
-    classifier.to(device)
+    classifier.to(run.place)
     with torch.no_grad():
-        parts = [classifier(part.to(device)).float().cpu() for part in test.images.split(500)]
+        parts = [classifier(part.to(run.place)).float().cpu() for part in test.images.split(500)]
     logits = torch.cat(parts)
-    value = float((logits.argmax(1) == test.labels).float().mean())
+    labels = cast("torch.Tensor", test.labels)  # checked before
+    right = float((logits.argmax(1) == labels).float().mean())
     result = FitResult(
         method="relaxed",
         group=classifier.design.group,
-        data=summary(train),
+        data=summary(seen),
         examples=len(test),
-        accuracy=value,
-        accuracy_interval=wilson(value, len(test)),
+        accuracy=right,
+        accuracy_interval=wilson(right, len(test)),
         elbo=None,
-        log_likelihood=-float(F.cross_entropy(logits, test.labels)),
+        log_likelihood=-float(F.cross_entropy(logits, labels)),
         invariance=(),
         relaxation=classifier.relaxations(),
         training=WidthCurve(step=(), half_width={}),
-        run=run_info(command, training.seed, device, time.perf_counter() - start),
+        run=run.info(),
     )
-    classifier.save(into / "model")
-    result.save(into / "metrics.json")
-    html = render(fit_page(result, FitPictures([], {}, {})))
-    (into / "report.html").write_text(html, encoding="utf-8")
-    return result
-
-
-def learn(
-    train: "ImageSet",
-    method: str,
-    group: str,
-    share: float,
-    preset: str,
-    seed: int,
-    device: "torch.device",
-    quiet: bool,
-) -> "tuple[Classifier, list[list[float]], float]":
-    """The trained classifier, its half-widths along the way, and the ELBO per example."""
-    from symmetries.cli.classifiers import (
-        PRESETS,
-        Classifier,
-        Design,
-        augmented,
-        frequency_scale,
-        natural_config,
-    )
-    from symmetries.cli.progress import progress_bar
-    from symmetries.cli.runs import summary
-    from symmetries.groups import group_name, parse_group
-    from symmetries.learners.invariant_weights import evaluate, fit_natural
-
-    if train.labels is None:
-        raise unlabelled(train.name)
-    parsed = parse_group(group)
-    images, labels = train.images.to(device), train.labels.to(device)
-    _, channels, height, width = images.shape
-    invariant = method == "invariant"
-    design = Design(
-        group=group_name(parsed),
-        shape=(channels, height, width),
-        classes=summary(train).classes,
-        features=PRESETS[preset]["features"],
-        sigma=frequency_scale(images),
-        half_width=((START if invariant else 0.0),) * parsed.dim,
-        learn=invariant,
-        seed=seed,
-    )
-    classifier = Classifier(design).to(device)
-    if method == "augmented":
-        reach = tuple(share * bound for bound in parsed.bounds)
-        images, labels = augmented(images, labels, design.group, reach, COPIES, seed)
-    config = natural_config(preset, seed)
-    with progress_bar("training", total=config.steps, quiet=quiet) as advance:
-        looks = fit_natural(
-            classifier.model, [images], labels, config, on_step=lambda step, fit: advance("")
-        )
-    fit = evaluate(classifier.model, [images], labels, seed=seed).log_likelihood
-    elbo = float((fit - classifier.model.head.kl() / len(labels))[0])
-    return classifier.eval(), looks, elbo
-
-
-def unlabelled(name: str) -> ValueError:
-    """The error for data without labels."""
-    from symmetries.checks import invalid
-
-    remedy = "add labels (an array, or a folder per class), or use symmetries discover"
-    return invalid(name, "labelled images", "no labels", remedy)
+    return result, draw_relaxed(classifier.model, classifier.design.shape[1:])
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
@@ -301,23 +202,23 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def half_widths(classifier: "Classifier") -> "tuple[Invariance, ...]":
+def half_widths(classifier: "InvariantClassifier") -> "tuple[Invariance, ...]":
     """What was learned, in the units that a person reads."""
     from symmetries.results import Invariance
 
-    side = max(classifier.design.shape[1:])
-    values = classifier.model.half_width[0].tolist()
-    pairs = zip(classifier.model.group.parameters, values, strict=True)
-    shown = ((parameter.name, *parameter.display(value, side)) for parameter, value in pairs)
-    return tuple(Invariance(name=n, half_width=value, unit=unit) for n, value, unit in shown)
+    return tuple(
+        Invariance(name=part.name, half_width=part.half_width, unit=part.unit)
+        for part in classifier.invariance_
+    )
 
 
-def width_curve(looks: list[list[float]], classifier: "Classifier") -> "WidthCurve":
+def width_curve(classifier: "InvariantClassifier") -> "WidthCurve":
     """Half-widths along the training."""
     from symmetries.results import WidthCurve
 
-    side = max(classifier.design.shape[1:])
-    parameters = classifier.model.group.parameters
+    side = max(classifier.image_size_[1:])
+    looks = classifier.history_
+    parameters = classifier.model_.group.parameters
     return WidthCurve(
         step=tuple(round(look[0]) for look in looks),
         half_width={
@@ -325,28 +226,6 @@ def width_curve(looks: list[list[float]], classifier: "Classifier") -> "WidthCur
             for i, parameter in enumerate(parameters)
         },
     )
-
-
-def draw(classifier: "Classifier", test: "ImageSet", device: "torch.device") -> "FitPictures":
-    """Examples along each parameter, across and beyond what the classifier averages over."""
-    import torch
-
-    from symmetries.actions import ImageAction
-    from symmetries.cli.orbit import example_indices, example_labels, for_display, to_bytes
-    from symmetries.report.fits import FitPictures
-
-    group = classifier.model.group
-    chosen = example_indices(test, SHOWN)
-    shown = for_display(test.images[chosen].to(device))
-    act = ImageAction(group, interpolation="bicubic")
-    side = max(classifier.design.shape[1:])
-    frames, values = {}, {}
-    for i, parameter in enumerate(group.parameters):
-        eta = torch.zeros(STEPS, group.dim, device=device)
-        eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
-        frames[parameter.name] = to_bytes(act.orbit(group.exp(eta), shown))
-        values[parameter.name] = [parameter.display(float(v), side)[0] for v in eta[:, i]]
-    return FitPictures(example_labels(test, chosen), frames, values)
 
 
 def table(result: "FitResult") -> Table:

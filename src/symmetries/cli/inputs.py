@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from symmetries.checks import invalid
+from symmetries.cli.options import Reading
 from symmetries.data import NAMES, ImageSet, load, picture_folder
 from symmetries.data.arrays import read_npz
 
@@ -23,23 +24,20 @@ class Source:
 
     Args:
         data: a name, a file or a folder.
-        folder: of the data files of named sets.
-        resize: "32" or "48x32" (width x height), or None.
-        skip_bad: leave out pictures that cannot be read.
+        reading: how: where files of named sets lie, resized, without pictures that are bad.
     """
 
     data: str
-    folder: Path | None = None
-    resize: str | None = None
-    skip_bad: bool = False
+    reading: Reading = Reading()  # noqa: RUF009 - frozen
 
     def load(self, split: str = "train") -> ImageSet:
         """The images of one split."""
-        size = None if self.resize is None else parse_size(self.resize)
+        resize = self.reading.resize
+        size = None if resize is None else parse_size(resize)
         path = Path(self.data).expanduser()
         if self.data not in NAMES and path.is_dir():
-            return picture_folder(path, split, size, skip_bad=self.skip_bad)
-        images = load(self.data, split, self.folder)
+            return picture_folder(path, split, size, skip_bad=self.reading.skip_bad)
+        images = load(self.data, split, self.reading.folder)
         return images if size is None else resized(images, size)
 
     def splits(self, seed: int) -> tuple[ImageSet, ImageSet]:
@@ -64,12 +62,6 @@ class Source:
         if path.suffix == ".npz" and path.is_file():
             return bool({"x_test", "test_images"} & set(read_npz(path)))
         return path.suffix != ".npy"
-
-    def options(self) -> list[str]:
-        """The options that give the same source again."""
-        pairs = (("--folder", self.folder), ("--resize", self.resize))
-        given = [str(part) for pair in pairs if pair[1] is not None for part in pair]
-        return [*given, *(["--skip-bad"] if self.skip_bad else [])]
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -1,28 +1,53 @@
-"""Models that ``symmetries audit`` reads: ours, exported programs, callables, TorchScript."""
+"""Models that ``symmetries audit`` reads: ours, exported, ONNX, callables, TorchScript."""
 
 import importlib
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
-from symmetries.cli.classifiers import Classifier
-from symmetries.cli.relaxed import RelaxedClassifier
+from symmetries.cli.parts import in_precision
 from symmetries.training import load_state
 
 Model = Callable[[Tensor], Tensor]
 SCRIPTS = (".pt", ".pth", ".ts")
+NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 
-def load_classifier(name: str, trust: bool = False, device: torch.device | str = "cpu") -> Model:
+@dataclass(frozen=True)
+class Loaded:
+    """A classifier, and what can be asked of it.
+
+    Args:
+        call: from images (N, C, H, W) to logits (N, K).
+        layers: whether its layers can be looked into.
+        without_gradients: why it has no gradients; None if it has.
+        labels: for each logit the label of the data that it stands for; None if it is its number.
+    """
+
+    call: Model
+    layers: bool = False
+    without_gradients: str | None = None
+    labels: tuple[int, ...] | None = None
+
+
+def load_classifier(
+    name: str,
+    trust: bool,
+    device: torch.device | str,
+    precision: str = "32-true",
+    images: Tensor | None = None,
+) -> Loaded:
     """The classifier that a command names.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
     - a ``.pt2`` file of ``torch.export``;
+    - an ``.onnx`` file;
     - ``module:callable``, such as ``mymodels:net`` for ``net`` in ``mymodels.py``;
     - a TorchScript file (.pt, .pth, .ts), only if trusted: loading one runs code in it.
 
@@ -30,51 +55,107 @@ def load_classifier(name: str, trust: bool = False, device: torch.device | str =
         name: one of these.
         trust: whether TorchScript may be loaded.
         device: where a module goes; a plain callable stays as it is.
+        precision: that it computes in.
+        images: (N, C, H, W), some of those that it will see, to find out what it gives.
     """
     path = Path(name).expanduser()
-    found: Model
     if path.is_dir():
         found = load_own(path / "model" if (path / "model").is_dir() else path)
+    elif path.suffix == ".onnx" and path.is_file():
+        found = _from_onnx(path, images)
     elif path.is_file():
         found = _from_file(path, trust)
     elif ":" in name:
-        found = _from_module(name)
+        call = _from_module(name)
+        found = Loaded(call, layers=isinstance(call, nn.Module))
     else:
-        remedy = "name a model/ folder, a .pt2 file, or module:callable"
+        remedy = "name a model/ folder, a .pt2 or .onnx file, or module:callable"
         raise invalid("model", "an existing model", repr(name), remedy)
-    if isinstance(found, nn.Module):
-        found = found.to(device)
-    if isinstance(found, torch.jit.ScriptModule):
-        script = found
-        return lambda images: script(images)  # its layers cannot be looked into
-    return found
+    if isinstance(found.call, nn.Module):
+        found = replace(found, call=found.call.to(device))
+    if isinstance(found.call, torch.jit.ScriptModule):
+        script = found.call
+        found = replace(found, call=lambda x: script(x))  # a module that is not quite one
+    found = replace(found, call=in_precision(found.call, precision))
+    return found if images is None else giving_logits(found, images)
 
 
-def load_own(folder: Path) -> Classifier | RelaxedClassifier:
+def load_own(folder: Path) -> Loaded:
     """A classifier that ``symmetries fit`` wrote."""
+    from symmetries import estimators
+    from symmetries.cli.relaxed import LEARNER, RelaxedClassifier
+
     _, meta = load_state(folder)
-    kinds: dict[str, type[Classifier] | type[RelaxedClassifier]] = {
-        "invariant_weights": Classifier,
-        "relaxed": RelaxedClassifier,
-    }
-    kind = kinds.get(str(meta.get("learner")))
-    if kind is None:
-        got = f"a {meta.get('learner')}"
+    if meta.get("learner") == LEARNER:
+        return Loaded(RelaxedClassifier.load(folder), layers=True)
+    kind = getattr(estimators, str(meta.get("estimator")), None)
+    if kind is None or not hasattr(kind, "module"):
+        got = f"a {meta.get('estimator') or meta.get('learner')}"
         raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
-    return kind.load(folder)
+    classifier = kind.load(folder)
+    labels = tuple(int(label) for label in classifier.classes_)
+    # Layers of moved filters hold all poses at once, and no rows of examples.
+    layers = kind is not estimators.InvariantClassifier
+    return Loaded(classifier.module(), layers=layers, labels=labels)
 
 
-def _from_file(path: Path, trust: bool) -> Model:
+def giving_logits(model: Loaded, images: Tensor) -> Loaded:
+    """The model, or its logarithm where it gives probabilities; warns about that."""
+    from symmetries.audit.models import untouched
+
+    try:
+        with untouched(model.call), torch.no_grad():
+            found = model.call(images)
+        whole = bool((found >= 0).all()) and bool(((found.sum(1) - 1).abs() < 1e-3).all())
+    except Exception:  # whatever it is, it is told later
+        return model
+    if not whole or found.ndim != 2:
+        return model
+    text = "the model gives probabilities: their logarithms are taken for its logits"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+    call = model.call
+    return replace(model, call=Logarithm(call) if isinstance(call, nn.Module) else _log_of(call))
+
+
+class Logarithm(nn.Module):
+    """Logarithms of the probabilities that a module gives."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-probabilities (N, K)."""
+        return _log(self.model(x))
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+def _log_of(call: Model) -> Model:
+    return lambda x: _log(call(x))
+
+
+def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
+    from symmetries.audit.onnx_graph import OnnxGraph, load_onnx
+
+    call, problem = load_onnx(path, images)
+    if problem is not None:
+        text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    layers = isinstance(call, OnnxGraph) and call.batch is None
+    return Loaded(call, layers=layers, without_gradients=problem)
+
+
+def _from_file(path: Path, trust: bool) -> Loaded:
     if path.suffix == ".pt2":
         try:
             program = torch.export.load(path)
         except Exception as error:  # whatever is wrong with the file
             got = f"{type(error).__name__}: {error}"
             raise invalid(str(path), "a torch.export file", got, "export it again") from error
-        return program.module()
-    if path.suffix == ".onnx":
-        remedy = "audits need gradients, which ONNX has none of: save it with torch.export.save"
-        raise invalid(str(path), "a model with gradients", "an ONNX file", remedy)
+        return Loaded(program.module(), layers=True)
     if path.suffix in SCRIPTS:
         if not trust:
             remedy = "add --trust if you know where it comes from, or export it as .pt2"
@@ -82,12 +163,12 @@ def _from_file(path: Path, trust: bool) -> Model:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
-                module: nn.Module = torch.jit.load(str(path), map_location="cpu")
+                module = torch.jit.load(str(path), map_location="cpu")
         except RuntimeError as error:
             first = str(error).strip().splitlines()[0]
             raise invalid(str(path), "a TorchScript file", first, "save it again") from error
-        return module
-    expected = "a .pt2, .pt, .pth or .ts file"
+        return Loaded(module)  # its layers cannot be looked into
+    expected = "a .pt2, .onnx, .pt, .pth or .ts file"
     raise invalid("model", expected, f"the file {path}", "save it with torch.export.save")
 
 

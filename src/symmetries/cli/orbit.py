@@ -1,18 +1,13 @@
 """``symmetries orbit``: images along the orbits of a group, as a page."""
 
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.output import output_folder
 from symmetries.cli.progress import progress_bar
-from symmetries.cli.runs import command_line, say_written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from symmetries.cli.inputs import Source
+    from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
     from symmetries.groups import Group
     from symmetries.results import OrbitResult
@@ -27,18 +23,15 @@ if TYPE_CHECKING:
 EXAMPLES = 6
 
 
+@options.unbundled
 def orbit(
     data: options.Data,
+    *,
     group: options.GroupName = "affine",
-    out: options.Out = None,
-    overwrite: options.Overwrite = False,
-    folder: options.Folder = None,
-    resize: options.Resize = None,
-    skip_bad: options.SkipBad = False,
+    output: options.Output,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    reading: options.Reading,
 ) -> None:
     """Draw the orbits of images under a group, and how much each transformation changes them.
 
@@ -47,48 +40,41 @@ def orbit(
     [dim]Example:[/] symmetries orbit digits --group rotation,translation --out out/digits
     """
     from symmetries.cli.inputs import Source
+    from symmetries.cli.runs import begin
 
-    out = out or Path("out") / f"orbit-{Path(data).stem}"
-    source = Source(data, folder, resize, skip_bad)
-    console = Console(stderr=json, quiet=quiet)
-    with output_folder(out, overwrite) as partial:
-        result = run(source, group, seed, device, partial, quiet)
-    if json:
-        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
-    console.print(_table(result))
-    say_written(console, out, ("orbit.json", "report.html"))
+    machine = options.Machine(device=device, seed=seed)
+    words = [data, *options.given(group=group), *reading.words()]
+    run = begin("orbit", words, output.folder("orbit", data), machine, output)
+    with run.folder() as partial:
+        result = write(Source(data, reading), group, run, partial)
+    run.show(result, _table(result), ("orbit.json", "report.html"))
 
 
-def run(
-    source: "Source", group: str, seed: int, device: str, into: Path, quiet: bool
-) -> "OrbitResult":
+def write(source: "Source", group: str, run: "Run", into: Path) -> "OrbitResult":
     """Load, measure, draw, and write everything ``into`` a folder."""
-    from symmetries.cli.runs import choose_device, run_info, summary
+    from symmetries.cli.runs import summary
     from symmetries.groups import group_name, parse_group
     from symmetries.orbits import study_orbits
     from symmetries.report import orbit_page, render
     from symmetries.results import OrbitResult
 
-    start = time.perf_counter()
     parsed = parse_group(group)
-    place = choose_device(device)
     images = source.load()
     chosen = example_indices(images, EXAMPLES)
-    with progress_bar("orbits", total=parsed.dim + 1, quiet=quiet) as advance:
+    with progress_bar("orbits", total=parsed.dim + 1, quiet=run.quiet) as advance:
         study = study_orbits(
-            images.images.to(place),
+            images.images.to(run.place),
             parsed,
-            examples=for_display(images.images[chosen].to(place)),
-            seed=seed,
+            examples=for_display(images.images[chosen].to(run.place)),
+            seed=run.seed,
             on_parameter=advance,
         )
-        given = [source.data, "--group", group, "--seed", str(seed), *source.options()]
         result = OrbitResult(
             group=tuple(group_name(parsed).split(",")),
             data=summary(images),
             neighbour_distance=study.neighbour_distance,
             transformations=study.curves,
-            run=run_info(command_line("orbit", given), seed, place, time.perf_counter() - start),
+            run=run.info(),
         )
         frames = {name: to_bytes(frame) for name, frame in study.frames.items()}
         html = render(orbit_page(result, frames, example_labels(images, chosen)))

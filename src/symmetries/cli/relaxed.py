@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
-from symmetries.cli.resuming import Checkpoints
-from symmetries.cli.runs import Training
+from symmetries.cli.runs import Run
 from symmetries.data import ImageSet
 from symmetries.groups import Cyclic, Dihedral, parse_group
 from symmetries.learners.relaxed import fit
@@ -111,31 +110,30 @@ def learn_relaxed(
     train: ImageSet,
     group: str,
     classes: tuple[str, ...],
-    training: Training,
-    checkpoints: Checkpoints,
+    run: Run,
 ) -> RelaxedClassifier:
     """The trained classifier."""
     if train.labels is None:
         raise invalid("data", "labelled images", "no labels", "add labels")
-    size = PRESETS[training.preset]
+    size = PRESETS[run.preset]
     _, channels, height, width = train.images.shape
     shape = (channels, height, width)
     kernel_size = 5 if min(height, width) >= 16 else 3
-    design = RelaxedDesign(group, shape, classes, size["width"], kernel_size, training.seed)
+    design = RelaxedDesign(group, shape, classes, size["width"], kernel_size, run.seed)
     classifier = RelaxedClassifier(design)
     config = TrainConfig(
         steps=size["steps"],
         batch_size=min(size["batch_size"], len(train)),
         lr=3e-3,
         warmup=size["steps"] // 20,
-        seed=training.seed,
-        out=checkpoints.folder,
-        resume=checkpoints.resume,
-        device=training.device,
-        precision=training.precision,
-        devices=training.devices,
-        nodes=training.nodes,
-        progress=training.progress,
+        seed=run.seed,
+        out=run.checkpoints.folder,
+        resume=run.checkpoints.resume,
+        device=run.machine.device,
+        precision=run.machine.precision,
+        devices=run.machine.devices,
+        nodes=run.machine.nodes,
+        progress=not run.quiet,
     )
     fit(classifier.model, train.images, train.labels, config, penalty=PENALTY)
     return classifier.eval()

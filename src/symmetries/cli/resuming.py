@@ -1,4 +1,4 @@
-"""Checkpoints of a command that trains: kept when it is interrupted, removed when it is done."""
+"""What an interrupted command keeps: beside its output, until it is done."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ def is_helper() -> bool:
 
 
 class Checkpoints:
-    """The folder ``OUT.resume`` beside the output folder, for the time of a training.
+    """The folder ``OUT.resume`` beside the output, for the time of a run.
 
     It stays when the command is interrupted or killed, and ``--resume`` goes on from there. After
     any other end it goes: nothing is left behind.
 
     Args:
-        out: the output folder.
+        out: the output folder or file.
         resume: whether to go on from what is there.
         command: that is to be run again.
     """
@@ -44,6 +44,6 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, KeyboardInterrupt) and any(self.folder.rglob("checkpoint.json")):
+        if isinstance(error, KeyboardInterrupt) and any(self.folder.rglob("*.json")):
             raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,8 +1,12 @@
-"""What every run records about itself and its data."""
+"""A run of a command: where it computes, where it writes, and what it records about itself."""
 
 import platform
 import shlex
-from collections.abc import Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +14,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from symmetries import __version__
-from symmetries.results import DataSummary, RunInfo
+from symmetries.cli.options import Machine, Output
+from symmetries.cli.output import output_folder
+from symmetries.cli.resuming import Checkpoints
+from symmetries.results import DataSummary, Result, RunInfo
 
 if TYPE_CHECKING:
     import torch
@@ -20,38 +28,95 @@ if TYPE_CHECKING:
     from symmetries.data import ImageSet
 
 PRESETS = ("quick", "default", "paper")
+BF16_PROBE = "import torch; m = torch.nn.Linear(64, 64).bfloat16(); m(torch.rand(8, 64).bfloat16())"
 
 
 @dataclass(frozen=True)
-class Training:
-    """The options of every command that trains."""
+class Run:
+    """One run of a command.
 
-    device: str
-    precision: str
-    devices: int
-    nodes: int
-    seed: int
-    preset: str
-    progress: bool
-
-    def options(self) -> list[str]:
-        """The options that give the same run again, without those that have their usual value."""
-        given = ["--seed", str(self.seed)]
-        for name, usual in (("device", "auto"), ("precision", "32-true")):
-            given += [] if getattr(self, name) == usual else [f"--{name}", getattr(self, name)]
-        for name in ("devices", "nodes"):
-            given += [] if getattr(self, name) == 1 else [f"--{name}", str(getattr(self, name))]
-        return given
-
-
-def command_line(name: str, given: Sequence[str]) -> str:
-    """A command as it is typed.
-
-    Example:
-        >>> command_line("orbit", ["my digits", "--seed", "1"])
-        "symmetries orbit 'my digits' --seed 1"
+    Args:
+        command: as it is typed, to run it again.
+        out: the folder or file that it writes.
+        machine: how numbers are computed.
+        output: what is shown.
+        place: the device.
+        preset: how large and how long.
+        checkpoints: what an interrupted run keeps.
+        started: on the clock of ``time.perf_counter``.
     """
-    return shlex.join(["symmetries", name, *given])
+
+    command: str
+    out: Path
+    machine: Machine
+    output: Output
+    place: "torch.device"
+    preset: str
+    checkpoints: Checkpoints
+    started: float
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return self.machine.seed
+
+    @property
+    def quiet(self) -> bool:
+        """Whether to show no bars."""
+        return self.output.quiet
+
+    @property
+    def processes(self) -> int:
+        """How many work together."""
+        return self.machine.devices * self.machine.nodes
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """A folder to write to; it becomes ``out`` when all went well."""
+        with output_folder(self.out, self.output.overwrite) as partial, self.checkpoints:
+            yield partial
+
+    def info(self) -> RunInfo:
+        """What a result says about how it came about."""
+        return run_info(self.command, self.seed, self.place, time.perf_counter() - self.started)
+
+    def show(self, result: Result, table: Table, names: Sequence[str]) -> None:
+        """Print a result and name the files that were written."""
+        console = Console(stderr=self.output.json, quiet=self.quiet)
+        if self.output.json:
+            sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+        console.print(table)
+        say_written(console, self.out, names)
+
+
+def begin(
+    name: str,
+    words: Sequence[str],
+    out: Path,
+    machine: Machine,
+    output: Output,
+    preset: str | None = None,
+) -> Run:
+    """Check what can be checked at once, and start the clock.
+
+    Args:
+        name: of the command.
+        words: its arguments, without those of ``machine`` and ``preset``.
+        out: the folder or file to write.
+        machine: how numbers are computed.
+        output: what is shown.
+        preset: as given; None is right for the device.
+    """
+    started = time.perf_counter()
+    place = choose_device(machine.device)
+    check_precision(machine.precision, place)
+    chosen = choose_preset(preset, place)
+    typed = [name, *words, "--out", str(out)]
+    typed += [] if preset is None and name in ("augment", "orbit") else ["--preset", chosen]
+    command = shlex.join(["symmetries", *typed, *machine.words()])
+    again = command + (" --overwrite" if output.overwrite else "")
+    checkpoints = Checkpoints(out, machine.resume, again)
+    return Run(command, out, machine, output, place, chosen, checkpoints, started)
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
@@ -84,6 +149,23 @@ def choose_device(name: str) -> "torch.device":
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise invalid("device", "a device of this machine", repr(name), "use cpu") from error
     return device
+
+
+def check_precision(name: str, device: "torch.device") -> None:
+    """Raise for a precision that there is not, or that would end this process.
+
+    Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
+    way to find out is to let another process try.
+    """
+    from symmetries.checks import check_choice, invalid
+    from symmetries.training.config import PRECISIONS
+
+    check_choice(name, PRECISIONS, "precision")
+    if name.startswith("bf16") and device.type == "cpu":
+        tried = subprocess.run([sys.executable, "-c", BF16_PROBE], capture_output=True, check=False)
+        if tried.returncode:
+            remedy = "use 32-true, or another device"
+            raise invalid("precision", "one that this processor can compute in", name, remedy)
 
 
 def summary(images: "ImageSet") -> DataSummary:

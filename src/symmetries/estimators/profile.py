@@ -36,15 +36,22 @@ class Invariance:
 
 
 def profile(
-    model: InvariantModel, images: Tensor, targets: Tensor, samples: int
+    model: InvariantModel, images: Tensor, targets: Tensor, samples: int, learned: bool = True
 ) -> list[Invariance]:
-    """Half-widths with intervals: where the ELBO stays within ``DROP`` nats of the fitted one."""
+    """Half-widths with intervals: where the ELBO stays within ``DROP`` nats of the fitted one.
+
+    Widths that were not ``learned`` have no interval: both its ends are the width.
+    """
     found = []
     count, side = len(targets), max(images.shape[-2:])
     images, targets = images[:EXAMPLES], targets[:EXAMPLES]
     fitted = model.half_width.detach()
     for i, parameter in enumerate(model.group.parameters):
         here = float(fitted[0, i])
+        if not learned:
+            value, unit = parameter.display(here, side)
+            found.append(Invariance(parameter.name, value, unit, value, value))
+            continue
         widths = np.unique(np.append(np.linspace(0, parameter.bound, POINTS), here))
         totals = []
         for width in widths:

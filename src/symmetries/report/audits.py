@@ -11,6 +11,7 @@ from symmetries.report import figures
 from symmetries.report.orbits import quantity, run_settings, spread, title
 from symmetries.report.page import (
     Answer,
+    Block,
     Drawing,
     Gallery,
     OrbitViewer,
@@ -57,53 +58,39 @@ class Track:
 
 
 @dataclass(frozen=True)
-class DriftRow:
-    """The measures at one degree of drift, from 0 (the data) to 1 (the other data)."""
-
-    beta: float
-    accuracy: float
-    saliency_similarity: float
-    logit_invariance: float
-
-
-@dataclass(frozen=True)
 class AuditPictures:
     """All pictures of the page.
 
     Args:
         labels: a name for each of the E examples.
         tracks: one per parameter.
-        saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back.
-        drift: the measures on the way to other data.
+        saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back;
+            None for a model without gradients.
     """
 
     labels: Sequence[str]
     tracks: Sequence[Track]
-    saliency: NDArray[np.uint8]
-    drift: Sequence[DriftRow] = ()
+    saliency: NDArray[np.uint8] | None
 
 
 def audit_page(
-    result: Mapping[str, Any], pictures: AuditPictures, data: DataSummary, run: RunInfo
+    result: Mapping[str, Any], pictures: AuditPictures, left_out: str | None = None
 ) -> Page:
     """The page for an audit.
 
     Args:
-        result: the content of audit.json.
+        result: the content of audit.json, with what was looked at and how.
         pictures: of some examples.
-        data: what was looked at.
-        run: how.
+        left_out: why measures that need gradients are missing; None if they are not.
     """
-    poses = pictures.saliency.shape[1] - 1
-    rows = [
-        (label, [figures.picture_uri(frame) for frame in row])
-        for label, row in zip(pictures.labels, pictures.saliency, strict=True)
-    ]
+    data = DataSummary.model_validate(result["data"])
+    run = RunInfo.model_validate(result["run"])
+    missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
     return Page(
         title=f"Is it invariant to {result['group'].replace(',', ', ')}?",
         lede=verdict(result),
         note=f"Measured on {result['examples']:,} images of {data.name}, "
-        f"{result['elements']} transformations each.",
+        f"{result['elements']} transformations each." + missing,
         answers=_answers(result),
         sections=[
             Section(
@@ -113,17 +100,12 @@ def audit_page(
                 blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
                 columns=True,
             ),
-            Section(
-                "Where it looks",
-                "Saliency maps of the same picture in several poses, each turned back. A model "
-                "that is invariant for the right reason looks at the same pixels every time.",
-                blocks=[Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)],
-            ),
-            *_drift_sections(pictures.drift),
+            *_saliency_sections(pictures),
+            *_drift_sections(result["drift"]),
             *_layer_sections(result),
             Section("The numbers", blocks=[_table(result)]),
         ],
-        settings=run_settings(data, run, result["group"]),
+        settings={"model": result["model"]} | run_settings(data, run, result["group"]),
         rerun=run.command,
     )
 
@@ -144,11 +126,29 @@ def verdict(result: Mapping[str, Any]) -> str:
 
 def _answers(result: Mapping[str, Any]) -> list[Answer]:
     still, moved = (100 * result[name]["mean"] for name in ("accuracy", "accuracy_moved"))
-    looks = result["saliency_similarity"]["mean"]
-    return [
-        Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved"),
-        Answer("looks at the same pixels", f"{looks:.2f} (1 is always, 0 never)"),
+    answers = [Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved")]
+    looks = result["saliency_similarity"]
+    if looks is not None:
+        answers.append(
+            Answer("looks at the same pixels", f"{looks['mean']:.2f} (1 is always, 0 never)")
+        )
+    return answers
+
+
+def _saliency_sections(pictures: AuditPictures) -> list[Section]:
+    if pictures.saliency is None:
+        return []
+    poses = pictures.saliency.shape[1] - 1
+    rows = [
+        (label, [figures.picture_uri(frame) for frame in row])
+        for label, row in zip(pictures.labels, pictures.saliency, strict=True)
     ]
+    text = (
+        "Saliency maps of the same picture in several poses, each turned back. A model that is "
+        "invariant for the right reason looks at the same pixels every time."
+    )
+    gallery = Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)
+    return [Section("Where it looks", text, blocks=[gallery])]
 
 
 def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
@@ -172,24 +172,32 @@ def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
     )
 
 
-def _drift_sections(rows: Sequence[DriftRow]) -> list[Section]:
+def _drift_sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
     if not rows:
         return []
-    shown = [
-        (
-            f"{100 * row.beta:.0f} %",
-            f"{100 * row.accuracy:.1f} %",
-            f"{row.saliency_similarity:.2f}",
-            f"{row.logit_invariance:.3g}",
-        )
-        for row in rows
-    ]
+    looks = rows[0]["saliency_similarity"] is not None
+    header = ["blended", "accuracy", "logit invariance error", "change of the probabilities (KL)"]
+    header += ["saliency similarity"] if looks else []
+    shown = []
+    for row in rows:
+        cells = [f"{100 * row['beta']:.0f} %", f"{100 * row['accuracy']['mean']:.1f} %"]
+        cells += [f"{row['logit_invariance']['mean']:.3g}"]
+        cells += [f"{row['distribution_invariance']['mean']:.3g}"]
+        cells += [f"{row['saliency_similarity']['mean']:.2f}"] if looks else []
+        shown.append(cells)
+    lines = {"accuracy": [row["accuracy"]["mean"] for row in rows]}
+    if looks:
+        similarity = [row["saliency_similarity"]["mean"] for row in rows]
+        lines["saliency similarity"] = similarity
+    with figures.style(salt="drift"):
+        svg = figures.to_svg(figures.shares([row["beta"] for row in rows], lines))
     text = (
         "Images blended step by step into others of the same classes. Invariance that was learned "
         "by heart is lost on the way; invariance that is built in stays."
     )
-    header = ("blended", "accuracy", "saliency similarity", "logit invariance error")
-    return [Section("On the way to other data", text, blocks=[Table(header, shown)])]
+    drawing = Drawing(svg, alt="Accuracy and saliency similarity by degree of drift.")
+    blocks: list[Block] = [drawing, Table(header, shown)]
+    return [Section("On the way to other data", text, blocks=blocks)]
 
 
 def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
@@ -218,6 +226,8 @@ def _table(result: Mapping[str, Any]) -> Table:
     rows = []
     for name, meaning in MEASURES.items():
         found = result[name]
+        if found is None:
+            continue
         alone = "" if found["discretisation"] is None else f"{found['discretisation']:.3g}"
         interval = f"{found['low']:.3g} to {found['high']:.3g}"
         rows.append((meaning, f"{found['mean']:.3g}", interval, alone))

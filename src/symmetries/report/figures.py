@@ -3,7 +3,7 @@
 import base64
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -283,6 +283,32 @@ def _bare(axes: Axes, ticks: Sequence[tuple[float, str]], top: float) -> None:
     axes.spines["left"].set_visible(False)
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.tick_params(length=3, labelsize=8)
+
+
+def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
+    """One or two curves of shares between 0 and 1 over a share, each with its name at its end.
+
+    Args:
+        x: from 0 to 1.
+        lines: by name; the first is drawn in full, the second dashed.
+    """
+    figure = Figure(figsize=(4.4, 1.75))
+    axes = figure.add_axes((SPAN[0], 0.16, 0.6, 0.8))
+    styles = ((ACCENT, "solid"), (MUTED, (0, (3, 2))))
+    ends = sorted(((values[-1], name) for name, values in lines.items()))
+    places = {name: value for value, name in ends}
+    if len(ends) == 2 and ends[1][0] - ends[0][0] < 0.14:  # names must not cover each other
+        middle = (ends[0][0] + ends[1][0]) / 2
+        places = {ends[0][1]: middle - 0.07, ends[1][1]: middle + 0.07}
+    for (name, values), (colour, dashes) in zip(lines.items(), styles, strict=False):
+        axes.plot(x, values, color=colour, linestyle=dashes, marker="o", markersize=2.5)
+        axes.text(1.03, places[name], name, color=colour, va="center", size=8, clip_on=False)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.02)
+    axes.set_xticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
+    axes.set_yticks([0, 0.5, 1])
+    axes.tick_params(length=3, labelsize=8)
+    return figure
 
 
 def history(steps: Sequence[int], values: Sequence[float], *, y_label: str) -> Figure:

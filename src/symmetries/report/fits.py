@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.orbits import quantity, run_settings, spread, title
-from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section, Table
+from symmetries.report.page import (
+    Answer,
+    Block,
+    Drawing,
+    Gallery,
+    OrbitViewer,
+    Page,
+    Section,
+    Table,
+)
 from symmetries.results import FitResult, Invariance
 
 METHODS = {
@@ -24,6 +33,21 @@ EDGE = 0.35  # how visible a picture is that lies outside of the learned width
 
 
 @dataclass(frozen=True)
+class Bank:
+    """Filters of a layer, each in several poses.
+
+    Args:
+        name: of the transformation, or of the layer.
+        poses: a value and its unit for each of the S poses.
+        frames: (F, S, H, W, C).
+    """
+
+    name: str
+    poses: Sequence[tuple[float, str]]
+    frames: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
 class FitPictures:
     """Examples along each parameter of the group.
 
@@ -31,11 +55,13 @@ class FitPictures:
         labels: a name for each of the E examples.
         frames: by name of the parameter, (E, S, H, W, C).
         values: by name of the parameter, its value at each step.
+        banks: filters of the first layers.
     """
 
     labels: Sequence[str]
     frames: Mapping[str, NDArray[np.uint8]]
     values: Mapping[str, Sequence[float]]
+    banks: Sequence[Bank] = ()
 
 
 def reach_of(part: Invariance) -> str:
@@ -82,6 +108,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
         ]
     if result.relaxation:
         sections = [_relaxations(result)]
+    sections += _bank_sections(result, pictures.banks)
     return Page(
         title=f"Classifying {result.data.name}",
         lede=headline(result),
@@ -119,6 +146,39 @@ def _relaxations(result: FitResult) -> Section:
         "let every orientation have a kernel of its own.",
         blocks=[Table(("layer", "coordinate", "relaxation"), rows)],
     )
+
+
+def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
+    """Filters in rows, their poses in columns."""
+    if not banks:
+        return []
+    moved = (
+        "Each row is one filter of the first layer, moved to poses across the learned width. The "
+        "filters are random; the classifier sees the mean of what all poses answer."
+    )
+    turned = (
+        "Each row is one kernel, each column an element of the group. Where a layer is "
+        "equivariant a row shows one kernel turned; where it gave that up, its columns differ."
+    )
+    blocks: list[Block] = []
+    for bank in banks:
+        header = tuple((pose_text(*pose), 1) for pose in bank.poses)
+        rows = [
+            (f"{title(bank.name)} {i + 1}", [figures.picture_uri(frame) for frame in row])
+            for i, row in enumerate(bank.frames)
+        ]
+        blocks.append(Gallery(header, rows))
+    return [Section("Filters", turned if result.relaxation else moved, blocks=blocks)]
+
+
+def pose_text(value: float, unit: str) -> str:
+    """A pose as a heading.
+
+    Example:
+        >>> pose_text(90.0, "degrees"), pose_text(2.0, "elements")
+        ('+90°', 'element 2')
+    """
+    return f"element {value:.0f}" if unit == "elements" else quantity(value, unit)
 
 
 def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:

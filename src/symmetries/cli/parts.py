@@ -1,0 +1,119 @@
+"""Work on many examples in parts: shared among processes, and kept when a run is interrupted."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.cli.resuming import is_helper
+from symmetries.training import TrainConfig, load_state
+from symmetries.training.checkpoint import has_state, write_state
+from symmetries.training.fabric import make_fabric
+
+if TYPE_CHECKING:
+    from symmetries.cli.runs import Run
+
+Values = dict[str, Tensor]
+Part = Callable[[int, int], Values]
+
+
+class Parts:
+    """Goes through N examples: ``parts(part, N)`` with ``part(start, stop)`` the numbers of some.
+
+    What is found does not depend on the number of processes, as long as it does not for ``part``.
+    Every part that is done is written to ``OUT.resume``.
+
+    Args:
+        run: whose processes share the work; they are started here.
+        size: of a part.
+        advance: called after each part.
+    """
+
+    def __init__(self, run: "Run", size: int, advance: Callable[[str], None]) -> None:
+        self.folder: Path = run.checkpoints.folder
+        self.resume = run.checkpoints.resume
+        self.identity = run.command
+        self.size = size
+        self.advance = advance
+        self.fabric = start_processes(run)
+
+    def __call__(self, part: Part, count: int) -> Values:
+        """All numbers, in the order of the examples; complete in the first process."""
+        rank, world = self.fabric.global_rank, self.fabric.world_size
+        found: dict[int, Values] = {}
+        for number, start in enumerate(range(0, count, self.size)):
+            if number % world == rank:
+                found[start] = self._one(part, start, min(start + self.size, count))
+            self.advance("")
+        if world > 1:
+            found = self._gather(found)
+        parts = [found[start] for start in sorted(found)]
+        return {name: torch.cat([values[name] for values in parts]) for name in parts[0]}
+
+    def _one(self, part: Part, start: int, stop: int) -> Values:
+        name = f"part-{start}-{stop}"
+        if self.resume and has_state(self.folder, name):
+            values, meta = load_state(self.folder, name)
+            if meta == {"command": self.identity}:
+                return values
+        values = part(start, stop)
+        write_state(self.folder, name, values, {"command": self.identity})
+        return values
+
+    def _gather(self, mine: dict[int, Values]) -> dict[int, Values]:
+        world = self.fabric.world_size
+        every: list[Any] = [None] * world
+        torch.distributed.all_gather_object(every, mine)
+        return {start: values for part in every for start, values in part.items()}
+
+
+def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
+    """Start the other processes of a run; each of them comes to this line, too."""
+    machine = run.machine
+    return make_fabric(
+        TrainConfig(
+            steps=1,
+            batch_size=1,
+            device=machine.device,
+            precision=machine.precision,
+            devices=machine.devices,
+            nodes=machine.nodes,
+        )
+    )
+
+
+def stop_processes() -> None:
+    """Part as friends: without this, processes that are done complain about each other."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized() and is_helper():
+        torch.distributed.destroy_process_group()
+
+
+class InPrecision(nn.Module):
+    """A model that computes in another precision; inputs and outputs stay in theirs.
+
+    Args:
+        model: from images to logits.
+        precision: "64-true", "bf16-true" or "bf16-mixed".
+    """
+
+    def __init__(self, model: Callable[[Tensor], Tensor], precision: str) -> None:
+        super().__init__()
+        self.dtype = torch.float64 if precision == "64-true" else torch.bfloat16
+        self.mixed = precision.endswith("mixed")
+        if isinstance(model, nn.Module) and not self.mixed:
+            model = model.to(self.dtype)
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (N, K)."""
+        if self.mixed:
+            with torch.autocast(x.device.type, self.dtype):
+                return self.model(x).to(x)
+        return self.model(x.to(self.dtype)).to(x)
+
+
+def in_precision(model: Callable[[Tensor], Tensor], precision: str) -> Callable[[Tensor], Tensor]:
+    """The model in the precision of ``--precision``."""
+    return model if precision == "32-true" else InPrecision(model, precision)
