@@ -75,7 +75,7 @@ def test_arguments_of_another_version_are_named(tmp_path):
 
 
 def test_values_go_both_ways():
-    value = [None, True, 1, 2.5, "a", (1, 2)]
+    value = [None, True, 1, 2.5, "a", (1, 2), {"b": (3,)}]
     assert decode(encode(value)) == value
     array = decode(encode(np.array([3, 4], dtype=np.int16)))
     assert (array.dtype, array.tolist()) == (np.int16, [3, 4])
