@@ -7,6 +7,14 @@ Images come as arrays (N, H, W) or (N, C, H, W), or flattened as (N, features): 
 from symmetries.estimators.images import image_size
 from symmetries.estimators.invariant import InvariantClassifier, InvariantRegressor
 from symmetries.estimators.profile import Invariance
+from symmetries.estimators.relaxed import RelaxedClassifier
 from symmetries.estimators.symmetry import SymmetryModel
 
-__all__ = ["Invariance", "InvariantClassifier", "InvariantRegressor", "SymmetryModel", "image_size"]
+__all__ = [
+    "Invariance",
+    "InvariantClassifier",
+    "InvariantRegressor",
+    "RelaxedClassifier",
+    "SymmetryModel",
+    "image_size",
+]

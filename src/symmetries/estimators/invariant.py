@@ -190,13 +190,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from images X and labels y (N,)."""
         images = self._images(X, reset=True)
-        y = read_targets(y, len(images), "y")
-        check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            got = f"one class, {self.classes_[0]!r}"
-            raise invalid("y", "at least two classes", got, "there is nothing to tell apart")
-        targets = torch.from_numpy(numbers.astype(np.int64)).to(images.device)
+        self.classes_, numbers = read_classes(y, len(images))
+        targets = torch.from_numpy(numbers).to(images.device)
         return self._fit(images, targets, len(self.classes_))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -254,6 +249,17 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
         """The posterior mean (N,) for each image."""
         mean, _ = self._moments(X)
         return np.asarray(mean[:, 0].cpu().numpy() * self.unit_ + self.offset_)
+
+
+def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels that there are, and the number of each image's one."""
+    column = read_targets(y, count, "y")
+    check_classification_targets(column)
+    classes, numbers = np.unique(column, return_inverse=True)
+    if len(classes) < 2:
+        got = f"one class, {classes[0]!r}"
+        raise invalid("y", "at least two classes", got, "there is nothing to tell apart")
+    return classes, numbers.astype(np.int64)
 
 
 def read_targets(y: ArrayLike, count: int, name: str) -> NDArray[Any]:
