@@ -21,6 +21,7 @@ from symmetries.learners.invariant_weights.objectives import (
     images_of,
     log_likelihood,
 )
+from symmetries.learners.invariant_weights.profile import refitted_elbo, width_interval
 
 __all__ = [
     "Evaluation",
@@ -31,4 +32,6 @@ __all__ = [
     "fit_natural",
     "images_of",
     "log_likelihood",
+    "refitted_elbo",
+    "width_interval",
 ]

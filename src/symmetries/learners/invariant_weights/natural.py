@@ -82,6 +82,7 @@ def fit_natural(
     out: Path | None = None,
     resume: bool = False,
     checkpoint_every: int = 100,
+    precision: str = "32-true",
     devices: int = 1,
     nodes: int = 1,
 ) -> list[list[float]]:
@@ -100,6 +101,8 @@ def fit_natural(
         out: folder for checkpoints and metrics; None writes nothing.
         resume: go on from the checkpoint in ``out`` if there is one.
         checkpoint_every: steps between checkpoints, about.
+        precision: "32-true", "64-true" (for a model and images in double precision) or
+            "bf16-mixed"; the last layer is never computed in less than single precision.
         devices: processes of a node. They do what one would, where the share of each is no more
             than a chunk; otherwise chunks have other transformations.
         nodes: number of nodes.
@@ -126,6 +129,7 @@ def fit_natural(
         log_every=look,
         checkpoint_every=look * max(1, round(checkpoint_every / look)),  # after a look: it is sound
         device=str(model.half_width.device),
+        precision=precision,
         devices=devices,
         nodes=nodes,
         progress=False,
