@@ -47,6 +47,10 @@ def learn(
     """
     if train.labels is None:
         raise unlabelled(train.name)
+    if run.machine.precision.startswith("bf16"):
+        got = f"{run.machine.precision}, too little for natural-gradient steps"
+        remedy = "leave it out, or use --method relaxed"
+        raise invalid("precision", "32-true or 64-true", got, remedy)
     parsed = parse_group(group)
     images, labels = train.images, train.labels
     invariant = method == "invariant"
@@ -72,6 +76,9 @@ def learn(
             on_step=lambda *_: advance(""),
             out=run.checkpoints.folder,
             resume=run.checkpoints.resume,
+            precision=run.machine.precision,
+            devices=run.machine.devices,
+            nodes=run.machine.nodes,
         )
     return classifier
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -60,6 +61,7 @@ class _InvariantEstimator(ImageEstimator):
         "elbo_",
         "n_iter_",
         "invariance_",
+        "history_",
     )
 
     def __init__(
@@ -91,14 +93,18 @@ class _InvariantEstimator(ImageEstimator):
         self.device = device
         self.random_state = random_state
 
-    def _fit(self, images: Tensor, targets: Tensor, outputs: int) -> Self:
-        images = images.float()
+    def _fit(
+        self, images: Tensor, targets: Tensor, outputs: int, options: Mapping[str, Any]
+    ) -> Self:
+        double = options.get("precision") == "64-true"
+        images = images if double else images.float()
+        targets = targets if double or not targets.is_floating_point() else targets.float()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Frequencies on the scale of the distances between images.
         distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
         sigma = self.sigma or 2.0 / max(distance, 1e-6)
         self.outputs_ = outputs
-        model = self._build(sigma, seed).to(self.device)
+        model = self._build(sigma, seed).to(self.device, images.dtype)
         config = NaturalConfig(
             steps=self.steps,
             batch_size=self.batch_size,
@@ -107,14 +113,14 @@ class _InvariantEstimator(ImageEstimator):
             body_lr=0.1,
             seed=seed,
         )
-        history = fit_natural(model, [images], targets, config)
+        self.history_ = fit_natural(model, [images], targets, config, **options)
         fit = evaluate(model, [images], targets, samples=self.samples).log_likelihood
         self.model_: InvariantModel = model
         self.elbo_ = float(fit - model.head.kl() / len(targets))
         if not math.isfinite(self.elbo_):
             raise invalid("elbo_", "a finite bound", self.elbo_, "scale the data, or lower lr")
-        self.n_iter_ = len(history) and self.steps
-        self.invariance_ = profile(model, images, targets, self.samples)
+        self.n_iter_ = len(self.history_) and self.steps
+        self.invariance_ = profile(model, images, targets, self.samples, self.learn)
         model.double()  # predictions of one image then do not depend on the others
         return self
 
@@ -173,6 +179,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
             could make up for.
         elbo_: lower bound on the log marginal likelihood, per example.
         classes_: the labels.
+        history_: half-widths along the way, in the group's own units: [step, first, second, ...].
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -187,12 +194,19 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     _task: Task = "classification"
     _fitted = (*_InvariantEstimator._fitted, "classes_")
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from images X and labels y (N,)."""
+    def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> Self:  # noqa: ANN401
+        """Learn from images X and labels y (N,).
+
+        Args:
+            X: images.
+            y: labels.
+            options: of :func:`~symmetries.learners.invariant_weights.fit_natural`: ``out`` and
+                ``resume`` for checkpoints, ``precision``, ``devices``, ``on_step``, ...
+        """
         images = self._images(X, reset=True)
         self.classes_, numbers = read_classes(y, len(images))
         targets = torch.from_numpy(numbers).to(images.device)
-        return self._fit(images, targets, len(self.classes_))
+        return self._fit(images, targets, len(self.classes_), options)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities (N, classes), averaged over the posterior of the weights."""
@@ -236,14 +250,14 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
     _task: Task = "regression"
     _fitted = (*_InvariantEstimator._fitted, "offset_", "unit_")
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from images X and numbers y (N,)."""
+    def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> Self:  # noqa: ANN401
+        """Learn from images X and numbers y (N,); options as of the classifier."""
         images = self._images(X, reset=True)
         y = read_targets(y, len(images), "y").astype(np.float64)
         assert_all_finite(y, input_name="y")
         self.offset_, self.unit_ = float(y.mean()), float(y.std()) or 1.0
         scaled = torch.from_numpy((y - self.offset_) / self.unit_)[:, None]
-        return self._fit(images, scaled.to(images.device, torch.float32), 1)
+        return self._fit(images, scaled.to(images.device), 1, options)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The posterior mean (N,) for each image."""

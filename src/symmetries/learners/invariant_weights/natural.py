@@ -101,8 +101,7 @@ def fit_natural(
         out: folder for checkpoints and metrics; None writes nothing.
         resume: go on from the checkpoint in ``out`` if there is one.
         checkpoint_every: steps between checkpoints, about.
-        precision: "32-true", "64-true" (for a model and images in double precision) or
-            "bf16-mixed"; the last layer is never computed in less than single precision.
+        precision: "32-true", or "64-true" for a model and images in double precision.
         devices: processes of a node. They do what one would, where the share of each is no more
             than a chunk; otherwise chunks have other transformations.
         nodes: number of nodes.
