@@ -30,7 +30,7 @@ from tasks import flip_and_crop, images_of
 
 from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy, fit
-from symmetries.nn.relaxation import relaxation
+from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.testing import invariance_error
 from symmetries.training import TrainConfig
@@ -39,6 +39,7 @@ HERE = Path(__file__).parent
 LAMBDAS = (0.001, 0.1, 0.5, 1.0, 5.0)
 FREQUENCIES = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 START = 0.1  # of a learned omega': where the kernel is still close to linear in it
+FRACTION = 0.9  # of the rotations at the start of "partial": at 1 its gradient may be dead
 
 
 Row = dict[str, Any]
@@ -94,7 +95,12 @@ class Run:
             symmetry = dataclasses.replace(symmetry, options={"hidden": 16, "features": 16})
             return RelaxedCNN(channels, classes, symmetry, width=4, kernel_size=3)
         build = {"resnet": RelaxedResNet, "cnn": RelaxedCNN}[self.network]
-        return build(channels, classes, symmetry, width=self.width, kernel_size=self.kernel_size)
+        sizes = {"width": self.width, "kernel_size": self.kernel_size}
+        model: nn.Module = build(channels, classes, symmetry, **sizes)
+        for layer in relaxed_layers(model).values():
+            if layer.mode == "partial" and self.data != "mnist6-180":
+                nn.init.constant_(layer.fraction, FRACTION)
+        return model
 
 
 def table2(arguments: argparse.Namespace) -> Iterator[Run]:

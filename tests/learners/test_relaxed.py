@@ -31,8 +31,8 @@ def config(steps, **changes):
     return TrainConfig(steps, 32, lr=5e-3, device="cpu", progress=False, **changes)
 
 
-def small_model(classes, mode, relax=None, learn=True, kind=RelaxedCNN, **sizes):
-    torch.manual_seed(0)
+def small_model(classes, mode, relax=None, learn=True, kind=RelaxedCNN, seed=0, **sizes):
+    torch.manual_seed(seed)
     symmetry = Symmetry(Cyclic(4), mode, relax, learn, SMALL)
     return kind(1, classes, symmetry, width=4, kernel_size=3, **sizes)
 
@@ -54,20 +54,23 @@ def turned_digits():
     return images, data.labels, turns
 
 
-def test_relaxation_falls_where_the_task_is_symmetric(turned_digits):
-    """One network and penalty, two tasks: which digit, and which way up."""
+@pytest.mark.parametrize("seed", [1])  # 0 is in the quick reproduction
+def test_relaxation_falls_where_the_task_is_symmetric_and_rises_where_it_is_not(
+    turned_digits, seed
+):
+    """One network, start and penalty, two tasks: which digit, and which way up."""
     images, digit, turns = turned_digits
     left, right = {}, {}
     for task, labels in (("digit", digit), ("turn", turns)):
-        model = small_model(4, "soft", {"rotation": 0.5})
+        model = small_model(4, "soft", {"rotation": 0.1}, seed=seed)
         start = relaxation_penalty(model).item()
-        fit(model, images, labels, config(200), penalty=0.5, relaxation_lr=4.0)
+        fit(model, images, labels, config(300, seed=seed), penalty=0.1, relaxation_lr=4.0)
         left[task] = relaxation_penalty(model).item() / start
         right[task] = accuracy(model, images, labels)
-    assert left["digit"] < 0.2
+    assert left["digit"] < 0.3
     assert right["digit"] > 0.95
-    assert left["turn"] > 0.005  # what it needs is kept: strict symmetry would be at 0.25
-    assert right["turn"] > 0.8
+    assert left["turn"] > 1
+    assert right["turn"] > 0.9  # strict symmetry would be at 0.25
 
 
 def test_loss_is_cross_entropy_and_penalty():
@@ -145,8 +148,13 @@ def test_quick_reproduction(tmp_path):
     for mode in ("partial", "soft"):
         assert found["digits6-180", mode]["accuracy"] > 97
         assert found["digits6-180", mode]["change_under_quarter_turn"] > 0.1
-    sprites = found["sprites", "soft"]
-    assert sprites["accuracy"] > 85
-    assert all(row["value"] < 0.3 for row in sprites["relaxation"])  # from 0.5
+    left = {
+        task: sum(row["value"] ** 2 for row in found[task, "soft"]["relaxation"]) / (3 * 0.1**2)
+        for task in ("digit", "turn", "sprites")
+    }
+    assert left["digit"] < 0.3  # symmetric
+    assert left["turn"] > 1  # not symmetric
+    assert left["sprites"] < 1
+    assert min(found[task, "soft"]["accuracy"] for task in left) > 85
     script.main(words)  # nothing is run twice
     assert json.loads((tmp_path / "results.json").read_text())["rows"] == rows

@@ -22,6 +22,10 @@ from symmetries.groups.special import wrap_angle, x_cot_x
 
 PointGroup = Cyclic | Dihedral
 SHIFTS = ("shift_x", "shift_y")
+# omega' at the start, where nothing else is said. Below some 0.2 a kernel is close to linear in
+# omega' b, so that omega' is an amount, and its gradient says whether the task wants more of it;
+# far above, a change of omega' makes other kernels of the same amount.
+START = 0.1
 
 
 def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...]:
@@ -191,7 +195,7 @@ def relaxed_coordinates(
             raise invalid("relax", f"nothing with mode {mode!r}", dict(relax), "use mode='soft'")
         return {}
     if relax is None:
-        relax = {"rotation": 1.0} if "rotation" in names else {"translation": 1.0}
+        relax = {"rotation" if "rotation" in names else "translation": START}
     given = _by_coordinate(names, relax, "relax")
     if not given:
         raise invalid("relax", "a coordinate with mode 'soft'", "none", "use mode='strict'")
