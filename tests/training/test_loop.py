@@ -163,7 +163,7 @@ def test_images_without_labels_come_alone():
 def test_data_kept_on_the_host_is_gathered_there():
     x, y = make_data()
     order = Order(ROWS, 8, seed=1)
-    batches = HostBatches((x, y), order, torch.device("cpu"))
+    batches = HostBatches((x, y), order, torch.device("cpu"), steps=6)
     chosen = order.indices(3)
     a, b = batches.batch(batches.inputs(3))
     assert torch.equal(a, x[chosen])

@@ -8,6 +8,7 @@ place from the step's number alone. With several processes, each takes its share
 
 import random
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,7 @@ from symmetries.checks import invalid
 from symmetries.training.step import example_seed, order_seed
 
 Batch = tuple[Tensor, ...]
+AHEAD = 4  # steps gathered before they are needed
 
 
 @runtime_checkable
@@ -127,21 +129,40 @@ class ResidentBatches:
 
 
 class HostBatches:
-    """Tensors too large for the device: gathered on the host, then moved."""
+    """Tensors too large for the device, also memory-mapped: gathered on the host, then moved.
 
-    def __init__(self, tensors: Batch, order: Order, device: torch.device) -> None:
+    A thread gathers the examples of the next steps into pinned memory while the device computes.
+
+    Args:
+        tensors: one row per example.
+        order: which examples.
+        device: where they go.
+        steps: the step to stop before.
+    """
+
+    def __init__(self, tensors: Batch, order: Order, device: torch.device, steps: int) -> None:
         self.tensors = tensors
         self.order = order
         self.device = device
+        self.steps = steps
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._ahead: dict[int, Future[Batch]] = {}
 
     def inputs(self, step: int) -> Batch:
         """The examples of a step, moved to the device."""
-        index = self.order.indices(step)
-        return _to_device([tensor.index_select(0, index) for tensor in self.tensors], self.device)
+        for later in range(step, min(step + AHEAD, self.steps)):
+            if later not in self._ahead:
+                self._ahead[later] = self._thread.submit(self._gather, later)
+        return _to_device(self._ahead.pop(step).result(), self.device)
 
     def batch(self, inputs: Batch) -> Batch:
         """The inputs are the batch."""
         return inputs
+
+    def _gather(self, step: int) -> Batch:
+        index = self.order.indices(step)
+        rows = tuple(tensor.index_select(0, index) for tensor in self.tensors)
+        return tuple(row.pin_memory() for row in rows) if self.device.type == "cuda" else rows
 
 
 class LoadedBatches:

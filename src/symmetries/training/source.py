@@ -85,7 +85,7 @@ def make_batches(
         return LoadedBatches(dataset, order, device, config.workers, first, config.steps)
     if resident:
         return ResidentBatches(tuple(tensor.to(device) for tensor in tensors), order)
-    return HostBatches(tensors, order, device)
+    return HostBatches(tensors, order, device, config.steps)
 
 
 def _fits(tensors: Batch, device: torch.device) -> bool:

@@ -1,0 +1,151 @@
+"""How time and memory grow with the size of the work, against what theory says.
+
+Each case has one size that doubles; an exponent is fitted to the largest half of the sizes, where
+fixed costs no longer count: time ~ size^exponent. "theory" is the exponent that counting
+operations gives; a measured one may be smaller where the device was not busy yet, not larger. On a
+GPU also the peak memory is fitted. Forward and backward, unless the case says otherwise.
+
+    python benchmarks/growth.py
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.actions.resample import warp
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.groups import Cyclic
+from symmetries.groups.affine import Affine2, affine_exp
+from symmetries.nn.gconv import GroupConv2d
+from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.variational import VariationalLinear
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record, synchronise
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+MORE = 4 if DEVICE == "cuda" else 1  # doublings beyond what two cores do in a moment
+Case = tuple[str, str, list[int], float, Callable[[int], Callable[[], object]]]
+
+
+def sizes(first: int, doublings: int) -> list[int]:
+    """A size and its doubles."""
+    return [first * 2**i for i in range(doublings + (MORE if DEVICE == "cuda" else 0))]
+
+
+def backward(out: Tensor) -> None:
+    """Some loss, and its gradients."""
+    out.square().mean().backward()
+
+
+def exponential(n: int) -> Callable[[], object]:
+    """Exponentials of n elements."""
+    eta = torch.randn(n, 6, device=DEVICE, requires_grad=True)
+    return lambda: backward(affine_exp(eta))
+
+
+def warped(n: int, side: int) -> Callable[[], object]:
+    """Images through a map each."""
+    images = torch.rand(n, 1, side, side, device=DEVICE, requires_grad=True)
+    theta = affine_exp(0.2 * torch.randn(n, 6, device=DEVICE))[:, :2].detach().requires_grad_()
+    return lambda: backward(warp(images, theta))
+
+
+def invariant(batch: int, samples: int, units: int) -> Callable[[], object]:
+    """The invariant layer, averaged over transformations."""
+    group = Affine2("rotation")
+    layer = InvariantLinear((1, 28, 28), units, bias=False).to(DEVICE)
+    images = torch.rand(batch, 1, 28, 28, device=DEVICE)
+    noise = torch.linspace(-1, 1, samples, device=DEVICE)[:, None]
+    return lambda: backward(layer(images, group.exp(noise)).relu().mean(0))
+
+
+def variational(features: int) -> Callable[[], object]:
+    """A last layer with a full covariance for each of ten outputs, and its KL term."""
+    layer = VariationalLinear(features, 10).to(DEVICE)
+    x = torch.randn(128, features, device=DEVICE)
+    return lambda: (sum(part.square().mean() for part in layer(x)) + layer.kl()).backward()
+
+
+def rotations(n: int) -> Callable[[], object]:
+    """A group convolution over n rotations, 4 fields."""
+    layer = GroupConv2d(4, 4, 3, group=Cyclic(n), padding=1).to(DEVICE)
+    x = torch.randn(8, 4 * n, 16, 16, device=DEVICE)
+    return lambda: backward(layer(x))
+
+
+def flow(n: int) -> Callable[[], object]:
+    """Log-densities of n elements under as many contexts."""
+    model = ConditionalFlow((1.0,) * 5, 128, layers=4, hidden=64, base=(64,)).to(DEVICE)
+    eta, context = 0.2 * torch.randn(n, 5, device=DEVICE), torch.randn(n, 128, device=DEVICE)
+    return lambda: (-model.log_prob(eta, context)).mean().backward()
+
+
+def cases() -> Iterator[Case]:
+    """What, over what, sizes, exponent of theory, and the work of a size."""
+    yield "affine exponential", "elements", sizes(4096, 6), 1, exponential
+    yield "warp", "images", sizes(64, 6), 1, lambda n: warped(n, 28)
+    yield "warp", "side of the image", sizes(16, 4), 2, lambda n: warped(32, n)
+    yield "invariant layer", "batch", sizes(32, 5), 1, lambda n: invariant(n, 8, 256)
+    yield "invariant layer", "samples S", sizes(2, 5), 1, lambda n: invariant(64, n, 256)
+    yield "invariant layer", "hidden units", sizes(64, 5), 1, lambda n: invariant(64, 8, n)
+    yield "variational layer", "features", sizes(64, 4)[:6], 3, variational
+    yield "group convolution", "rotations", [2, 4, 8, 16], 2, rotations
+    yield "spline flow", "elements", sizes(256, 5), 1, flow
+
+
+def measure(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of one call (the best of several), and its peak memory in MB on a GPU."""
+    work()
+    times: list[float] = []
+    began = time.perf_counter()
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    while len(times) < 3 or (time.perf_counter() - began < 0.3 and len(times) < 30):
+        synchronise()
+        start = time.perf_counter()
+        work()
+        synchronise()
+        times.append(time.perf_counter() - start)
+    memory = torch.cuda.max_memory_allocated() / 1e6 if DEVICE == "cuda" else math.nan
+    return min(times), memory
+
+
+def exponent(x: list[int], y: list[float]) -> float:
+    """Slope of log y over log x in the upper half."""
+    half = len(x) // 2
+    points = torch.tensor([x[half:], y[half:]], dtype=torch.float64).log()
+    centred = points - points.mean(1, keepdim=True)
+    return float((centred[0] * centred[1]).sum() / centred[0].square().sum())
+
+
+def main() -> None:
+    """Measure and record."""
+    rows: list[dict[str, Any]] = []
+    for what, over, values, theory, make in cases():
+        found = [measure(make(n)) for n in values]
+        seconds = [pair[0] for pair in found]
+        row = {
+            "what": what,
+            "over": over,
+            "sizes": values,
+            "milliseconds": [round(1e3 * s, 4) for s in seconds],
+            "theory": theory,
+            "exponent": exponent(values, seconds),
+        }
+        if DEVICE == "cuda":
+            memory = [pair[1] for pair in found]
+            row |= {"MB": [round(m, 1) for m in memory], "memory's": exponent(values, memory)}
+        rows.append(row)
+        print({k: v for k, v in row.items() if k not in ("sizes", "milliseconds", "MB")})
+    record(f"growth-{DEVICE}", rows)
+
+
+if __name__ == "__main__":
+    main()
