@@ -228,11 +228,14 @@ class Invariance(Record):
         unit: "degrees", "pixels", "factor", ...
         half_width: the model averages over values from -half_width to +half_width (over factors
             from 1 / half_width to half_width).
+        interval: half-widths that explain the training data about as well (95 %); None where the
+            half-width was not learned.
     """
 
     name: str
     unit: str
     half_width: float
+    interval: tuple[float, float] | None = None
 
 
 class WidthCurve(Record):
@@ -243,11 +246,19 @@ class WidthCurve(Record):
 
 
 class LayerRelaxation(Record):
-    """How far a layer gave up its equivariance along a coordinate: 0 is not at all."""
+    """How far a layer gave up its equivariance along a coordinate: 0 is not at all.
+
+    Args:
+        layer: its name.
+        coordinate: "rotation", ...
+        value: omega', the parameter that was learned.
+        error: relative equivariance error that was measured on images; None where it was not.
+    """
 
     layer: str
     coordinate: str
     value: float
+    error: float | None = None
 
 
 class FitResult(Result):

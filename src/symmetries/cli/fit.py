@@ -1,7 +1,7 @@
 """``symmetries fit``: a classifier that learns how much invariance its task has."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,12 +12,11 @@ from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from symmetries.cli.inputs import Source
-    from symmetries.cli.relaxed import RelaxedClassifier
     from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
-    from symmetries.estimators import InvariantClassifier
+    from symmetries.estimators import InvariantClassifier, RelaxedClassifier
     from symmetries.report.fits import FitPictures
-    from symmetries.results import FitResult, Invariance, WidthCurve
+    from symmetries.results import FitResult, Invariance, LayerRelaxation, WidthCurve
 
 METHODS = ("invariant", "plain", "augmented", "relaxed")
 
@@ -82,13 +81,12 @@ def train(
     """Training images, test images, and the classifier."""
     from symmetries.cli.classifiers import learn, unlabelled
     from symmetries.cli.relaxed import learn_relaxed
-    from symmetries.cli.runs import summary
 
     seen, test = source.splits(run.seed)
     if seen.labels is None or test.labels is None:
         raise unlabelled(source.data)
     if method == "relaxed":
-        return seen, test, learn_relaxed(seen, group, summary(seen).classes, run)
+        return seen, test, learn_relaxed(seen, group, run)
     return seen, test, learn(seen, method, group, half_width or 1.0, run)
 
 
@@ -102,15 +100,11 @@ def write(
 ) -> "FitResult":
     """Train, evaluate, draw, and write everything ``into`` a folder."""
     from symmetries.cli.progress import progress_bar
-    from symmetries.estimators import InvariantClassifier
     from symmetries.report import fit_page, render
 
     seen, test, classifier = train(source, method, group, half_width, run)
     with progress_bar("report", total=3, quiet=run.quiet) as advance:
-        if isinstance(classifier, InvariantClassifier):
-            result, pictures = describe(classifier, method, seen, test, run)
-        else:
-            result, pictures = describe_relaxed(classifier, seen, test, run)
+        result, pictures = describe(classifier, method, seen, test, run)
         advance("pictures")
         classifier.save(into / "model")
         advance("model")
@@ -122,14 +116,19 @@ def write(
 
 
 def describe(
-    classifier: "InvariantClassifier", method: str, seen: "ImageSet", test: "ImageSet", run: "Run"
+    classifier: "InvariantClassifier | RelaxedClassifier",
+    method: str,
+    seen: "ImageSet",
+    test: "ImageSet",
+    run: "Run",
 ) -> "tuple[FitResult, FitPictures]":
-    """The numbers and the pictures of a classifier with learned, fixed or no invariance."""
+    """The numbers and the pictures of a classifier."""
     import numpy as np
 
-    from symmetries.cli.fit_pictures import draw
+    from symmetries.cli.fit_pictures import draw, draw_relaxed
     from symmetries.cli.runs import summary
-    from symmetries.results import FitResult
+    from symmetries.estimators import InvariantClassifier
+    from symmetries.results import FitResult, WidthCurve
 
     labels = np.asarray(test.labels)
     p = classifier.predict_proba(test.images.numpy())
@@ -137,6 +136,7 @@ def describe(
     place = np.searchsorted(classifier.classes_, labels).clip(max=p.shape[1] - 1)
     known = classifier.classes_[place] == labels
     likely = np.where(known, p[np.arange(len(p)), place], 0.0)
+    invariant = classifier if isinstance(classifier, InvariantClassifier) else None
     result = FitResult(
         method=method,  # type: ignore[arg-type]  # checked before
         group=str(classifier.group),
@@ -144,47 +144,31 @@ def describe(
         examples=len(test),
         accuracy=right,
         accuracy_interval=wilson(right, len(test)),
-        elbo=classifier.elbo_,
+        elbo=invariant and invariant.elbo_,
         log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
-        invariance=half_widths(classifier),
-        training=width_curve(classifier),
+        invariance=half_widths(invariant) if invariant else (),
+        relaxation=() if invariant else relaxations(classifier),
+        training=width_curve(invariant) if invariant else WidthCurve(step=(), half_width={}),
         run=run.info(),
     )
-    return result, draw(classifier, test, run.place)
+    if invariant:
+        return result, draw(invariant, test, run.place)
+    return result, draw_relaxed(classifier.model_, classifier.image_size_[1:])
 
 
-def describe_relaxed(
-    classifier: "RelaxedClassifier", seen: "ImageSet", test: "ImageSet", run: "Run"
-) -> "tuple[FitResult, FitPictures]":
-    """The same for a network with relaxed layers."""
-    import torch
-    import torch.nn.functional as F
+def relaxations(classifier: "RelaxedClassifier") -> "tuple[LayerRelaxation, ...]":
+    """How far each layer gave up its equivariance."""
+    from symmetries.results import LayerRelaxation
 
-    from symmetries.cli.fit_pictures import draw_relaxed
-    from symmetries.cli.runs import summary
-    from symmetries.results import FitResult, WidthCurve
-
-    classifier.to(run.place)
-    with torch.no_grad():
-        parts = [classifier(part.to(run.place)).float().cpu() for part in test.images.split(500)]
-    logits = torch.cat(parts)
-    labels = cast("torch.Tensor", test.labels)  # checked before
-    right = float((logits.argmax(1) == labels).float().mean())
-    result = FitResult(
-        method="relaxed",
-        group=classifier.design.group,
-        data=summary(seen),
-        examples=len(test),
-        accuracy=right,
-        accuracy_interval=wilson(right, len(test)),
-        elbo=None,
-        log_likelihood=-float(F.cross_entropy(logits, labels)),
-        invariance=(),
-        relaxation=classifier.relaxations(),
-        training=WidthCurve(step=(), half_width={}),
-        run=run.info(),
+    return tuple(
+        LayerRelaxation(
+            layer=row["layer"],
+            coordinate=row["coordinate"],
+            value=row["value"],
+            error=row["error"],
+        )
+        for row in classifier.relaxation_
     )
-    return result, draw_relaxed(classifier.model, classifier.design.shape[1:])
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
@@ -207,7 +191,12 @@ def half_widths(classifier: "InvariantClassifier") -> "tuple[Invariance, ...]":
     from symmetries.results import Invariance
 
     return tuple(
-        Invariance(name=part.name, half_width=part.half_width, unit=part.unit)
+        Invariance(
+            name=part.name,
+            half_width=part.half_width,
+            unit=part.unit,
+            interval=(part.low, part.high) if classifier.learn else None,
+        )
         for part in classifier.invariance_
     )
 
@@ -230,7 +219,7 @@ def width_curve(classifier: "InvariantClassifier") -> "WidthCurve":
 
 def table(result: "FitResult") -> Table:
     """The table that the command prints."""
-    from symmetries.report.fits import reach_of
+    from symmetries.report.fits import interval_text, reach_of
 
     low, high = (100 * end for end in result.accuracy_interval)
     shown = Table(box=None, pad_edge=False, show_header=False)
@@ -239,6 +228,7 @@ def table(result: "FitResult") -> Table:
         shown.add_row("ELBO per example", f"{result.elbo:.3f}")
     for row in result.relaxation:
         shown.add_row(f"{escape(row.layer)} relaxed in {row.coordinate}", f"{row.value:.3f}")
-    for part in result.invariance:
-        shown.add_row(f"invariant to {escape(part.name)}", reach_of(part))
+    for part in result.invariance if result.method == "invariant" else ():
+        text = reach_of(part) + interval_text(part)
+        shown.add_row(f"invariant to {escape(part.name)}", text)
     return shown

@@ -52,6 +52,7 @@ def moved_filters(classifier: InvariantClassifier) -> list[Bank]:
         eta = torch.zeros(POSES, group.dim).to(width)
         eta[:, i] = torch.linspace(-1, 1, POSES).to(width) * width[i]
         pictures = layer.bank(group.exp(eta))[:, :FILTERS].transpose(0, 1)
+        pictures = pictures / pictures.flatten(2).std(2)[..., None, None, None].clamp_min(1e-12)
         labels = [parameter.display(float(v), side) for v in eta[:, i]]
         banks.append(Bank(parameter.name, labels, as_pictures(pictures)))
     return banks
@@ -77,7 +78,7 @@ def draw_relaxed(model: nn.Module, size: tuple[int, int]) -> FitPictures:
         labels = [(float(step), "elements") for step in range(order)]
         if isinstance(layer.group, Cyclic):
             labels = [(360.0 * step / order, "degrees") for step in range(order)]
-        banks.append(Bank(name, labels, as_pictures(kernels)))
+        banks.append(Bank(name.removeprefix("model."), labels, as_pictures(kernels)))
     return FitPictures([], {}, {}, banks)
 
 

@@ -83,11 +83,8 @@ def load_classifier(
 def load_own(folder: Path) -> Loaded:
     """A classifier that ``symmetries fit`` wrote."""
     from symmetries import estimators
-    from symmetries.cli.relaxed import LEARNER, RelaxedClassifier
 
     _, meta = load_state(folder)
-    if meta.get("learner") == LEARNER:
-        return Loaded(RelaxedClassifier.load(folder), layers=True)
     kind = getattr(estimators, str(meta.get("estimator")), None)
     if kind is None or not hasattr(kind, "module"):
         got = f"a {meta.get('estimator') or meta.get('learner')}"

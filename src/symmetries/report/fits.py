@@ -76,6 +76,21 @@ def reach_of(part: Invariance) -> str:
     return "±" + quantity(part.half_width, part.unit).lstrip("+")
 
 
+def interval_text(part: Invariance) -> str:
+    """The interval of a half-width in brackets; empty where there is none.
+
+    Example:
+        >>> interval_text(
+        ...     Invariance(name="rotation", unit="degrees", half_width=32.1, interval=(27.2, 35.9))
+        ... )
+        '  (27° to 36°)'
+    """
+    if part.interval is None:
+        return ""
+    low, high = (quantity(end, part.unit).lstrip("+") for end in part.interval)
+    return f"  ({low} to {high})"
+
+
 def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     """The page for a classifier.
 
@@ -85,9 +100,16 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     """
     low, high = (100 * end for end in result.accuracy_interval)
     bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
-    answers = [Answer(f"invariant to {title(p.name)}", reach_of(p)) for p in result.invariance]
+    answers = [
+        Answer(f"invariant to {title(p.name)}", reach_of(p) + interval_text(p))
+        for p in result.invariance
+    ]
     if result.method != "invariant":
         answers = []
+    errors = [row.error for row in result.relaxation if row.error is not None]
+    if errors:
+        text = f"{min(errors):.2g} to {max(errors):.2g} (0 is strict)"
+        answers.append(Answer("equivariance error of the layers", text))
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
     sections = []
     if result.method == "invariant":
@@ -139,12 +161,21 @@ def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
 
 
 def _relaxations(result: FitResult) -> Section:
-    rows = [(row.layer, title(row.coordinate), f"{row.value:.3f}") for row in result.relaxation]
+    rows = [
+        (
+            row.layer,
+            title(row.coordinate),
+            f"{row.value:.3f}",
+            "" if row.error is None else f"{row.error:.2g}",
+        )
+        for row in result.relaxation
+    ]
     return Section(
         "Layer by layer",
         "How far each layer gave up its equivariance: 0 is strictly equivariant, larger values "
-        "let every orientation have a kernel of its own.",
-        blocks=[Table(("layer", "coordinate", "relaxation"), rows)],
+        "let every orientation have a kernel of its own. Beside it the equivariance error, "
+        "relative to the size of the layer's output, measured on images.",
+        blocks=[Table(("layer", "coordinate", "relaxation", "measured error"), rows)],
     )
 
 
@@ -164,10 +195,10 @@ def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
     for bank in banks:
         header = tuple((pose_text(*pose), 1) for pose in bank.poses)
         rows = [
-            (f"{title(bank.name)} {i + 1}", [figures.picture_uri(frame) for frame in row])
+            (f"filter {i + 1}", [figures.picture_uri(frame) for frame in row])
             for i, row in enumerate(bank.frames)
         ]
-        blocks.append(Gallery(header, rows))
+        blocks.append(Gallery(header, rows, title=title(bank.name)))
     return [Section("Filters", turned if result.relaxation else moved, blocks=blocks)]
 
 

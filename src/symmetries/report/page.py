@@ -72,12 +72,14 @@ class Gallery:
         header: titles, each with the number of columns that it spans.
         rows: a label, and a data URI for each column.
         marked: whether the first two columns get a frame.
+        title: above it.
     """
 
     kind: ClassVar[str] = "gallery"
     header: Sequence[tuple[str, int]]
     rows: Sequence[tuple[str, Sequence[str]]]
     marked: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True)
