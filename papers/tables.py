@@ -144,11 +144,12 @@ def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dic
             body.append([group.upper(), name, accuracy, *numbers, *last, said, judged])
     head = ["", "method", "accuracy", "LI", "DI", "SI", "sigma", "paper: acc., LI, DI, SI", "goal"]
     drift = [
-        [name, *(f"{curve['di'][i]:.2g}" for i in (0, 5, 10))]
+        [group.upper(), name, *(f"{abs(curve['di'][i]):.2g}" for i in (0, 5, 10))]
         + [f"{curve['accuracy_ratio'][i]:.2f}" for i in (2, 5, 10)]
-        for name, curve in results["drift"]["r4"].items()
+        for group, curves in results["drift"].items()
+        for name, curve in curves.items()
     ]
-    second = ["R4", *(f"DI at {b}" for b in (0, 0.5, 1))]
+    second = ["", "method", *(f"DI at {b}" for b in (0, 0.5, 1))]
     second += [f"accuracy ratio at {b}" for b in (0.2, 0.5, 1)]
     return {"table1": table(head, body), "drift": table(second, drift)}
 

@@ -1,0 +1,95 @@
+"""Drawing Figure 4 and the learned omega' from results.json.
+
+python papers/relaxed-equivariance/figures.py
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+HERE = Path(__file__).parent
+NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+Rows = list[dict[str, Any]]
+
+
+def accuracy_over_omega(rows: Rows, path: Path) -> Path:
+    """Figure 4: validation accuracy over a fixed omega', a panel for each soft subgroup."""
+    rows = [row for row in rows if row["experiment"] == "figure4"]
+    panels = list(dict.fromkeys((row["data"], row["relaxed"]) for row in rows))
+    size = (4.2 * len(panels), 3.2)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False)
+    for axis, (data, which) in zip(axes[0], panels, strict=True):
+        chosen = [row for row in rows if (row["data"], row["relaxed"]) == (data, which)]
+        omegas = sorted({row["omega"] for row in chosen})
+        means = [mean(r["accuracy"] for r in chosen if r["omega"] == o) for o in omegas]
+        axis.plot(omegas, means, "o-", color="#2166ac", markersize=4)
+        axis.set_xscale("symlog", linthresh=0.1)
+        axis.set_xticks(omegas, [f"{omega:g}" for omega in omegas])
+        axis.minorticks_off()
+        axis.set(title=f"{NAMES.get(data, data)}, soft {which}", xlabel="omega'")
+        axis.set_ylabel("validation accuracy, %")
+        axis.grid(alpha=0.3)
+    return _save(figure, path)
+
+
+def omega_by_layer(rows: Rows, path: Path) -> Path:
+    """Learned omega' of each layer, for every lambda and seed, and where all of them started."""
+    rows = [row for row in rows if row["experiment"] == "table3" and row["penalty"] is not None]
+    panels = list(dict.fromkeys((row["data"], row["rotations"]) for row in rows))
+    size = (4.2 * len(panels), 3.2)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
+    penalties = sorted({row["penalty"] for row in rows})
+    colours = plt.get_cmap("viridis")
+    for axis, (data, n) in zip(axes[0], panels, strict=True):
+        for row in rows:
+            if (row["data"], row["rotations"], row["augment"]) != (data, n, False):
+                continue
+            values = [part["value"] for part in row["relaxation"]]
+            place = penalties.index(row["penalty"]) / max(len(penalties) - 1, 1)
+            label = f"lambda = {row['penalty']:g}" if row["seed"] == 0 else None
+            axis.plot(values, "o-", color=colours(0.9 * place), label=label, markersize=4)
+        names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
+        axis.set_xticks(range(len(names)), names)
+        axis.axhline(rows[0]["omega"], color="black", linestyle=":", linewidth=1)
+        axis.set(title=f"{NAMES.get(data, data)}, {n} rotations", xlabel="layer")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("learned omega' (dotted: start)")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    return _save(figure, path)
+
+
+def _layer(index: int) -> str:
+    return "lifting" if index == 0 else f"group {index}"
+
+
+def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+def draw(results: Path, out: Path) -> list[Path]:
+    """Draw what the results have."""
+    rows = json.loads(results.read_text())["rows"]
+    out.mkdir(parents=True, exist_ok=True)
+    return [
+        accuracy_over_omega(rows, out / "figure4.png"),
+        omega_by_layer(rows, out / "relaxation.png"),
+    ]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    parser.add_argument("--out", type=Path, default=HERE / "figures")
+    arguments = parser.parse_args()
+    for written in draw(arguments.results, arguments.out):
+        print(f"wrote {written}")
