@@ -3,7 +3,10 @@
 32 x 32 pixels, batch 32, 8 rotations, 16 fields; forward and backward, and forward alone with the
 kernels kept. escnn takes part where it is installed. All alternatives run in turn, in one process.
 
-    python benchmarks/gconv_speed.py [--rounds 9] [--kernel 5] [--batch 32] [--cifar]
+On a GPU every step is also timed as a CUDA graph, as :func:`symmetries.training.train` runs it:
+layers of this size cost less than the launching of their kernels one by one.
+
+    python benchmarks/gconv_speed.py [--rounds 9] [--kernel 5] [--batch 32] [--cifar] [--compile]
 """
 
 import argparse
@@ -24,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
 
 N, FIELDS, SIZE = 8, 16, 32
+PEAK = 780.0  # TFLOP/s of bf16 products, as measured on an H200 (777 to 790)
 
 
 def step(layer: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[], None]:
@@ -33,6 +37,30 @@ def step(layer: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[], None]:
         layer(x).square().mean().backward()
 
     return call
+
+
+def captured(call: Callable[[], None]) -> Callable[[], None]:
+    """The same work as a CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def repeated(call: Callable[[], None], times: int = 20) -> Callable[[], None]:
+    """Several in a row, for work that is shorter than the clock is exact."""
+
+    def calls() -> None:
+        for _ in range(times):
+            call()
+
+    return calls
 
 
 def look(layer: nn.Module, x: Tensor) -> Callable[[], None]:
@@ -81,8 +109,13 @@ def training(kernel: int, batch: int, rounds: int, device: str) -> list[dict[str
     peer = escnn_layer(kernel) if device == "cpu" else None
     if peer is not None:
         layers["escnn R2Conv"] = (peer, x)
-    times = interleaved({name: step(*pair) for name, pair in layers.items()}, rounds)
-    return rows("forward and backward", times, "conv2d, channels last")
+    steps = {name: step(*pair) for name, pair in layers.items()}
+    found = rows("forward and backward", interleaved(steps, rounds), "conv2d, channels last")
+    if device == "cuda":
+        graphs = {name: repeated(captured(call)) for name, call in steps.items()}
+        times = {k: [t / 20 for t in v] for k, v in interleaved(graphs, rounds).items()}
+        found += rows("forward and backward, CUDA graph", times, "conv2d, channels last")
+    return found
 
 
 def evaluation(kernel: int, batch: int, rounds: int, device: str) -> list[dict[str, object]]:
@@ -96,15 +129,19 @@ def evaluation(kernel: int, batch: int, rounds: int, device: str) -> list[dict[s
     inline: Callable[[], object] = lambda: F.conv2d(x, weight, bias, 1, kernel // 2)  # noqa: E731
     calls = {"conv2d": look(plain, x), "F.conv2d": inline, "kept kernel": look(layer, x)}
     with torch.no_grad():
-        return rows("evaluation", interleaved(calls, rounds), "conv2d")
+        found = rows("evaluation", interleaved(calls, rounds), "conv2d")
+        if device == "cuda":
+            graphs = {name: repeated(captured(call)) for name, call in calls.items()}
+            times = {k: [t / 20 for t in v] for k, v in interleaved(graphs, rounds).items()}
+            found += rows("evaluation, CUDA graph", times, "conv2d")
+    return found
 
 
-def cifar_network(batch: int, rounds: int, device: str) -> list[dict[str, object]]:
+def cifar_network(batch: int, rounds: int, device: str, compiled: bool) -> list[dict[str, object]]:
     """One training step of the CIFAR network with 8 rotations in bf16, and its arithmetic."""
     model = RelaxedResNet(3, 10, Symmetry(Cyclic(N))).to(device)
     x = torch.randn(batch, 3, SIZE, SIZE, device=device)
     labels = torch.randint(10, (batch,), device=device)
-    compiled = torch.compile(model)
 
     def call(module: Callable[[Tensor], Tensor]) -> Callable[[], None]:
         def once() -> None:
@@ -114,11 +151,16 @@ def cifar_network(batch: int, rounds: int, device: str) -> list[dict[str, object
 
         return once
 
-    times = interleaved({"eager": call(model), "compiled": call(compiled)}, rounds)
-    found = rows("CIFAR network, step", times, "eager")
+    calls = {"eager": call(model)}
+    if device == "cuda":
+        calls["CUDA graph"] = captured(call(model))
+    if compiled:
+        calls["compiled"] = call(torch.compile(model))
+    found = rows(f"CIFAR network, step of {batch}", interleaved(calls, rounds), "eager")
     for row in found:
         flops = 3 * 23.2e9 * batch  # a forward pass costs 23.2 GFLOP per image, its gradient twice
         row["tflops"] = round(flops / float(str(row["milliseconds"])) / 1e9, 1)
+        row["share_of_peak"] = round(float(str(row["tflops"])) / PEAK, 3)
         row["seconds_per_epoch"] = round(float(str(row["milliseconds"])) * 50_000 / batch / 1e3, 1)
     return found
 
@@ -142,6 +184,7 @@ def main() -> None:
     parser.add_argument("--kernel", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--cifar", action="store_true", help="also the CIFAR network (for a GPU)")
+    parser.add_argument("--compile", action="store_true", help="also torch.compile")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
@@ -149,7 +192,8 @@ def main() -> None:
     sizes = (arguments.kernel, arguments.batch, arguments.rounds, device)
     found = training(*sizes) + evaluation(*sizes)
     if arguments.cifar:
-        found += cifar_network(64, arguments.rounds, device)
+        for batch in (64, 256):
+            found += cifar_network(batch, arguments.rounds, device, arguments.compile)
     for row in found:
         row.update(kernel=arguments.kernel, batch=arguments.batch)
         print(row)
