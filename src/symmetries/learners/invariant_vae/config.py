@@ -1,0 +1,149 @@
+"""What an invariant VAE is told, and three sets of answers: quick, default, paper."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from symmetries.actions.resample import INTERPOLATIONS, Interpolation
+from symmetries.checks import check_choice, invalid
+from symmetries.training import TrainConfig
+
+
+@dataclass(frozen=True)
+class InvariantVAEConfig:
+    """Networks and training of the joint model. Defaults follow Allingham et al. 2022, Appendix A.
+
+    Args:
+        latent: size of z.
+        channels: of the encoder's convolutions; the decoder has them in reverse.
+        strides: of the encoder's convolutions.
+        hidden: units of the hidden layer between convolutions and code.
+        samples: transformations that the encoder averages over, for each image.
+        invariance: which of them: uniform within this share of the bounds. 1 makes the encoder
+            fully invariant; 0 leaves it as it is.
+        noise: standard deviation of a pixel, given its prototype and transformation.
+        learn_noise: learn it, one for each pixel, from that start.
+        least_noise: smallest standard deviation of a pixel, where it is learned.
+        sampled: add noise of a learned scale to prototypes while training, x_hat ~ p(x_hat | z).
+        features: hidden layers that read images for q(eta | x).
+        base: hidden layers that predict mean and scale of the flows' bases.
+        layers: of each flow.
+        bins: of its splines.
+        conditioner: width of its conditioners.
+        flexible: whether p(eta | z) has splines; otherwise it is a Gaussian.
+        conditional: whether p(eta | z) depends on z.
+        angles: "circle", the centre of q(eta | x) is the direction of a predicted vector, so that
+            it can follow a full turn without a jump; "line", a number like the others (the
+            paper's).
+        initial_spread: scale of q(eta | x) at the start, as a share of the bounds.
+        interpolation: of all resampling.
+        beta: weight of the KL of z at the start; falls to 1 as a cosine.
+        half: convolutions in bfloat16 on CUDA.
+        steps: of the optimiser.
+        batch_size: images per step.
+        lr: peak learning rate.
+        warmup: steps in which the rate rises.
+        final: the last rate as a share of ``lr``.
+        clip: largest norm of the gradient; None leaves it alone.
+        weight_decay: of AdamW.
+    """
+
+    latent: int = 20
+    channels: tuple[int, ...] = (64, 128, 256)
+    strides: tuple[int, ...] = (2, 2, 1)
+    hidden: int = 256
+    samples: int = 10
+    invariance: float = 1.0
+    noise: float = 0.2
+    learn_noise: bool = False
+    least_noise: float = 0.01
+    sampled: bool = True
+    features: tuple[int, ...] = (1024, 512, 256)
+    base: tuple[int, ...] = (64, 32)
+    layers: int = 2
+    bins: int = 4
+    conditioner: int = 64
+    flexible: bool = True
+    conditional: bool = True
+    angles: Literal["circle", "line"] = "circle"
+    initial_spread: float = 0.03
+    interpolation: Interpolation = "bilinear"
+    beta: float = 10.0
+    half: bool = False
+    steps: int = 15_000
+    batch_size: int = 256
+    lr: float = 1e-3
+    warmup: int = 500
+    final: float = 0.1
+    clip: float | None = None
+    weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_choice(self.angles, ("circle", "line"), "angles")
+        check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
+        for name in ("latent", "hidden", "samples"):
+            if getattr(self, name) < 1:
+                raise invalid(name, "at least 1", getattr(self, name), "give a larger number")
+        if not 0 <= self.invariance <= 1:
+            remedy = "1 is fully invariant, 0 not at all"
+            raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
+        for name in ("noise", "least_noise", "initial_spread"):
+            if not getattr(self, name) > 0:
+                raise invalid(name, "a positive number", getattr(self, name), "give another")
+        if self.beta < 1:
+            raise invalid("beta", "at least 1, where it ends", self.beta, "the paper starts at 10")
+
+    def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
+        """For the training loop; ``run`` are further fields, such as the seed and the folder."""
+        return TrainConfig(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            warmup=min(self.warmup, self.steps // 2),
+            final_lr=self.final * self.lr,
+            clip=self.clip,
+            weight_decay=self.weight_decay,
+            optimizer="adamw",
+            **run,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
+        }
+        return cls(**values)
+
+
+PRESETS = {
+    # Small images on a CPU: about a minute.
+    "quick": InvariantVAEConfig(
+        latent=8,
+        channels=(16, 32),
+        strides=(2, 1),
+        hidden=64,
+        samples=5,
+        features=(128, 64),
+        beta=2.0,
+        steps=600,
+        batch_size=64,
+        lr=3e-3,
+        warmup=50,
+    ),
+    "default": InvariantVAEConfig(),
+    # As published, as far as it says.
+    "paper": InvariantVAEConfig(strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line"),
+}
+
+
+def resolve_config(config: InvariantVAEConfig | str) -> InvariantVAEConfig:
+    """A configuration, or the preset of that name."""
+    if isinstance(config, InvariantVAEConfig):
+        return config
+    check_choice(config, PRESETS, "config")
+    return PRESETS[config]

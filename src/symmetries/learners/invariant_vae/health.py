@@ -1,0 +1,34 @@
+"""What can go wrong with an invariant VAE, looked for and said with the remedy."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from symmetries.learners.invariant_vae.model import InvariantVAE
+
+LOOKED_AT = 64
+LEAST_EXPLAINED = 0.2
+
+
+@torch.no_grad()
+def explained(model: "InvariantVAE", x: Tensor) -> float:
+    """Share of the images' variance that reconstructions explain: 0 is no better than a mean."""
+    lost = model.reconstruction_error(x).mean()
+    return float(1 - lost / x.var(0, correction=0).mean().clamp_min(1e-12))
+
+
+def warn_if_collapsed(model: "InvariantVAE", images: Tensor) -> None:
+    """Warn if reconstructions are hardly better than the mean image."""
+    share = explained(model, images[:LOOKED_AT].to(model.device))
+    if share < LEAST_EXPLAINED:
+        warnings.warn(
+            f"reconstructions explain only {100 * max(share, 0.0):.0f} % of the images' variance: "
+            "the codes or the transformations have collapsed; train longer, make noise smaller, "
+            "or name fewer transformations (many affine ones at once break this model down; "
+            "learners.symmetry_model does not have the problem)",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,420 @@
+"""The invariant VAE: fit it to images, ask for prototypes and spreads, draw new images."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import check_finite, check_images, invalid
+from symmetries.data.base import ImageSet
+from symmetries.distributions.categorical import ConditionalCategorical
+from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.product import Product
+from symmetries.learners.invariant_vae.config import InvariantVAEConfig, resolve_config
+from symmetries.learners.invariant_vae.health import warn_if_collapsed
+from symmetries.learners.invariant_vae.losses import joint_loss
+from symmetries.learners.invariant_vae.networks import Posterior, Prior
+from symmetries.nn.autoencoder import (
+    ConvDecoder,
+    ConvEncoder,
+    GaussianPrior,
+    gaussian_log_prob,
+    importance_bound,
+    inverse_softplus,
+    split_gaussian,
+)
+from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training.step import mix
+
+ROWS = 30_000  # decoded images at a time
+VIEWS = 32  # of each image, when the model is asked
+INITIAL_PROTOTYPE_NOISE = 0.1
+
+
+class InvariantVAE(nn.Module):
+    r"""z -> prototype and transformation -> x, learned jointly (Allingham et al. 2022).
+
+    .. math:: z \sim N(m, t^2), \quad \hat x \sim p(\hat x | z), \quad \eta \sim p(\eta | z), \quad
+              x \sim N(T_\eta \hat x, \sigma^2)
+
+    with q(eta | x), and q(z | x) whose mean and scale are averaged over transformations of x
+    (equation 19), so that z cannot know them. Trained by the joint ELBO (equation 17).
+
+    Args:
+        group: the transformations to look for: a group or its name.
+        shape: (C, H, W) of the images.
+        config: a preset, "quick", "default" or "paper", or an :class:`InvariantVAEConfig`.
+        bounds: how far each parameter goes, in the group's units; the group's own by default.
+        fill: background value.
+        seed: of the initial weights and of training.
+
+    Example:
+        >>> model = InvariantVAE("rotation", (1, 8, 8), "quick")
+        >>> x = torch.rand(4, 1, 8, 8)
+        >>> model.prototype(x).shape, model.sample_eta(x, 3).shape, model.bound(x, 5).shape
+        (torch.Size([4, 1, 8, 8]), torch.Size([4, 3, 1]), torch.Size([4]))
+    """
+
+    def __init__(
+        self,
+        group: Group[Any] | str,
+        shape: tuple[int, int, int],
+        config: InvariantVAEConfig | str = "default",
+        *,
+        bounds: Mapping[str, float] | Sequence[float] | None = None,
+        fill: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.group: Group[Any] = parse_group(group) if isinstance(group, str) else group
+        if isinstance(self.group, Product) and any(
+            isinstance(factor, FiniteGroup) for factor in self.group.factors
+        ):
+            remedy = "give one finite group (such as 'd4'), or continuous factors only"
+            raise invalid("group", "no finite factor in a product", repr(self.group), remedy)
+        self.config = resolve_config(config)
+        self.shape = shape
+        self.seed = seed
+        self.bounds = resolve_bounds(self.group, bounds)
+        c = self.config
+        self.act = ImageAction(self.group, interpolation=c.interpolation, fill=fill)
+        options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
+        options |= {"hidden": c.hidden, "half": c.half}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
+            self.decoder = ConvDecoder(shape, c.latent, **options)
+            self.prior_eta = Prior(self.group, self.bounds, c)
+            self.posterior = Posterior(shape, self.group, self.bounds, c)
+        self.prior = GaussianPrior(c.latent)
+        self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
+        self.limit: Tensor
+        start = inverse_softplus(max(c.noise - c.least_noise, 1e-6))
+        self.free_noise = nn.Parameter(torch.full(shape, start), c.learn_noise)
+        free = torch.tensor(inverse_softplus(INITIAL_PROTOTYPE_NOISE))
+        self.free_prototype_noise = nn.Parameter(free, c.sampled)
+        self.eval()
+
+    @property
+    def noise(self) -> Tensor:
+        """Standard deviation (C, H, W) of each pixel, given prototype and transformation."""
+        return self.config.least_noise + F.softplus(self.free_noise)
+
+    @property
+    def prototype_noise(self) -> Tensor:
+        """Standard deviation of p(x_hat | z), one number."""
+        return F.softplus(self.free_prototype_noise)
+
+    @property
+    def finite(self) -> bool:
+        """Whether the group is."""
+        return isinstance(self.group, FiniteGroup)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.free_noise.device
+
+    def fit(
+        self,
+        images: Tensor | ImageSet,
+        *,
+        out: Path | str | None = None,
+        resume: bool = False,
+        device: str = "auto",
+        progress: bool = True,
+        graph: str = "auto",
+        log_every: int = 50,
+    ) -> History:
+        """Learn all networks at once.
+
+        Args:
+            images: (N, C, H, W), or a set of images.
+            out: folder for checkpoints and metrics.
+            resume: go on from the checkpoint in ``out``.
+            device: "auto", "cpu", "cuda", ...
+            progress: show a bar.
+            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
+            log_every: steps between two looks at the metrics.
+        """
+        data = images.images if isinstance(images, ImageSet) else images
+        self._check(data)
+        if len(data) == 0:
+            raise invalid("images", "at least one image", "none", "check the loader")
+        check_finite(data, "images")
+        self.posterior.features.standardise(data)
+
+        def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
+            return joint_loss(model, batch[0], step)
+
+        config = self.config.train_config(
+            seed=mix(self.seed, 0),
+            out=None if out is None else Path(out),
+            resume=resume,
+            device=device,
+            progress=progress,
+            graph=graph,
+            log_every=log_every,
+        )
+        with _fast_products():
+            history = train(self, loss, (data,), config)
+        self.eval()
+        warn_if_collapsed(self, data)
+        return history
+
+    def encode(
+        self, x: Tensor, views: int = VIEWS, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and scale, each (N, latent), of q(z | x), averaged over views of each image.
+
+        Args:
+            x: (N, C, H, W).
+            views: transformations of each image, uniform within the bounds; all elements of a
+                finite group.
+            generator: source of randomness; the same views at every call without one.
+        """
+        if self.finite:
+            seen = self.act.orbit(self.elements(x.device), x)
+        elif self.config.invariance == 0:
+            seen = x[:, None]
+        else:
+            if generator is None and not self.training:
+                generator = torch.Generator(x.device).manual_seed(0)
+            shape = (len(x), views, self.group.dim)
+            unit = torch.rand(shape, generator=generator, device=x.device)
+            if not self.training:  # evenly, from a random start: less noise
+                steps = torch.arange(views, device=x.device)[:, None] / views
+                unit = torch.remainder(unit if self.group.dim > 1 else unit[:, :1] + steps, 1.0)
+            with torch.no_grad():
+                seen = self.act.orbit(self.group.exp(self.limit * (2 * unit - 1)), x)
+        parts = self.encoder(seen.flatten(0, 1))
+        mean, scale = split_gaussian(parts)
+        count = seen.shape[:2]
+        return mean.unflatten(0, count).mean(1), scale.unflatten(0, count).mean(1)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Means (N, C, H, W) of p(x_hat | z)."""
+        out: Tensor = self.decoder(z)
+        return out
+
+    def elements(self, device: torch.device) -> Tensor:
+        """All elements of a finite group."""
+        return cast(FiniteGroup, self.group).elements(device)
+
+    def log_posterior(self, x: Tensor) -> Tensor:
+        """Log q(g | x) of all elements of a finite group, (N, order)."""
+        context, _ = self.posterior(x)
+        return cast(ConditionalCategorical, self.posterior.distribution).log_probs(context)
+
+    def log_prior(self, z: Tensor) -> Tensor:
+        """Log p(g | z) of all elements of a finite group, (N, order)."""
+        context = self.prior_eta(z)
+        return cast(ConditionalCategorical, self.prior_eta.distribution).log_probs(context)
+
+    @torch.no_grad()
+    def prototype(self, x: Tensor) -> Tensor:
+        """Prototypes (N, C, H, W): decoded mean codes, which do not know x's transformation."""
+        self._check(x)
+        return torch.cat([self.decode(self.encode(part)[0]) for part in x.split(ROWS // VIEWS)])
+
+    @torch.no_grad()
+    def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
+        self._check(x)
+        parts = x.split(max(1, ROWS // n))
+        return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
+
+    @torch.no_grad()
+    def sample_prior_eta(
+        self, x: Tensor, n: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
+        self._check(x)
+        parts = x.split(max(1, ROWS // max(n, VIEWS)))
+        codes = [self.encode(part)[0] for part in parts]
+        return torch.cat([self._prior_samples(z, n, generator) for z in codes])
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """Prototypes moved back (N, C, H, W), by the likeliest of some samples of q(eta | x)."""
+        prototypes = self.prototype(x)
+        parts = zip(x.split(512), prototypes.split(512), strict=True)
+        return torch.cat([self._moved_back(part, hat) for part, hat in parts])
+
+    def reconstruction_error(self, x: Tensor) -> Tensor:
+        """Mean square difference (N,) between images and their reconstructions."""
+        return (self.reconstruct(x) - x).square().mean((1, 2, 3))
+
+    @torch.no_grad()
+    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x."""
+        if n < 1:
+            raise invalid("n", "at least one image", n, "give n >= 1")
+        z = self.prior.sample(n, generator)
+        prototypes = self.decode(z)
+        eta = self._prior_samples(z, 1, generator)[:, 0]
+        return self.act(self.group.exp(eta), prototypes), prototypes
+
+    @torch.no_grad()
+    def bound(
+        self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
+    ) -> Tensor:
+        r"""Importance-weighted lower bound (N,) on log p(x), in nats; K joint samples.
+
+        .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \hat x_k, \sigma^2)\, p(\eta_k | z_k)\,
+                  p(z_k)}{q(\eta_k | x)\, q(z_k | x)}
+
+        with the prototypes x_hat_k drawn from p(x_hat | z_k) (equation 16). In a finite group the
+        sum over its elements takes the place of q(g | x).
+
+        Args:
+            x: (N, C, H, W), on the model's device.
+            samples: K.
+            generator: source of randomness, on that device.
+        """
+        self._check(x)
+        if samples < 1:
+            raise invalid("samples", "at least 1", samples, "the papers take 300")
+        order = cast(FiniteGroup, self.group).order if self.finite else 1
+        parts = x.split(max(1, ROWS // (samples * order)))
+        return torch.cat(
+            [importance_bound(self._log_weights(p, samples, generator)) for p in parts]
+        )
+
+    @torch.no_grad()
+    def fit_noise(self, images: Tensor, least: float | None = None) -> None:
+        """Set the noise of each pixel to what reconstructions of images leave, at least ``least``.
+
+        For a bound that can be set beside those of models with a learned noise.
+        """
+        least = self.config.least_noise if least is None else least
+        total = torch.zeros_like(self.free_noise)
+        for part in images.split(2048):
+            part = part.to(self.device)
+            total += (self.reconstruct(part) - part).square().sum(0)
+        scale = (total / len(images)).sqrt().clamp_min(least)
+        inner = (scale - self.config.least_noise).clamp_min(1e-6)
+        self.free_noise.copy_(torch.log(torch.expm1(inner)))
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        meta = {
+            "learner": "invariant_vae",
+            "group": group_name(self.group),
+            "shape": list(self.shape),
+            "bounds": list(self.bounds),
+            "fill": self.act.fill,
+            "seed": self.seed,
+            "config": self.config.to_dict(),
+        }
+        return save_model(folder, self, meta)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_state(folder)
+        if meta.get("learner") != "invariant_vae":
+            got = repr(meta.get("learner"))
+            raise invalid(str(folder), "a saved invariant VAE", got, "name its own folder")
+        channels, height, width = meta["shape"]
+        model = cls(
+            meta["group"],
+            (channels, height, width),
+            InvariantVAEConfig.from_dict(meta["config"]),
+            bounds=meta["bounds"],
+            fill=meta["fill"],
+            seed=meta["seed"],
+        )
+        model.load_state_dict(state)
+        return model.to(device)
+
+    def _log_weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+        """Logarithms (N, k) of the importance weights."""
+        n = len(x)
+        mean, scale = (part[:, None] for part in self.encode(x))
+        shape = (n, k, self.config.latent)
+        z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
+        log_ratio = self.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
+        flat = z.flatten(0, 1)
+        prototypes = self.decode(flat)
+        if self.config.sampled:
+            noise = torch.randn(prototypes.shape, generator=generator, device=x.device)
+            prototypes = prototypes + self.prototype_noise * noise
+        if self.finite:
+            moved = self.act.orbit(self.elements(x.device), prototypes).unflatten(0, (n, k))
+            fit = gaussian_log_prob(x[:, None, None], moved, self.noise).sum((3, 4, 5))
+            log_p = self.log_prior(flat).unflatten(0, (n, k))
+            return torch.logsumexp(fit + log_p, -1) + log_ratio
+        eta, log_q = self.posterior.sample(x, k, generator)
+        moved = self.act(self.group.exp(eta.flatten(0, 1)), prototypes).unflatten(0, (n, k))
+        fit = gaussian_log_prob(x[:, None], moved, self.noise).sum((2, 3, 4))
+        log_p = self.prior_eta.distribution.log_prob(eta.flatten(0, 1), self.prior_eta(flat))
+        weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
+        return weights
+
+    def _posterior_samples(self, x: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
+        if self.finite:
+            p = self.log_posterior(x).exp()
+            drawn = torch.multinomial(p, n, replacement=True, generator=generator)
+            return torch.as_tensor(self.group.log(drawn))
+        return self.posterior.sample(x, n, generator)[0]
+
+    def _prior_samples(self, z: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
+        drawn = self.prior_eta.distribution.sample(self.prior_eta(z), n, generator)
+        return torch.as_tensor(self.group.log(drawn)) if self.finite else drawn
+
+    def _moved_back(self, x: Tensor, prototypes: Tensor, tries: int = 16) -> Tensor:
+        generator = torch.Generator(x.device).manual_seed(0)
+        eta = self._posterior_samples(x, tries, generator)
+        moved = self.act.orbit(self.group.exp(eta), prototypes)
+        best = (moved - x[:, None]).square().mean((2, 3, 4)).argmin(1)
+        return moved[torch.arange(len(x), device=x.device), best]
+
+    def _check(self, x: Tensor) -> None:
+        check_images(x)
+        if tuple(x.shape[1:]) != tuple(self.shape):
+            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
+            got = f"shape {tuple(x.shape)}"
+            raise invalid("x", expected, got, "resize them, or make a model for this size")
+
+
+def resolve_bounds(
+    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
+) -> tuple[float, ...]:
+    """How far each parameter goes: by name (others keep the group's own), one for each, or None.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.25})
+        (0.25, 1.0)
+    """
+    if isinstance(bounds, Mapping):
+        unknown = sorted(set(bounds) - set(group.names))
+        if unknown:
+            expected = f"names among {', '.join(group.names)}"
+            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
+        own = zip(group.names, group.bounds, strict=True)
+        return tuple(float(bounds.get(name, bound)) for name, bound in own)
+    values = group.bounds if bounds is None else tuple(float(b) for b in bounds)
+    if len(values) != group.dim or min(values) <= 0:
+        expected = f"{group.dim} positive numbers for {', '.join(group.names)}"
+        raise invalid("bounds", expected, values, "give one for each")
+    return values
+
+
+@contextmanager
+def _fast_products() -> Iterator[None]:
+    """TF32 for matrix products while training on CUDA."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,12 @@
+"""VAEs with and without a symmetry model (Allingham et al. 2024, section 4.2).
+
+VAE sees images as they are. AugVAE is ``VAE.fit(images, augment=symmetry.augment)``: its images are
+drawn anew from a symmetry model. InvVAE sees prototypes only. :func:`fixed_augmentation` is the
+usual augmentation, for comparison.
+"""
+
+from symmetries.learners.vae.config import PRESETS, VAEConfig
+from symmetries.learners.vae.model import VAE
+from symmetries.learners.vae.symmetric import InvVAE, Symmetry, fixed_augmentation
+
+__all__ = ["PRESETS", "VAE", "InvVAE", "Symmetry", "VAEConfig", "fixed_augmentation"]

@@ -1,0 +1,259 @@
+"""The convolutional VAE: fit it to images, bound their likelihood, draw new ones."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import check_finite, check_images, invalid
+from symmetries.data.base import ImageSet
+from symmetries.learners.vae.config import VAEConfig, resolve_config
+from symmetries.learners.vae.health import warn_if_collapsed
+from symmetries.nn.autoencoder import (
+    ConvDecoder,
+    ConvEncoder,
+    GaussianPrior,
+    gaussian_log_prob,
+    importance_bound,
+    inverse_softplus,
+    split_gaussian,
+)
+from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training.step import mix
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+ROWS = 30_000  # decoded images at a time
+
+
+class VAE(nn.Module):
+    r"""p(x) = \int N(x; mu(z), diag s^2) N(z; m, t^2) dz, with q(z | x) Gaussian.
+
+    Means come from a convolutional decoder, the noise s is one learned number for each pixel, the
+    prior's m and t are learned. Trained by the ELBO, E_q[log p(x | z)] - KL(q || p(z)) (Kingma and
+    Welling 2014; Allingham et al. 2024, Appendix C.4).
+
+    Args:
+        shape: (C, H, W) of the images.
+        config: "paper", "quick", or a :class:`VAEConfig`.
+        seed: of the initial weights and of training.
+
+    Example:
+        >>> vae = VAE((1, 8, 8), "quick")
+        >>> x = torch.rand(4, 1, 8, 8)
+        >>> vae.bound(x, 10).shape, vae.reconstruct(x).shape, vae.sample(3).shape
+        (torch.Size([4]), torch.Size([4, 1, 8, 8]), torch.Size([3, 1, 8, 8]))
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int], config: VAEConfig | str = "paper", *, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.config = resolve_config(config)
+        self.shape = shape
+        self.seed = seed
+        c = self.config
+        options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
+        options |= {"hidden": c.hidden, "half": c.half}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
+            self.decoder = ConvDecoder(shape, c.latent, **options)
+        self.prior = GaussianPrior(c.latent)
+        free = inverse_softplus(c.initial_noise - c.least_noise)
+        self.free_noise = nn.Parameter(torch.full(shape, free))
+        self.eval()
+
+    @property
+    def noise(self) -> Tensor:
+        """Standard deviation (C, H, W) of each pixel."""
+        return self.config.least_noise + F.softplus(self.free_noise)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.free_noise.device
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and scale, each (N, latent), of q(z | x)."""
+        return split_gaussian(self.encoder(x))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Means (N, C, H, W) of p(x | z)."""
+        out: Tensor = self.decoder(z)
+        return out
+
+    def fit(
+        self,
+        images: Tensor | ImageSet,
+        *,
+        augment: Augment | None = None,
+        out: Path | str | None = None,
+        resume: bool = False,
+        device: str = "auto",
+        progress: bool = True,
+        graph: str = "auto",
+        log_every: int = 50,
+    ) -> History:
+        """Learn from images.
+
+        Args:
+            images: (N, C, H, W), or a set of images.
+            augment: images and a generator to new versions, at every step. With a symmetry
+                model's ``augment`` this is AugVAE; :func:`fixed_augmentation` is the usual kind.
+            out: folder for checkpoints and metrics.
+            resume: go on from the checkpoint in ``out``.
+            device: "auto", "cpu", "cuda", ...
+            progress: show a bar.
+            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
+            log_every: steps between two looks at the metrics.
+        """
+        data = checked_images(images, self.shape)
+
+        def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
+            x = batch[0]
+            if augment is not None:
+                with torch.no_grad():
+                    x = augment(x, step.generator)
+            return elbo_loss(model, x, step)
+
+        config = self.config.train_config(
+            seed=mix(self.seed, 0),
+            out=None if out is None else Path(out),
+            resume=resume,
+            device=device,
+            progress=progress,
+            graph=graph,
+            log_every=log_every,
+        )
+        with fast_products():
+            history = train(self, loss, (data,), config)
+        self.eval()
+        warn_if_collapsed(self, data)
+        return history
+
+    @torch.no_grad()
+    def bound(
+        self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
+    ) -> Tensor:
+        r"""Importance-weighted lower bound (N,) on log p(x), in nats; the ELBO for one sample.
+
+        .. math:: \log \frac1K \sum_k \frac{p(x | z_k) p(z_k)}{q(z_k | x)}, \qquad z_k \sim q(z | x)
+
+        Args:
+            x: (N, C, H, W), on the model's device.
+            samples: K.
+            generator: source of randomness, on that device.
+        """
+        self._check(x, samples)
+        parts = [self._bound(part, samples, generator) for part in in_parts(x, samples)]
+        return torch.cat(parts)
+
+    def _bound(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+        z, log_ratio = self.draw(x, k, generator)
+        means = self.decode(z.flatten(0, 1)).unflatten(0, (len(x), k))
+        log_likelihood = gaussian_log_prob(x[:, None], means, self.noise).sum((2, 3, 4))
+        return importance_bound(log_likelihood + log_ratio)
+
+    def draw(
+        self, x: Tensor, k: int, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
+        mean, scale = (part[:, None] for part in self.encode(x))
+        shape = (len(x), k, self.config.latent)
+        z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
+        return z, self.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """Means (N, C, H, W) at the mean codes of images."""
+        self._check(x, 1)
+        return torch.cat([self.decode(self.encode(part)[0]) for part in in_parts(x, 1)])
+
+    def reconstruction_error(self, x: Tensor) -> Tensor:
+        """Mean square difference (N,) between images and their reconstructions."""
+        return (self.reconstruct(x) - x).square().mean((1, 2, 3))
+
+    @torch.no_grad()
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """New images (n, C, H, W): means at codes from the prior, without pixel noise."""
+        if n < 1:
+            raise invalid("n", "at least one image", n, "give n >= 1")
+        return self.decode(self.prior.sample(n, generator))
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        meta = {"learner": "vae", "shape": list(self.shape), "seed": self.seed}
+        return save_model(folder, self, meta | {"config": self.config.to_dict()})
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_state(folder)
+        if meta.get("learner") != "vae":
+            raise invalid(
+                str(folder), "a saved VAE", repr(meta.get("learner")), "name its own folder"
+            )
+        channels, height, width = meta["shape"]
+        config = VAEConfig.from_dict(meta["config"])
+        model = cls((channels, height, width), config, seed=meta["seed"])
+        model.load_state_dict(state)
+        return model.to(device)
+
+    def _check(self, x: Tensor, samples: int) -> None:
+        check_shape(x, self.shape)
+        if samples < 1:
+            raise invalid("samples", "at least 1", samples, "the paper takes 300")
+
+
+def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
+    """Minus the ELBO, the mean over a batch (B, C, H, W), with one sample of z for each image.
+
+    At the start of training the KL counts less, see ``kl_warmup``.
+    """
+    mean, scale = model.encode(x)
+    z = mean + scale * step.randn(*mean.shape)
+    fit = gaussian_log_prob(x, model.decode(z), model.noise).sum((1, 2, 3)).mean()
+    kl = model.prior.kl(mean, scale).mean()
+    share = model.config.kl_warmup
+    weight = (step.progress / share).clamp_max(1.0) if share else 1.0
+    return {"loss": weight * kl - fit, "log_likelihood": fit, "kl": kl}
+
+
+def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
+    """Images some at a time, so that not too many are decoded at once."""
+    parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
+    return parts
+
+
+def check_shape(x: Tensor, shape: tuple[int, int, int]) -> None:
+    """Raise unless x is (N, *shape)."""
+    check_images(x, "x")
+    if tuple(x.shape[1:]) != tuple(shape):
+        expected = f"images of shape (N, {', '.join(map(str, shape))})"
+        got = f"shape {tuple(x.shape)}"
+        raise invalid("x", expected, got, "resize them, or make a model for this size")
+
+
+def checked_images(images: Tensor | ImageSet, shape: tuple[int, int, int]) -> Tensor:
+    """The images of a set, if they can be learned from."""
+    data = images.images if isinstance(images, ImageSet) else images
+    check_shape(data, shape)
+    if len(data) == 0:
+        raise invalid("images", "at least one image", "none", "check the loader")
+    check_finite(data, "images")
+    return data
+
+
+@contextmanager
+def fast_products() -> Iterator[None]:
+    """TF32 for matrix products while training on CUDA."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,267 @@
+"""A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
+
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import check_choice, invalid
+from symmetries.data.base import ImageSet
+from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
+from symmetries.learners.vae.config import VAEConfig
+from symmetries.learners.vae.model import (
+    VAE,
+    Augment,
+    check_shape,
+    checked_images,
+    in_parts,
+)
+from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
+from symmetries.training import History
+
+CHUNK = 2048
+NOISE_IMAGES = 10_000
+PROPOSAL_IMAGES = 128
+PROPOSAL_SAMPLES = 50
+SPREADS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # tried for the proposal, shares of the bounds
+
+
+class Symmetry(Protocol):
+    """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
+
+    ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
+    context)`` and ``sample(context, n, generator)``; a finite group's has ``log_probs(context)``.
+    """
+
+    group: Group[Any]
+    shape: tuple[int, int, int]
+    bounds: tuple[float, ...]
+    act: ImageAction
+    generative: Any
+
+    def infer(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Parameters eta (N, dim) of images."""
+
+    def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
+        """Group elements of images."""
+
+    def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Prototypes (N, C, H, W) of images."""
+
+
+def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augment:
+    """The usual augmentation: parameters uniform within +-half_width, the same for all data.
+
+    Args:
+        act: how the group moves images.
+        half_width: one for each parameter of its group, in the group's own units.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> augment = fixed_augmentation(ImageAction(Affine2("rotation")), (0.26,))
+        >>> augment(torch.rand(4, 1, 8, 8), torch.Generator()).shape
+        torch.Size([4, 1, 8, 8])
+    """
+    if len(half_width) != act.group.dim:
+        expected = f"{act.group.dim} numbers for {', '.join(act.group.names)}"
+        raise invalid("half_width", expected, f"{len(half_width)} numbers", "give one each")
+    limits: dict[torch.device, Tensor] = {}  # made once: a copy to the device would make it wait
+
+    def augment(batch: Tensor, generator: torch.Generator) -> Tensor:
+        if batch.device not in limits:
+            limits[batch.device] = torch.tensor(half_width, device=batch.device)
+        shape = (len(batch), act.group.dim)
+        unit = 2 * torch.rand(shape, generator=generator, device=batch.device) - 1
+        return act(act.group.exp(unit * limits[batch.device]), batch)
+
+    return augment
+
+
+class InvVAE(nn.Module):
+    r"""A VAE of prototypes, and with the symmetry model a generative model of images.
+
+    The VAE is trained on x_hat = T_f(x)^-1 x. The full model is z -> prototype -> eta -> x,
+
+    .. math:: p(x) = \int\!\!\int N(x; T_\eta \mu(z), S^2)\, p(\eta | \mu(z))\, p(z)\, dz\, d\eta,
+
+    where S is a noise for each pixel of x, found on the training images. Two bounds are on offer.
+    :meth:`prototype_bound` is that of Allingham et al. 2024: the VAE's own, on x_hat. It has no
+    Jacobian term (a warp of a pixel grid has none), so it is no bound on log p(x) and must not be
+    set beside the bound of another model on x. :meth:`bound` is one on log p(x) of the model above.
+
+    Args:
+        symmetry: a fitted symmetry model.
+        config: of the VAE.
+        refine: how many times prototypes are refined.
+        seed: of the VAE's initial weights and training.
+    """
+
+    def __init__(
+        self,
+        symmetry: Symmetry,
+        config: VAEConfig | str = "paper",
+        *,
+        refine: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if refine and not symmetry.group.closed:
+            remedy = "composed elements have no parameters there: take 0, or a closed group"
+            raise invalid("refine", f"0, as {symmetry.group!r} is not closed", refine, remedy)
+        self.symmetry = symmetry
+        self.vae = VAE(symmetry.shape, config, seed=seed)
+        self.refine = refine
+        self.register_buffer("noise", torch.ones(symmetry.shape))
+        self.register_buffer("spread", 0.01 * torch.tensor(symmetry.bounds))
+        self.noise: Tensor
+        self.spread: Tensor
+        self.eval()
+
+    @property
+    def finite(self) -> bool:
+        """Whether the group is."""
+        return isinstance(self.symmetry.group, FiniteGroup)
+
+    def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
+        """Learn the VAE on the prototypes of images; then find the noise of images themselves.
+
+        Args:
+            images: (N, C, H, W), or a set of images: those the symmetry model was fitted to.
+            run: see :meth:`VAE.fit`.
+        """
+        data = checked_images(images, self.symmetry.shape)
+        here = _device_of(self.symmetry)
+        prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
+        history = self.vae.fit(torch.cat(prototypes), **run)
+        cast(nn.Module, self.symmetry).to(self.vae.device)
+        self.to(self.vae.device).eval()
+        self.fit_noise(data[:NOISE_IMAGES])
+        if not self.finite:
+            self.fit_spread(data[:PROPOSAL_IMAGES])
+        return history
+
+    @torch.no_grad()
+    def fit_noise(self, images: Tensor) -> None:
+        """S^2 is the mean of (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat)."""
+        generator = torch.Generator(self.vae.device).manual_seed(0)
+        total = torch.zeros_like(self.noise)
+        for x in images.split(CHUNK):
+            x = x.to(self.vae.device)
+            z, _ = self.vae.draw(self.prototype(x), 1, generator)
+            again = self.symmetry.act(self._element(x), self.vae.decode(z[:, 0]))
+            total += (x - again).square().sum(0)
+        self.noise.copy_((total / len(images)).sqrt().clamp_min(self.vae.config.least_noise))
+
+    @torch.no_grad()
+    def fit_spread(self, images: Tensor) -> None:
+        """The scale of the proposal for eta: the one of a few that makes the bound tightest."""
+        x = images.to(self.vae.device)
+        limit = torch.tensor(self.symmetry.bounds, device=x.device)
+        bounds = []
+        for share in SPREADS:
+            self.spread.copy_(share * limit)
+            generator = torch.Generator(x.device).manual_seed(0)
+            bounds.append(float(self.bound(x, PROPOSAL_SAMPLES, generator).mean()))
+        self.spread.copy_(SPREADS[bounds.index(max(bounds))] * limit)
+
+    @torch.no_grad()
+    def prototype(self, x: Tensor) -> Tensor:
+        """Prototypes (N, C, H, W): what the VAE sees."""
+        return self.symmetry.prototype(x, self.refine)
+
+    def prototype_bound(
+        self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """The VAE's bound (N,) on prototypes, the paper's figure; not a bound on log p(x)."""
+        return self.vae.bound(self.prototype(x), samples, generator)
+
+    @torch.no_grad()
+    def bound(
+        self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
+    ) -> Tensor:
+        r"""Importance-weighted lower bound (N,) on log p(x) of the full model, in nats.
+
+        .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \mu(z_k), S^2)\, p(\eta_k | \mu(z_k))\,
+                  p(z_k)}{r(\eta_k | x)\, q(z_k | \hat x)}
+
+        with z_k from the encoder's q and eta_k from r = N(f(x), spread^2): any r gives a bound. In
+        a finite group the sum over its elements takes the place of r.
+
+        Args:
+            x: (N, C, H, W), on the model's device.
+            samples: K, joint samples of z and eta.
+            generator: source of randomness, on that device.
+        """
+        check_shape(x, self.symmetry.shape)
+        order = cast(FiniteGroup, self.symmetry.group).order if self.finite else 1
+        weights = self._finite_weights if self.finite else self._weights
+        parts = in_parts(x, samples * order)
+        return torch.cat([importance_bound(weights(part, samples, generator)) for part in parts])
+
+    def _weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+        """Logarithms (N, k) of the importance weights."""
+        symmetry = self.symmetry
+        z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
+        means = self.vae.decode(z.flatten(0, 1))
+        centre = symmetry.infer(x, self.refine)[:, None]
+        shape = (len(x), k, symmetry.group.dim)
+        eta = centre + self.spread * torch.randn(shape, generator=generator, device=x.device)
+        log_r = gaussian_log_prob(eta, centre, self.spread).sum(-1)
+        moved = symmetry.act(symmetry.group.exp(eta.flatten(0, 1)), means)
+        fit = gaussian_log_prob(x[:, None], moved.unflatten(0, (len(x), k)), self.noise)
+        context = symmetry.generative(means)
+        log_p = symmetry.generative.distribution.log_prob(eta.flatten(0, 1), context)
+        log_p = torch.as_tensor(log_p).unflatten(0, (len(x), k))
+        weights: Tensor = fit.sum((2, 3, 4)) + log_p - log_r + log_ratio
+        return weights
+
+    def _finite_weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+        symmetry = self.symmetry
+        z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
+        means = self.vae.decode(z.flatten(0, 1))
+        every = cast(FiniteGroup, symmetry.group).elements(x.device)
+        moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
+        fit = gaussian_log_prob(x[:, None, None], moved, self.noise).sum((3, 4, 5))
+        log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))
+        return torch.logsumexp(fit + log_p.unflatten(0, (len(x), k)), -1) + log_ratio
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor, of: str = "image") -> Tensor:
+        """Reconstructions (N, C, H, W) of images, or of their prototypes.
+
+        Args:
+            x: (N, C, H, W).
+            of: "image", T_f(x) mu(z); or "prototype", mu(z).
+        """
+        check_choice(of, ("image", "prototype"), "of")
+        means = self.vae.reconstruct(self.prototype(x))
+        return means if of == "prototype" else self.symmetry.act(self._element(x), means)
+
+    def reconstruction_error(self, x: Tensor, of: str = "image") -> Tensor:
+        """Mean square difference (N,) of images, or of their prototypes, and reconstructions."""
+        target = self.prototype(x) if of == "prototype" else x
+        return (self.reconstruct(x, of) - target).square().mean((1, 2, 3))
+
+    @torch.no_grad()
+    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x."""
+        symmetry = self.symmetry
+        prototypes = self.vae.sample(n, generator)
+        context = symmetry.generative(prototypes)
+        drawn = symmetry.generative.distribution.sample(context, 1, generator)[:, 0]
+        element = drawn if self.finite else symmetry.group.exp(drawn)
+        return symmetry.act(element, prototypes), prototypes
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the VAE of prototypes; the symmetry model has its own ``save``."""
+        return self.vae.save(folder)
+
+    def _element(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
+        return self.symmetry.element(x, self.refine)
+
+
+def _device_of(symmetry: Symmetry) -> torch.device:
+    return next(cast(nn.Module, symmetry).parameters()).device

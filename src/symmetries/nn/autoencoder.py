@@ -1,0 +1,287 @@
+"""Parts of variational autoencoders: convolutional networks, diagonal Gaussians, the bound."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.checks import check_images, invalid
+
+REDUCED = 3  # channels before images become one row of numbers
+LOG_TWO_PI = math.log(2 * math.pi)
+
+
+def inverse_softplus(value: float) -> float:
+    """The number whose softplus is ``value``.
+
+    Example:
+        >>> round(F.softplus(torch.tensor(inverse_softplus(0.3))).item(), 6)
+        0.3
+    """
+    return value + math.log(-math.expm1(-value))
+
+
+UNIT_SOFTPLUS = inverse_softplus(1.0)
+
+
+def gaussian_log_prob(x: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
+    """Log-density of N(mean, scale^2) at x, one for each entry; all shapes broadcast on purpose."""
+    return -0.5 * ((x - mean) / scale).square() - torch.log(scale) - 0.5 * LOG_TWO_PI
+
+
+def gaussian_kl(mean: Tensor, scale: Tensor, prior_mean: Tensor, prior_scale: Tensor) -> Tensor:
+    r"""KL(N(m, s^2) || N(m_0, s_0^2)) summed over the last axis.
+
+    .. math:: \sum_i \log\frac{s_{0i}}{s_i} + \frac{s_i^2 + (m_i - m_{0i})^2}{2 s_{0i}^2} - \frac12
+
+    Example:
+        >>> zero, one = torch.zeros(3), torch.ones(3)
+        >>> gaussian_kl(zero, one, zero, one).item()
+        0.0
+    """
+    ratio = (scale / prior_scale).square()
+    offset = ((mean - prior_mean) / prior_scale).square()
+    return 0.5 * (ratio + offset - 1 - torch.log(ratio)).sum(-1)
+
+
+def importance_bound(log_weights: Tensor) -> Tensor:
+    r"""The logarithm of the mean weight over the last axis: in expectation a bound on log p(x).
+
+    With w_k = p(x, h_k) / q(h_k | x) and h_k from q it is the ELBO for K = 1, and rises to
+    log p(x) with K (Burda et al. 2016; Domke and Sheldon 2018).
+
+    Example:
+        >>> importance_bound(torch.zeros(2, 5)).tolist()
+        [0.0, 0.0]
+    """
+    return torch.logsumexp(log_weights, -1) - math.log(log_weights.shape[-1])
+
+
+class ChannelNorm(nn.Module):
+    """Layer norm over the channels of each pixel of (N, C, H, W).
+
+    Args:
+        channels: C.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        x = x.permute(0, 2, 3, 1)
+        if x.dtype == self.norm.weight.dtype:
+            return F.layer_norm(x, *self._numbers(x)).permute(0, 3, 1, 2)
+        # Autocast would widen the input; sums inside are in single precision in any case.
+        with torch.autocast(x.device.type, enabled=False):
+            return F.layer_norm(x, *self._numbers(x)).permute(0, 3, 1, 2)
+
+    def _numbers(self, x: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, float]:
+        weight, bias = self.norm.weight.to(x.dtype), self.norm.bias.to(x.dtype)
+        return tuple(self.norm.normalized_shape), weight, bias, self.norm.eps
+
+
+class ConvEncoder(nn.Module):
+    """Images (N, C, H, W) to numbers (N, outputs), all zero at the start.
+
+    3 x 3 convolutions, each with an activation and a :class:`ChannelNorm`; one more with 3
+    channels; one hidden layer (the encoder of Allingham et al. 2024, Appendix C.4).
+
+    Args:
+        shape: (C, H, W) of the images.
+        outputs: how many numbers.
+        channels: of the convolutions.
+        strides: of the convolutions.
+        hidden: units of the hidden layer.
+        half: convolutions in bfloat16 on CUDA.
+
+    Example:
+        >>> ConvEncoder((1, 8, 8), 40, channels=(8, 16))(torch.rand(5, 1, 8, 8)).shape
+        torch.Size([5, 40])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        outputs: int,
+        *,
+        channels: Sequence[int] = (64, 128),
+        strides: Sequence[int] = (2, 2),
+        hidden: int = 256,
+        half: bool = False,
+    ) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.half_precision = half
+        sizes = conv_sizes(shape, channels, strides)
+        layers: list[nn.Module] = []
+        for (before, after), stride in zip(pairwise((shape[0], *channels)), strides, strict=True):
+            conv = nn.Conv2d(before, after, 3, stride=stride, padding=1)
+            layers += [conv, nn.GELU(), ChannelNorm(after)]
+        layers.append(nn.Conv2d(channels[-1], REDUCED, 3, padding=1))
+        self.convolutions = nn.Sequential(*layers)
+        height, width = sizes[-1]
+        self.hidden = nn.Linear(REDUCED * height * width, hidden)
+        self.norm = nn.LayerNorm(hidden)
+        self.head = zero_linear(hidden, outputs)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Numbers (N, outputs)."""
+        check_images(images)
+        if images.shape[1:] != self.shape:
+            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
+            shape = f"shape {tuple(images.shape)}"
+            raise invalid("images", expected, shape, "a network reads the size it was made for")
+        with _half(images, self.half_precision):
+            x = images.to(memory_format=torch.channels_last)
+            x = self.convolutions(x)
+        x = self.norm(F.gelu(self.hidden(x.flatten(1).to(images.dtype))))
+        out: Tensor = self.head(x)
+        return out
+
+
+class ConvDecoder(nn.Module):
+    """Codes (N, latent) to images (N, C, H, W): the encoder's layers in reverse, transposed.
+
+    Args:
+        shape: (C, H, W) of the images.
+        latent: size of a code.
+        channels: of the encoder's convolutions.
+        strides: of the encoder's convolutions.
+        hidden: units of the hidden layer.
+        half: convolutions in bfloat16 on CUDA.
+
+    Example:
+        >>> ConvDecoder((3, 9, 8), 20, channels=(8, 16))(torch.rand(5, 20)).shape
+        torch.Size([5, 3, 9, 8])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        latent: int,
+        *,
+        channels: Sequence[int] = (64, 128),
+        strides: Sequence[int] = (2, 2),
+        hidden: int = 256,
+        half: bool = False,
+    ) -> None:
+        super().__init__()
+        self.latent = latent
+        self.half_precision = half
+        sizes = [tuple(shape[1:]), *conv_sizes(shape, channels, strides)]
+        self.start = (channels[-1], *sizes[-1])
+        self.dense = nn.Sequential(
+            nn.Linear(latent, hidden),
+            nn.GELU(),
+            nn.LayerNorm(hidden),
+            nn.Linear(hidden, math.prod(self.start)),
+        )
+        layers: list[nn.Module] = []
+        widths = [shape[0], *channels]
+        for i in reversed(range(len(channels))):
+            stride = strides[i]
+            # What a stride drops at the far end must come back.
+            extra = (
+                sizes[i][0] - ((sizes[i + 1][0] - 1) * stride + 1),
+                sizes[i][1] - ((sizes[i + 1][1] - 1) * stride + 1),
+            )
+            conv = nn.ConvTranspose2d(
+                widths[i + 1], widths[i], 3, stride=stride, padding=1, output_padding=extra
+            )
+            # torch counts a transposed convolution's outputs as its inputs, and starts too large.
+            reach = stride / math.sqrt(9 * widths[i + 1])
+            nn.init.uniform_(conv.weight, -reach, reach)
+            layers += [nn.GELU(), ChannelNorm(widths[i + 1]), conv]
+        self.convolutions = nn.Sequential(*layers)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Means (N, C, H, W)."""
+        if z.ndim != 2 or z.shape[1] != self.latent:
+            expected = f"codes of shape (N, {self.latent})"
+            raise invalid("z", expected, f"shape {tuple(z.shape)}", "flatten leading axes first")
+        start = self.dense(z).unflatten(1, self.start)
+        with _half(z, self.half_precision):
+            out: Tensor = self.convolutions(start.to(memory_format=torch.channels_last))
+        return out.to(z.dtype).contiguous()
+
+
+class GaussianPrior(nn.Module):
+    """p(z) = N(m, s^2) with learned m and s, standard normal at the start.
+
+    Args:
+        latent: size of z.
+    """
+
+    def __init__(self, latent: int) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(latent))
+        self.free_scale = nn.Parameter(torch.full((latent,), UNIT_SOFTPLUS))
+
+    @property
+    def scale(self) -> Tensor:
+        """S, (latent,)."""
+        return F.softplus(self.free_scale)
+
+    def kl(self, mean: Tensor, scale: Tensor) -> Tensor:
+        """KL(N(mean, scale^2) || p), (N,)."""
+        return gaussian_kl(mean, scale, self.mean, self.scale)
+
+    def log_prob(self, z: Tensor) -> Tensor:
+        """Log-density of codes (..., latent)."""
+        return gaussian_log_prob(z, self.mean, self.scale).sum(-1)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Codes (n, latent)."""
+        shape = (n, len(self.mean))
+        noise = torch.randn(shape, generator=generator, device=self.mean.device)
+        return self.mean + self.scale * noise
+
+
+def split_gaussian(out: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and scale, each (N, D), from a network's (N, 2 D); zeros are the standard normal."""
+    mean, free = out.chunk(2, -1)
+    return mean, F.softplus(free + UNIT_SOFTPLUS)
+
+
+def conv_sizes(
+    shape: tuple[int, int, int], channels: Sequence[int], strides: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Height and width after each 3 x 3 convolution with padding 1.
+
+    Example:
+        >>> conv_sizes((1, 28, 28), (64, 128), (2, 2))
+        [(14, 14), (7, 7)]
+    """
+    if not channels or len(channels) != len(strides):
+        expected = f"a stride for each of {len(channels)} convolutions, at least one"
+        raise invalid("strides", expected, f"{len(strides)} strides", "give one each")
+    _, height, width = shape
+    sizes = []
+    for stride in strides:
+        height, width = (height - 1) // stride + 1, (width - 1) // stride + 1
+        sizes.append((height, width))
+    return sizes
+
+
+def zero_linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer that gives 0 at the start."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+@contextmanager
+def _half(x: Tensor, wanted: bool) -> Iterator[None]:
+    if not (wanted and x.is_cuda):
+        yield
+        return
+    # Without the cache of rounded weights: a CUDA graph would keep those of its first step.
+    with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
+        yield
