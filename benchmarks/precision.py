@@ -1,0 +1,76 @@
+"""Does rounding products to bfloat16 change what is learned? The symmetry model, both ways.
+
+Trained on MNIST (on small digits without a GPU) with products in TF32 and in bfloat16, three seeds
+each, and judged in float32 on held-out images: the objective of each stage. A difference within
+the spread of the seeds is none.
+
+    python benchmarks/precision.py
+"""
+
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.data import load
+from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model.losses import generative_loss, lie_inference_loss
+from symmetries.training import Step
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record
+
+GPU = torch.cuda.is_available()
+GROUP = "shift_x,shift_y,rotation,scale_x,scale_y"
+STEPS = (4000, 2000) if GPU else (4, 4)
+SEEDS = (0, 1, 2)
+
+
+@torch.no_grad()
+def judge(model: SymmetryModel, images: Tensor) -> dict[str, float]:
+    """The two objectives on images that were not trained on, in float32."""
+    step = Step(1, 0, images.device)
+    config = replace(model.config, alignment=0.0)
+    step.begin(0)
+    first = lie_inference_loss(model.inference, images, step, model.act, config)
+    step.begin(0)
+    second = generative_loss(
+        model.generative, images, step, model.inference, model.act, model.config
+    )
+    return {"agreement": float(first["agreement"]), "nll": float(second["nll"])}
+
+
+def main() -> None:
+    """Measure and record."""
+    name = "mnist" if GPU else "digits"
+    train, test = load(name, "train").images, load(name, "test").images[:2000]
+    device = "cuda" if GPU else "cpu"
+    rows: list[dict[str, Any]] = []
+    for products in ("tf32", "bf16"):
+        found = []
+        for seed in SEEDS:
+            base = PRESETS["default"]
+            config = replace(
+                base,
+                products=products,
+                inference=replace(base.inference, steps=STEPS[0]),
+                generative=replace(base.generative, steps=STEPS[1]),
+            )
+            model = SymmetryModel(GROUP, tuple(train.shape[1:]), config, seed=seed)
+            model.fit(train, device=device, progress=False, log_every=STEPS[0])
+            found.append(judge(model, test.to(device)))
+            print(products, seed, found[-1], flush=True)
+        for what in found[0]:
+            values = [each[what] for each in found]
+            mean, spread = statistics.mean(values), statistics.stdev(values)
+            row = {"what": f"symmetry model, held-out {what}", "products": products}
+            rows.append(row | {"mean": mean, "spread over seeds": spread})
+    record(f"precision-{device}", rows)
+
+
+if __name__ == "__main__":
+    main()
