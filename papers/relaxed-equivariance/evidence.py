@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tasks import images_of
+from image_sets import images_of
 
 from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy

@@ -26,7 +26,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tasks import flip_and_crop, images_of
+from image_sets import flip_and_crop, images_of
 
 from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy, fit
