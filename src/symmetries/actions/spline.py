@@ -21,13 +21,9 @@ def spline_coefficients(images: Tensor, padding: str) -> Tensor:
     Returns:
         (N, C, H + 2m, W + 2m).
     """
-    if padding != "reflect":
-        margin = _MARGIN.get(images.dtype, _MARGIN_SINGLE)
-        mode = "constant" if padding == "constant" else "replicate"
-        images = F.pad(images, (margin,) * 4, mode=mode)
     height, width = images.shape[-2:]
-    rows = _prefilter(height, images.dtype, images.device)
-    return rows @ images @ _prefilter(width, images.dtype, images.device)
+    rows = _prefilter(height, padding, images.dtype, images.device)
+    return rows @ (images @ _prefilter(width, padding, images.dtype, images.device).T)
 
 
 def spline_sample(
@@ -78,13 +74,23 @@ def _normalise(pixel: Tensor, size: int, margin: int) -> Tensor:
 
 
 @constant
-def _prefilter(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Inverse of the matrix that samples a cubic B-spline at the pixels, with reflected ends."""
-    matrix = torch.eye(size, dtype=torch.float64) * (4 / 6)
-    if size > 1:
-        off = torch.full((size - 1,), 1 / 6, dtype=torch.float64)
+def _prefilter(size: int, padding: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Coefficients of a row of pixels: a matrix (size + 2m, size) that also pads.
+
+    It is the inverse of the matrix that samples a cubic B-spline at the pixels, with reflected
+    ends, of which the columns of the margin belong to no pixel or to the pixel at the end.
+    """
+    margin = 0 if padding == "reflect" else _MARGIN.get(dtype, _MARGIN_SINGLE)
+    length = size + 2 * margin
+    matrix = torch.eye(length, dtype=torch.float64) * (4 / 6)
+    if length > 1:
+        off = torch.full((length - 1,), 1 / 6, dtype=torch.float64)
         matrix += off.diag(1) + off.diag(-1)
     matrix[0, 0] += 1 / 6
     matrix[-1, -1] += 1 / 6
-    inverse: Tensor = torch.linalg.inv(matrix)
-    return inverse.to(dtype=dtype, device=device)
+    inverse = torch.linalg.inv(matrix)
+    inner: Tensor = inverse[:, margin : margin + size].clone()
+    if padding == "border":
+        inner[:, 0] += inverse[:, :margin].sum(1)
+        inner[:, -1] += inverse[:, margin + size :].sum(1)
+    return inner.to(dtype=dtype, device=device)

@@ -1,0 +1,71 @@
+"""Draws the pictures of the documentation's page of benchmarks from the stored results.
+
+python benchmarks/plots.py
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+HERE = Path(__file__).parent
+PICTURES = HERE.parent / "docs" / "_static"
+
+
+def growth(result: dict[str, Any]) -> plt.Figure:
+    """Milliseconds over size, one panel for each case, beside a line of the slope of theory."""
+    rows = result["rows"]
+    columns = 3
+    lines = -(-len(rows) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(9, 2.5 * lines), layout="constrained")
+    for panel, row in zip(axes.flat, rows, strict=False):
+        sizes, times = row["sizes"], row["milliseconds"]
+        panel.loglog(sizes, times, "o-", color="#2a6f97", ms=3)
+        guide = [times[-1] * (size / sizes[-1]) ** row["theory"] for size in sizes]
+        panel.loglog(sizes, guide, ":", color="0.5")
+        panel.set_title(row["what"], fontsize=9)
+        panel.set_xlabel(row["over"], fontsize=8)
+        panel.set_ylim(0.5 * min(times), 2 * max(times))
+        text = f"exponent {row['exponent']:.2f}, theory {row['theory']:g}"
+        panel.text(0.04, 0.9, text, transform=panel.transAxes, fontsize=7.5)
+        panel.tick_params(labelsize=7)
+    for panel in axes.flat[len(rows) :]:
+        panel.set_visible(False)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("ms", fontsize=8)
+    return figure
+
+
+def kernels(result: dict[str, Any]) -> plt.Figure:
+    """Each kernel, forward and backward: floor, ours and torch's, on one axis of time."""
+    rows = [row for row in result["rows"] if row.get("part") == "both"]
+    figure, axis = plt.subplots(figsize=(8, 0.28 * len(rows) + 1), layout="constrained")
+    places = range(len(rows), 0, -1)
+    styles = (
+        ("floor (us)", "floor of its bytes", "|", "0.3"),
+        ("ours (us)", "this library", "o", "#2a6f97"),
+        ("torch (us)", "torch", "s", "#d1495b"),
+    )
+    for column, label, marker, colour in styles:
+        points = [(row[column], y) for row, y in zip(rows, places, strict=True) if column in row]
+        axis.scatter(*zip(*points, strict=True), label=label, marker=marker, color=colour, s=22)
+    axis.set_xscale("log")
+    axis.set_yticks(list(places), [row["what"] for row in rows], fontsize=7)
+    axis.set_xlabel(f"microseconds, forward and backward, {result['device']}", fontsize=8)
+    axis.grid(axis="x", alpha=0.3)
+    axis.legend(fontsize=7.5, loc="lower right")
+    return figure
+
+
+def main() -> None:
+    """Draw what there are results for."""
+    for name, draw in (("growth-cpu", growth), ("growth-cuda", growth), ("kernels-cuda", kernels)):
+        path = HERE / "results" / f"{name}.json"
+        if path.exists():
+            draw(json.loads(path.read_text())).savefig(PICTURES / f"{name}.png", dpi=110)
+            print(f"drew {name}.png")
+
+
+if __name__ == "__main__":
+    main()
