@@ -56,12 +56,13 @@ def fit_natural_job(
 ) -> list[list[float]]:
     """Two stages; returns the widths along the way."""
     how = job.training
-    part = slice(how.examples)
-    looks = fit_natural(
-        model, [t[part] for t in images], labels[part], replace(how.coarse, seed=seed), sets=sets
-    )
+    looks, done = [], 0
+    if how.coarse is not None:
+        part, config = slice(how.examples), replace(how.coarse, seed=seed)
+        looks = fit_natural(model, [t[part] for t in images], labels[part], config, sets=sets)
+        done = config.steps
     fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
-    return looks + [[step + how.coarse.steps, *row] for step, *row in fine]
+    return looks + [[step + done, *row] for step, *row in fine]
 
 
 def fit_stochastic_job(
@@ -76,7 +77,9 @@ def fit_stochastic_job(
     """The paper's mini-batches, in the library's loop; returns the widths along the way."""
     how = job.training
     device = str(model.half_width.device)
-    loss = elbo_loss(len(labels), samples=how.samples, sampling=how.sampling, sets=sets)
+    loss = elbo_loss(
+        len(labels), samples=how.samples, sampling=how.sampling, sets=sets, rest=how.rest
+    )
     widths = [p for p in model.boxes.parameters() if p.requires_grad]
     own = {id(p) for p in widths}
     rest = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
@@ -115,7 +118,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     started = clock(device)
     if isinstance(how, Natural):
         looks = fit_natural_job(model, job, images, labels, sets, seed)
-        steps, bound = how.coarse.steps + how.fine.steps, how.fine
+        steps, bound = how.fine.steps + (how.coarse.steps if how.coarse else 0), how.fine
     else:
         looks = fit_stochastic_job(model, job, images, labels, sets, seed, frames)
         steps, bound = how.steps, how

@@ -39,17 +39,19 @@ class Stochastic:
         sampling: of the transformations.
         lr: of filters and posterior, cosine to 0.
         width_lr: of the widths.
+        rest: share of the steps in which the filters rest, from the first.
         scale: deviation of the posterior at the start.
         posterior: covariance of the last layer; "point" has none, and no KL.
         learn_prior: whether the prior variance is learned, in closed form.
     """
 
-    steps: int = 6000
+    steps: int = 4000
     batch_size: int = 128
     samples: int = 32
-    sampling: str = "random"
-    lr: float = 1e-3
-    width_lr: float = 0.01
+    sampling: str = "sobol"
+    lr: float = 2e-3
+    width_lr: float = 0.02
+    rest: float = 0.1
     scale: float = 0.05
     posterior: str = "full"
     learn_prior: bool = True
@@ -60,13 +62,14 @@ class Natural:
     """Natural-gradient steps on the last layer: first on a part of the examples, then on all.
 
     Args:
-        coarse: on the first ``examples`` of the set, which find the widths.
+        coarse: on the first ``examples`` of the set, which find the widths; None where those are
+            fixed.
         fine: on all of them.
         examples: of the coarse stage.
         learn_prior: whether the prior variance is learned.
     """
 
-    coarse: NaturalConfig
+    coarse: NaturalConfig | None
     fine: NaturalConfig
     examples: int = 10_000
     learn_prior: bool = True
@@ -88,23 +91,25 @@ class Job:
     tag: str = field(default="")
 
 
-def natural(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) -> Natural:
+FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.5, batch_size=10**6)
+
+
+def natural() -> Natural:
     """Full-batch steps, in chunks: the last layer keeps up with the widths."""
-    common = NaturalConfig(
-        chunk=2000, samples=samples, sampling=sampling, draws=8, rate=0.5, batch_size=10**6
-    )
-    return Natural(
-        replace(common, steps=50, lr=0.3, warmup=8),
-        replace(common, steps=14, lr=0.05, warmup=2, fresh=False),
-        learn_prior=learn_prior,
-    )
+    coarse = replace(FULL, steps=50, lr=0.3, warmup=8)
+    return Natural(coarse, replace(FULL, steps=10, lr=0.15, warmup=2, fresh=False))
 
 
-def width_runs(sets: tuple[str, ...], starts: tuple[int, ...]) -> tuple[Run, ...]:
-    """Fixed widths and learned ones, from several starts, on every set (Tables 1, 4, 5)."""
-    fixed = [Run(f"fixed {a}", s, math.radians(a), False) for s in sets for a in ANGLES]
-    learned = [Run(f"learned from {a}", s, math.radians(a), True) for s in sets for a in starts]
-    return tuple(fixed + learned)
+def fixed(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) -> Natural:
+    """The same for widths that stay: all examples from the start."""
+    fine = replace(FULL, steps=12, warmup=12, sampling=sampling, samples=samples)
+    return Natural(None, fine, learn_prior=learn_prior)
+
+
+def width_runs(sets: tuple[str, ...], angles: tuple[int, ...], learn: bool) -> tuple[Run, ...]:
+    """Fixed widths, or learned ones from several starts, on every set (Tables 1, 4, 5)."""
+    name = "learned from" if learn else "fixed"
+    return tuple(Run(f"{name} {a}", s, math.radians(a), learn) for s in sets for a in angles)
 
 
 def family_runs(family: str, sets: tuple[str, ...]) -> tuple[Run, ...]:
@@ -118,10 +123,14 @@ def family_runs(family: str, sets: tuple[str, ...]) -> tuple[Run, ...]:
 def jobs(part: str) -> Iterator[Job]:
     """What has to be trained for a part of the paper: the number of a table, or a name."""
     if part == "1":
-        yield Job("table1", "fourier", "rotation", width_runs(ROTATED, ANGLES), natural())
+        for tag, how in (("learned", natural()), ("fixed", fixed())):
+            runs = width_runs(ROTATED, ANGLES, tag == "learned")
+            yield Job("table1", "fourier", "rotation", runs, how, tag=tag)
     elif part == "5":
-        runs = width_runs(ROTATED, (0, *ANGLES[1:]))
-        yield Job("table5", "relu", "rotation", runs, Stochastic(), prior_variance=1.0)
+        for tag, angles in (("learned", (0, *ANGLES[1:])), ("fixed", ANGLES)):
+            runs = width_runs(ROTATED, angles, tag == "learned")
+            how = Stochastic()
+            yield Job("table5", "relu", "rotation", runs, how, prior_variance=1.0, tag=tag)
     elif part in ("2", "3", "6"):
         sets = CIFAR if part == "3" else MOVED
         for family in FAMILIES:
@@ -146,17 +155,16 @@ def ablation() -> Iterator[Job]:
 
     Fixed widths. The paper's cos(.) with prior variance 1 is sqrt(2 / D) cos(.) with D / 2.
     """
-    sets = ("mnist-rotated", "mnist-partially-rotated")
-    runs = tuple(Run(f"fixed {a}", s, math.radians(a), False) for s in sets for a in ANGLES[1:])
+    runs = width_runs(("mnist-partially-rotated",), ANGLES[1:], learn=False)
     paper = 512.0
-    sgvb = Stochastic(steps=8000, learn_prior=False, scale=paper**0.5)
+    sgvb = Stochastic(6000, sampling="random", lr=1e-3, rest=0.0, learn_prior=False)
     steps = {
-        "paper": (sgvb, paper),
+        "natural": (fixed("random", learn_prior=False), paper),
+        "prior": (fixed("random"), 50.0),
+        "sobol": (fixed("sobol"), 50.0),
+        "sobol 64": (fixed("sobol", 64), 50.0),
+        "paper": (replace(sgvb, scale=paper**0.5), paper),
         "narrow start": (replace(sgvb, scale=1.0), paper),
-        "natural": (natural("random", learn_prior=False), paper),
-        "prior": (natural("random"), 50.0),
-        "sobol": (natural("sobol"), 50.0),
-        "sobol 64": (natural("sobol", 64), 50.0),
     }
     for tag, (training, prior) in steps.items():
         yield Job("ablation", "fourier", "rotation", runs, training, prior_variance=prior, tag=tag)
@@ -164,12 +172,10 @@ def ablation() -> Iterator[Job]:
 
 def point() -> Iterator[Job]:
     """Section 4.1: the same network with and without the integral over its last layer."""
-    runs = tuple(
-        Run(f"learned from {a}", "mnist-rotated", math.radians(a), True) for a in (5, 45, 90)
-    )
+    runs = width_runs(("mnist-rotated",), (5, 45, 90), learn=True)
     for kind, amplitude in (("fourier", 512**0.5), ("relu", 1.0)):
         for posterior in ("point", "full"):
-            training = Stochastic(posterior=posterior, steps=4000)
+            training = Stochastic(posterior=posterior, steps=3000)
             yield Job(
                 "point", kind, "rotation", runs, training, amplitude=amplitude,
                 prior_variance=1.0, tag=posterior,

@@ -84,7 +84,7 @@ def shortened(job: Job, steps: int) -> Job:
     how = job.training
     if isinstance(how, Stochastic):
         return replace(job, training=replace(how, steps=steps))
-    coarse, fine = (replace(c, steps=steps, warmup=1) for c in (how.coarse, how.fine))
+    coarse, fine = (c and replace(c, steps=steps, warmup=1) for c in (how.coarse, how.fine))
     return replace(job, training=Natural(coarse, fine, how.examples, how.learn_prior))
 
 
@@ -131,6 +131,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="results, as JSON (default: beside this file)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
+    parser.add_argument("--tags", nargs="+", help="only these batches: learned, fixed, ...")
     parser.add_argument("--steps", type=int, help="other than the default, for a trial")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing later")
     args = parser.parse_args()
@@ -140,15 +141,17 @@ def main() -> None:
     store = Store(args.out or HERE / ("quick.json" if quick else "results.json"), device)
     began = time.perf_counter()
     for part in args.parts:
-        todo = [job for job in jobs(part) if job.family in args.families] if part in PARTS else []
+        todo = list(jobs(part)) if part in PARTS else []
+        todo = [job for job in todo if job.family in args.families]
+        todo = [job for job in todo if not args.tags or job.tag in args.tags]
         for seed in args.seeds:
-            if time.perf_counter() - began > 60 * args.minutes:
-                print(f"no time left for {part}, seed {seed}", flush=True)
-                continue
             if part in EXTRA:
                 for batch in EXTRA[part](args.data, device, seed, args.steps):
                     store.add(part, batch)
             for job in todo:
+                if time.perf_counter() - began > 60 * args.minutes:
+                    print(f"no time left for {job.table} {job.tag}, seed {seed}", flush=True)
+                    continue
                 job = shortened(job, args.steps) if args.steps else job
                 store.add(job.table, train_job(job, args.data, device, seed))
     expected = json.loads((HERE / "expected.json").read_text())

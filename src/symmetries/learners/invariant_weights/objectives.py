@@ -66,6 +66,7 @@ def elbo_loss(
     sampling: Sampling = "random",
     draws: int = 1,
     sets: Sequence[int] | None = None,
+    rest: float = 0.0,
 ) -> "Loss":
     """The negative ELBO per example, summed over runs, for :func:`symmetries.training.train`.
 
@@ -77,11 +78,16 @@ def elbo_loss(
         sampling: "random", "sobol" or "grid".
         draws: L samples of the weights.
         sets: which tensor of images belongs to each run.
+        rest: share of the steps, from the first, in which filters and networks rest while widths
+            and the last layer are learned: a network that is trained from the start may fit what
+            it sees before its widths have grown.
     """
+    resting = _Resting(rest)
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
         model = cast(InvariantModel, model)
         images = images_of(batch[:-1], sets)
+        resting(model, step)
         phi = model.features(images, samples, sampling, step.generator)
         mean, variance, kl = model.head.moments_and_kl(phi)
         fit = log_likelihood(model, mean, variance, batch[-1], draws, step.generator).mean(1)
@@ -91,6 +97,31 @@ def elbo_loss(
         return numbers | {name: width[0, i] for i, name in enumerate(model.group.names)}
 
     return loss
+
+
+class _Resting:
+    """Holds the gradients of a model's body at zero for the first steps.
+
+    It computes with ``step.progress``, a tensor, so that the step can be a CUDA graph.
+    """
+
+    def __init__(self, share: float) -> None:
+        if not 0 <= share < 1:
+            raise invalid("rest", "a share in [0, 1)", share, "0.1 is a tenth of the steps")
+        self.share = share
+        self.gate = torch.ones(())
+        self.model: nn.Module | None = None
+
+    def __call__(self, model: InvariantModel, step: "Step") -> None:
+        if not self.share:
+            return
+        self.gate = (step.progress >= self.share).float()
+        if self.model is not model:
+            self.model = model
+            own = {id(p) for p in model.boxes.parameters()}  # an orbit average holds its box
+            for parameter in model.body.parameters():
+                if parameter.requires_grad and id(parameter) not in own:
+                    parameter.register_hook(lambda slope: slope * self.gate)
 
 
 def augerino_loss(

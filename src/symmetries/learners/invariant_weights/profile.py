@@ -1,4 +1,4 @@
-"""How well the data say what a width is: the bound with the last layer fitted anew at each width."""
+"""How well the data say what a width is: the bound, the last layer fitted anew at each width."""
 
 import copy
 import math
@@ -90,9 +90,9 @@ def width_interval(
     drop: float = DROP,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The half-widths of one parameter whose bound is within ``drop`` nats of the fitted one's.
+    """The half-widths of one parameter whose bound is at most ``drop`` nats below the fitted one's.
 
-    From the fitted width outwards, in steps that double, with the last layer fitted anew at each;
+    An interval that has the fitted width near one end says that training stopped on the way. From the fitted width outwards, in steps that double, with the last layer fitted anew at each;
     the other widths stay. An end that is not reached is the parameter's bound (or 0).
 
     Args:
@@ -115,21 +115,19 @@ def width_interval(
         options = {"count": count, "samples": samples, "seed": seed}
         return float(refitted_elbo(model, images, targets, widths[None], **options)[0])  # type: ignore[arg-type]
 
-    best = total(here)
+    level = total(here) - drop
     ends = []
     for sign, limit in ((-1, 0.0), (1, bound)):
-        before, value, step = here, best, first
+        inside, value, step = here, level + drop, first
         while True:
             width = here + sign * step
             width = max(width, limit) if sign < 0 else min(width, limit)
-            if width == before:  # the limit itself is inside
+            if width == inside:  # the limit itself is inside
                 break
             found = total(width)
-            best = max(best, found)  # the fit may have stopped short of the top
-            if found < best - drop:
-                share = (value - (best - drop)) / (value - found) if value > found else 1.0
-                before += min(max(share, 0.0), 1.0) * (width - before)
+            if found < level:
+                inside += (value - level) / (value - found) * (width - inside)
                 break
-            before, value, step = width, found, 2 * step
-        ends.append(before)
+            inside, value, step = width, found, 2 * step
+        ends.append(inside)
     return ends[0], ends[1]
