@@ -1,12 +1,10 @@
 """Numbers where the paper has pictures."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from symmetries.actions.colours import rgb_to_hsv
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
@@ -107,69 +105,3 @@ def _peaks(heights: list[float], least: float = 0.25) -> int:
             if value >= extreme + least:
                 count, high, extreme = count + 1, True, value
     return max(1, count - 1) if count > 1 else 1  # the last one is the first again
-
-
-def colour_intervals(images: Tensor) -> dict[str, float]:
-    """Ends (5 and 95 %) of the hue and saturation of images, each image's mean colour."""
-    ink = images.amax(1, keepdim=True)
-    mean = (images * ink).sum((2, 3), keepdim=True) / ink.sum((2, 3), keepdim=True).clamp_min(1e-6)
-    hue, saturation, _ = rgb_to_hsv(mean)[..., 0, 0].unbind(1)
-    result = {}
-    for name, values in (("hue", hue), ("saturation", saturation)):
-        low, high = values.quantile(torch.tensor([0.05, 0.95], device=values.device)).tolist()
-        result |= {f"{name}_low": low, f"{name}_high": high}
-    return result
-
-
-def centroids(images: Tensor) -> Tensor:
-    """Centres (N, 2) of grey images in units of the image's width, x to the right and y up."""
-    height, width = images.shape[-2:]
-    mass = images.sum(1)
-    total = mass.sum((1, 2)).clamp_min(1e-6)
-    x = (mass.sum(1) * ((torch.arange(width, device=images.device) + 0.5) / width)).sum(1) / total
-    down = (torch.arange(height, device=images.device) + 0.5) / height
-    y = 1 - (mass.sum(2) * down).sum(1) / total
-    return torch.stack((x, y), 1)
-
-
-def angles_to(template: Tensor, images: Tensor) -> Tensor:
-    """Angles (N,) in degrees by which one picture (1, C, H, W) best becomes each, centres aside."""
-    turns = torch.arange(-180, 180, device=images.device)
-    group = Affine2("rotation")
-    versions = ImageAction(group).orbit(group.exp(torch.deg2rad(turns)[:, None]), template)[0]
-    scores = centred(images).flatten(1) @ torch.nn.functional.normalize(versions.flatten(1)).T
-    return turns[scores.argmax(1)].float()
-
-
-def centred(images: Tensor) -> Tensor:
-    """Images moved so that their centre of mass is in the middle."""
-    shift = Affine2("translation")
-    return ImageAction(shift)(shift.exp(1 - 2 * centroids(images)), images)
-
-
-def wasserstein(a: Tensor, b: Tensor) -> float:
-    """Wasserstein-1 distance of two samples of numbers."""
-    q = torch.linspace(0.0025, 0.9975, 200, device=a.device)
-    return float((a.quantile(q) - b.quantile(q)).abs().mean())
-
-
-def sprite_measures(model: SymmetryModel, data: ImageSet) -> dict[str, Any]:
-    """Positions and orientations of resampled sprites against the planted ones."""
-    generator = torch.Generator(data.images.device).manual_seed(0)
-    result: dict[str, Any] = {}
-    for kind, name in enumerate(("square", "ellipse", "heart")):
-        chosen = torch.nonzero(data.labels == kind)[:500, 0]
-        x = data.images[chosen]
-        new = model.sample(x, 4, generator).flatten(0, 1)
-        planted, found = centroids(x), centroids(new)
-        result[name] = {
-            "w1_x": wasserstein(planted[:, 0], found[:, 0]),
-            "w1_y": wasserstein(planted[:, 1], found[:, 1]),
-        }
-        if name == "heart":
-            off = angles_to(centred(x).mean(0, keepdim=True), new).abs()
-            result[name] |= {
-                "share_upper": float((found[:, 1] > 0.5).float().mean()),
-                "angle_90_percent": float(off.quantile(0.9)),
-            }
-    return result

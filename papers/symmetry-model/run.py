@@ -3,12 +3,14 @@
     python papers/symmetry-model/run.py --data DATA --out OUT
     python papers/symmetry-model/run.py --data DATA --out OUT --added 0 45 --steps 15000 8000
     python papers/symmetry-model/run.py --task sprites-affine --out OUT
+    python papers/symmetry-model/run.py --ablations --data DATA --out OUT --steps 3000 2
     python papers/symmetry-model/run.py --quick --out OUT
     python papers/symmetry-model/run.py --draw OUT
 
 Every run adds its row to OUT/results.json as soon as it is done, and its pictures' numbers to
 OUT/TASK-ADDED-SEED.npz, from which --draw makes PNG files (and so does a run itself where
-matplotlib is installed). Runs already in results.json are not repeated.
+matplotlib is installed). Models go to OUT/models, which classifiers.py reads. Runs already in
+results.json are not repeated.
 """
 
 import argparse
@@ -26,10 +28,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import measures
-from tasks import TASKS, Task, with_steps
+import planted
+from tasks import ABLATIONS, OURS_NAME, TASKS, Task, with_steps
 
 from symmetries.data import ImageSet
-from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryModel
 
 HERE = Path(__file__).parent
 
@@ -48,16 +51,19 @@ def main() -> None:
     file = out / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {"environment": {}, "runs": []}
     results["environment"] = environment()
-    bases: dict[int, torch.Tensor] = {}
-    for seed in range(arguments.seeds):
-        for added in arguments.added:
-            key = {"task": arguments.task, "added": added, "seed": seed}
-            if any(all(row[k] == v for k, v in key.items()) for row in results["runs"]):
-                continue
-            row = one_run(arguments, added, seed, bases)
-            results["runs"].append({**key, **row})
-            file.write_text(json.dumps(results, indent=1) + "\n")
-            print(json.dumps({**key, **row}, indent=1), flush=True)
+    todo = [
+        {"task": arguments.task, "added": added, "seed": seed, "variant": variant}
+        for variant in (ABLATIONS[arguments.task] if arguments.ablations else [OURS_NAME])
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+        for added in arguments.added
+    ]
+    for key in todo:
+        if any(all(row[k] == v for k, v in key.items()) for row in results["runs"]):
+            continue
+        row = one_run(arguments, key["added"], key["seed"], key["variant"])
+        results["runs"].append({**key, **row})
+        file.write_text(json.dumps(results, indent=1) + "\n")
+        print(json.dumps({**key, **row}), flush=True)
     try:
         from figures import draw
     except ImportError:
@@ -74,9 +80,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=HERE / "out")
     parser.add_argument("--added", type=float, nargs="+", default=None, help="degrees")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--ablations", action="store_true", help="of appendix B, and of ours")
     parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
-    parser.add_argument("--paper", action="store_true", help="exactly the paper's objective")
     parser.add_argument("--images", type=int, default=None, help="use the first so many")
+    parser.add_argument("--looked-at", type=int, default=1000, help="test images to measure on")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
@@ -86,27 +94,22 @@ def parse() -> argparse.Namespace:
         arguments.steps = (600, 200) if arguments.steps == (None, None) else arguments.steps
     if arguments.added is None:
         many = arguments.task == "mnist-affine"
+        many = many and not arguments.ablations
         arguments.added = [0.0, 15.0, 45.0, 90.0, 180.0] if many else [0.0]
         if arguments.quick:
             arguments.added = [45.0]
     return arguments
 
 
-def one_run(
-    arguments: argparse.Namespace, added: float, seed: int, bases: dict[int, torch.Tensor]
-) -> dict[str, Any]:
+def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str) -> dict[str, Any]:
     """Train one model and measure it on test images."""
     task: Task = TASKS[arguments.task]
     train = task.load("train", added, arguments.data)
     test = task.load("test", added, arguments.data)
     if arguments.images:
         train = train.subset(torch.arange(min(arguments.images, len(train))))
-    config = task.config
-    if arguments.paper:
-        paper = PRESETS["paper"]
-        plain = {"angles": paper.angles, "alignment": 0.0, "interpolation": paper.interpolation}
-        config = replace(config, **plain, circular="none", holdout=0.0)
-    config = with_steps(config, *arguments.steps)
+    changes = ABLATIONS.get(arguments.task, {}).get(variant, {})
+    config = with_steps(replace(task.config, **changes), *arguments.steps)
     shape = tuple(train.images.shape[1:])
     model = SymmetryModel(task.group, shape, config, bounds=task.bounds, seed=seed)
     start = time.perf_counter()
@@ -131,66 +134,61 @@ def one_run(
             }
             for name, history in histories.items()
         },
-        "paper_objective": bool(arguments.paper),
     }
-    row |= measure(arguments.task, model, test, added, seed, bases)
-    name = f"{arguments.task}-{added:g}-{seed}"
-    np.savez_compressed(arguments.out / f"{name}.npz", **pictures(model, test))
+    row |= prototype_measures(model, test.images[: arguments.looked_at])
+    if variant == OURS_NAME:
+        row |= distribution_measures(arguments, model, test, added)
+        name = f"{arguments.task}-{added:g}-{seed}"
+        np.savez_compressed(arguments.out / f"{name}.npz", **pictures(model, test))
+        model.save(arguments.out / "models" / name)
     return row
 
 
-def measure(
-    task: str,
-    model: SymmetryModel,
-    test: ImageSet,
-    added: float,
-    seed: int,
-    bases: dict[int, torch.Tensor],
-) -> dict[str, Any]:
-    """All numbers of one model."""
-    summary = model.summary(test, most=1000, n=2048)
+def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
+    """How well prototypes agree, come to rest, and keep the picture."""
     row: dict[str, Any] = {
-        "summary": [
-            {
-                "name": part.name,
-                "unit": part.unit,
-                "width90": part.width90,
-                "noise_floor": part.noise_floor,
-                "verdict": part.verdict,
-                "per_class": part.per_class,
-            }
-            for part in summary.transformations
-        ],
-        "content_kept": summary.content_kept,
-        "iterated": measures.iterated(model, test.images[:1000]),
+        "content_kept": model.content_kept(x),
+        "iterated": measures.iterated(model, x),
     }
     if "rotation" in model.group.names:
         for refine in (0, 2):
-            row[f"orbit_variance_refine_{refine}"] = measures.orbit_variance(
-                model, test.images[:500], refine
-            )
-        if task != "sprites-affine":
-            samples = measures.rotation_samples(model, measures.readable(test, 500))
-            if added == 0:
-                bases[seed] = samples
-            row["rotation"] = measures.rotation_widths(samples, bases.get(seed), added)
-            row["modes"] = mode_table(model, test)
-    if task == "mnist-colour":
-        new = model.augment(test.images[:2000], torch.Generator(model.device).manual_seed(0))
-        row["planted"] = measures.colour_intervals(test.images[:2000])
-        row["resampled"] = measures.colour_intervals(new)
-    if task == "sprites-affine":
-        row["sprites"] = measures.sprite_measures(model, test)
+            found = measures.orbit_variance(model, x[: len(x) // 2], refine)
+            row[f"orbit_variance_refine_{refine}"] = found
     return row
 
 
-def mode_table(model: SymmetryModel, test: ImageSet) -> dict[str, dict[str, float]]:
+def distribution_measures(
+    arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet, added: float
+) -> dict[str, Any]:
+    """What p(eta | x_hat) says, against what was planted."""
+    most = arguments.looked_at
+    summary = model.summary(test, most=most, n=2048)
+    kept = ("name", "unit", "width90", "noise_floor", "verdict", "per_class")
+    row: dict[str, Any] = {
+        "summary": [{k: getattr(part, k) for k in kept} for part in summary.transformations]
+    }
+    if arguments.task == "mnist-colour":
+        row["colours"] = planted.colour_measures(model, test.images[: 2 * most])
+    elif arguments.task == "sprites-affine":
+        row["sprites"] = planted.sprite_measures(model, test, most // 2)
+    else:
+        samples = measures.rotation_samples(model, measures.readable(test, most // 2))
+        base = arguments.out / "rotation-0.npy"  # of the first run without added rotation
+        if added == 0 and not base.exists():
+            np.save(base, samples.half().cpu().numpy())
+        start = torch.from_numpy(np.load(base)).to(samples) if base.exists() else None
+        row["rotation"] = measures.rotation_widths(samples, start, added)
+        row["modes"] = mode_table(model, test, most // 10)
+    return row
+
+
+def mode_table(model: SymmetryModel, test: ImageSet, count: int) -> dict[str, dict[str, float]]:
     """For each class the share of images whose rotation has 1, 2, ... modes."""
     if test.labels is None:
         return {}
     table = {}
     for label in sorted(set(test.labels.tolist())):
-        part = test.subset(torch.nonzero(test.labels == label)[:100, 0])
+        part = test.subset(torch.nonzero(test.labels == label)[:count, 0])
         found = measures.modes(measures.rotation_samples(model, part, 1024))
         counts = torch.bincount(found, minlength=2)[1:5].tolist()
         table[str(label)] = {str(i + 1): c / len(found) for i, c in enumerate(counts)}
