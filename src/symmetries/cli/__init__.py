@@ -13,6 +13,7 @@ from symmetries.cli.errors import EXIT_CODES, Commands
 from symmetries.cli.fit import fit
 from symmetries.cli.orbit import orbit
 from symmetries.cli.reproduce import reproduce
+from symmetries.cli.sweep import sweep
 
 app = typer.Typer(
     cls=Commands,
@@ -45,6 +46,6 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
-for command in (discover, fit, audit, augment, orbit, reproduce):
+for command in (discover, fit, audit, augment, orbit, reproduce, sweep):
     app.command()(command)
 app.add_typer(data, name="data")

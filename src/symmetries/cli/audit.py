@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
 
-PART = 100  # examples that are kept at a time, should the run be interrupted
+PART = 50  # examples that are kept at a time, should the run be interrupted
 DRIFT_EXAMPLES = 100
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Test images, and steps of the integrated gradients.
-PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
+PRESETS = {"quick": (100, 20), "default": (500, 50), "paper": (None, 50)}
 
 
 @options.unbundled
@@ -51,7 +51,7 @@ def audit(
         str | None,
         typer.Option(
             "--preset",
-            help="quick (200 images), default (500) or paper (all). Without it: default on a "
+            help="quick (100 images), default (500) or paper (all). Without it: default on a "
             "GPU, quick on a CPU.",
             show_default=False,
         ),

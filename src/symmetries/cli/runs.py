@@ -1,5 +1,6 @@
 """A run of a command: where it computes, where it writes, and what it records about itself."""
 
+import logging
 import platform
 import shlex
 import subprocess
@@ -108,6 +109,9 @@ def begin(
         preset: as given; None is right for the device.
     """
     started = time.perf_counter()
+    if output.quiet:  # Fabric says how many processes it starts
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+        logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)

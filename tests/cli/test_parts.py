@@ -1,0 +1,156 @@
+"""Work in parts: resumed where it was interrupted, and shared by several processes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from symmetries.audit import audit
+from symmetries.cli import audit as audit_command
+from symmetries.cli.parts import InPrecision, Parts
+from symmetries.groups import Affine2
+
+MODEL = """
+import torch
+
+weight = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+
+
+def net(x):
+    return (x.flatten(1) @ weight.to(x)).tanh()
+"""
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((60, 8, 8)), labels=np.arange(60) % 3)
+    (tmp_path / "parts_model.py").write_text(MODEL)
+    return "a.npz"
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    from symmetries.cli import augment as augment_command
+
+    module = sys.modules[audit_command.__module__]
+    monkeypatch.setattr(module, "PART", 5)
+    monkeypatch.setattr(sys.modules[augment_command.__module__], "AT_ONCE", 20)
+
+
+def in_fives(part, count):
+    found = [part(start, min(start + 5, count)) for start in range(0, count, 5)]
+    return {name: torch.cat([values[name] for values in found]) for name in found[0]}
+
+
+def test_an_audit_in_parts_is_the_same_audit():
+    x, y = torch.rand(12, 1, 6, 6), torch.arange(12) % 3
+    weight = torch.randn(36, 3)
+
+    def model(images):
+        return images.flatten(1) @ weight
+
+    whole, parts = (
+        audit(model, (x, y), Affine2("rotation"), samples=2, progress=False, **options)
+        for options in ({}, {"over": in_fives})
+    )
+    assert parts.model_dump(exclude={"seconds"}) == whole.model_dump(exclude={"seconds"})
+
+
+def without_run(text):
+    found = json.loads(text)
+    return {key: value for key, value in found.items() if key not in ("seconds", "run")}
+
+
+def test_an_interrupted_audit_goes_on(run, tmp_path, monkeypatch, pictures, small_parts):
+    arguments = ["audit", "parts_model:net", pictures, "--group", "rotation", "--quiet", "--json"]
+    whole = run(*arguments, "--out", "whole")
+    assert whole.exit_code == 0, whole.output
+    real, done = Parts._one, []
+
+    def stop_at_the_third(self, part, start, stop):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(start)
+        return real(self, part, start, stop)
+
+    monkeypatch.setattr(Parts, "_one", stop_at_the_third)
+    stopped = run(*arguments, "--out", "out")
+    assert stopped.exit_code == 130
+    assert "--out out --preset quick --seed 0 --resume" in stopped.stderr
+    assert not (tmp_path / "out").exists()
+    measured = []
+
+    def count(self, part, start, stop):
+        return real(self, lambda a, b: measured.append(a) or part(a, b), start, stop)
+
+    monkeypatch.setattr(Parts, "_one", count)
+    resumed = run(*arguments, "--out", "out", "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert done == [0, 5]
+    assert measured == [10]
+    assert without_run(resumed.stdout) == without_run(whole.stdout)
+    assert not (tmp_path / "out.resume").exists()
+
+
+def test_parts_of_another_run_are_not_used(run, tmp_path, pictures, small_parts):
+    folder = tmp_path / "out.resume"
+    arguments = ["audit", "parts_model:net", pictures, "--quiet", "--json", "--out", "out"]
+    first = run(*arguments)
+    folder.mkdir()
+    from symmetries.training.checkpoint import write_state
+
+    write_state(folder, "part-0-5", {"accuracy": torch.zeros(5)}, {"command": "another"})
+    again = run(*arguments, "--resume", "--overwrite")
+    assert without_run(again.stdout) == without_run(first.stdout)
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+def test_a_model_in_another_precision(precision):
+    layer = torch.nn.Linear(4, 3)
+    x = torch.rand(5, 4)
+    expected = layer(x)
+    if precision == "64-true":
+        found = InPrecision(layer, precision)(x)
+        assert layer.weight.dtype == torch.float64
+        torch.testing.assert_close(found, expected)
+        return
+    with torch.backends.mkldnn.flags(enabled=False):  # some processors only claim to have bfloat16
+        found = InPrecision(layer, precision)(x)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=0.05, rtol=0.05)
+
+
+def test_a_precision_that_the_processor_lacks_is_one_line(run, monkeypatch, pictures):
+    monkeypatch.setattr("symmetries.cli.runs.BF16_PROBE", "import os; os.abort()")
+    result = run("audit", "parts_model:net", pictures, "--precision", "bf16-true", "--quiet")
+    assert (result.exit_code, "use 32-true" in result.stderr) == (3, True)
+    assert "precision: expected one of" in run("discover", "digits", "--precision", "7").stderr
+
+
+def test_two_processes_find_what_one_finds(tmp_path, pictures):
+    """In processes of its own: Fabric starts the second one from the command line."""
+    code = "from symmetries.cli import app; app()"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    found = []
+    for count in ("1", "2"):
+        arguments = ["audit", "parts_model:net", pictures, "--group", "rotation", "--devices"]
+        arguments += [count, "--device", "cpu", "--quiet", "--json", "--out", f"out{count}"]
+        (tmp_path / "main.py").write_text(code)
+        done = subprocess.run(
+            [sys.executable, "main.py", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(without_run(done.stdout))
+    assert found[0] == found[1]
+    assert not list(tmp_path.glob("*.resume"))
