@@ -18,11 +18,11 @@ import numpy as np
 import small_runs
 import torch
 from common import store
-from symmetries.learners.symmetry_model import SymmetryModel
 from torch import nn
 
 from symmetries.audit import AuditResult, audit
 from symmetries.groups import Affine2, Cyclic
+from symmetries.learners.symmetry_model import SymmetryModel
 
 WARM_UP = 0.25  # share of the turns before memory must be flat
 

@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 
 from symmetries.audit import AuditResult
-from symmetries.results import FitResult, OrbitResult, Result, SymmetryResult
+from symmetries.results import FitResult, OrbitResult, Result, SweepResult, SymmetryResult
 
 FOLDER = Path(__file__).parent / "schemas"
-KINDS: tuple[type[Result], ...] = (SymmetryResult, FitResult, AuditResult, OrbitResult)
+KINDS: tuple[type[Result], ...] = (
+    *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult),
+)
 
 
 def schemas() -> dict[str, str]:

@@ -31,8 +31,20 @@ ALLOWED = {
     "orbits": ALGEBRA | {"data", "results"},
     "learners": ALGEBRA | {"audit", "data", "nn", "results", "training"},
     "estimators": ALGEBRA | {"audit", "data", "learners", "nn", "orbits", "results", "training"},
+    "sweeps": ALGEBRA | {"audit", "data", "learners", "nn", "results", "training"},
     "cli": ALGEBRA
-    | {"audit", "data", "estimators", "learners", "nn", "orbits", "report", "results", "training"},
+    | {
+        "sweeps",
+        "audit",
+        "data",
+        "estimators",
+        "learners",
+        "nn",
+        "orbits",
+        "report",
+        "results",
+        "training",
+    },
 }
 
 # Foreign modules that only some parts may import.
@@ -40,6 +52,7 @@ ONLY_IN = {
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "typer": {"cli"},
+    "optuna": {"sweeps"},
     "sklearn.base": {"estimators"},
 }
 # Parts that read plain results and must not import these.

@@ -8,6 +8,7 @@ from symmetries.training.history import History
 from symmetries.training.loop import train
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step
+from symmetries.training.watching import watching
 
 __all__ = [
     "Batch",
@@ -21,4 +22,5 @@ __all__ = [
     "load_state",
     "save_model",
     "train",
+    "watching",
 ]

@@ -1,7 +1,9 @@
 """The one place that knows under which name Lightning Fabric is installed."""
 
+import os
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import nn
 
 from symmetries.training.config import TrainConfig
@@ -32,8 +34,25 @@ def make_fabric(config: TrainConfig) -> Fabric:
         precision=cast(Any, config.precision),
         strategy="ddp_find_unused_parameters_true" if several else "auto",
     )
+    if several:
+        _meet_again(fabric.device)
     fabric.launch()
     return fabric
+
+
+def _meet_again(device: torch.device) -> None:
+    """After torchrun started the processes again, find each other under names of this attempt.
+
+    The store in which they meet outlives an attempt, and holds the addresses of those who died.
+    """
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    group: Any = torch.distributed
+    if attempt == "0" or not group.is_available() or group.is_initialized():
+        return
+    store, rank, world = next(group.rendezvous("env://"))
+    store = group.PrefixStore(f"attempt-{attempt}", store)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    group.init_process_group(backend, store=store, rank=rank, world_size=world)
 
 
 def place(fabric: Fabric, module: nn.Module) -> nn.Module:

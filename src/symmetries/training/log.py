@@ -12,6 +12,7 @@ from symmetries.training.history import CsvWriter, History, TensorBoardWriter, W
 from symmetries.training.progress import ProgressBar
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics
+from symmetries.training.watching import tell
 
 
 class Log:
@@ -58,6 +59,7 @@ class Log:
         self.bar.numbers(numbers)
         for writer in self.writers:
             writer.write(self.history)
+        tell(done, numbers)
 
 
 def read_numbers(fabric: Fabric, metrics: Metrics) -> dict[str, float]:

@@ -1,0 +1,101 @@
+"""``symmetries sweep``: search for settings, with any number of processes on one study."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from symmetries.results import SweepResult
+
+SHOWN = 10
+
+
+def sweep(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file; see papers/*/sweep*.toml.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the study [out/sweep-CONFIG].", show_default=False),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option("--processes", help="Processes of this machine.", min=1)
+    ] = 1,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", help="A database for Optuna, in place of a journal in OUT."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where data files lie; else $SYMMETRIES_DATA.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of every run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Search for the best settings of a learner; go on with what is there.
+
+    Start the same command on as many machines as you like: they share the study in OUT. A sweep
+    that was interrupted goes on when it is started again. Writes sweep.json and report.html.
+
+    [dim]Example:[/] symmetries sweep papers/relaxed-equivariance/sweep-quick.toml --processes 2
+    """
+    import shlex
+
+    from symmetries.cli.runs import choose_device, run_info
+    from symmetries.report import render
+    from symmetries.report.sweeps import sweep_page
+    from symmetries.sweeps import collect, join, read_config
+
+    settings = read_config(config)
+    place = choose_device(device)
+    out = out or Path("out") / f"sweep-{config.stem}"
+    words = ["sweep", str(config), "--out", str(out)]
+    for name, value in (("storage", storage), ("folder", folder)):
+        words += [] if value is None else [f"--{name}", str(value)]
+    words += [] if device == "auto" else ["--device", device]
+    started = time.perf_counter()
+    code = "import sys; from symmetries.cli import app; app(sys.argv[1:])"
+    helper = [sys.executable, "-c", code, *words, "--quiet", *(["--keep"] if keep else [])]
+    helpers = [subprocess.Popen(helper) for _ in range(processes - 1)]
+    try:
+        study = join(settings, out, storage=storage, device=device, data_folder=folder, keep=keep)
+        codes = [process.wait() for process in helpers]
+    finally:
+        for process in helpers:
+            process.terminate()
+    if any(codes):
+        raise RuntimeError(f"a process of the sweep ended with {max(codes)}; see above")
+    command = shlex.join(["symmetries", *words])
+    seconds = time.perf_counter() - started
+    result = collect(study, settings, run_info(command, settings.seed, place, seconds))
+    result.save(out / "sweep.json")
+    (out / "report.html").write_text(render(sweep_page(result)), encoding="utf-8")
+    if json:
+        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+    console = Console(stderr=json, quiet=quiet)
+    console.print(table(result))
+    for name in ("sweep.json", "report.html"):
+        console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
+
+
+def table(result: "SweepResult") -> Table:
+    """The best runs."""
+    from symmetries.report.sweeps import setting_text
+
+    names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
+    shown = Table("run", *map(escape, names), box=None, pad_edge=False, header_style="dim")
+    shown.add_column(escape(result.measure), justify="right")
+    shown.add_column("state")
+    for trial in result.trials[:SHOWN]:
+        values = (escape(setting_text(trial.settings.get(name, ""))) for name in names)
+        value = "" if trial.value is None else f"{trial.value:.4g}"
+        shown.add_row(str(trial.number), *values, value, trial.state)
+    return shown

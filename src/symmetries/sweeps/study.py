@@ -1,0 +1,236 @@
+"""One study on disk, which any number of processes on any number of machines may join.
+
+The study is Optuna's: a journal file (which needs a file system that all of them see) or a
+database. What a killed process left unfinished is tried again by the next one that joins.
+"""
+
+import os
+import platform
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+
+from symmetries.checks import invalid
+from symmetries.data import ImageSet, load
+from symmetries.results import RunInfo, SweepResult, Trial
+from symmetries.sweeps.config import Range, SweepConfig
+from symmetries.sweeps.objectives import OBJECTIVES, Task, check_settings
+from symmetries.training import NonFiniteError, watching
+
+Study: TypeAlias = Any  # of Optuna, which is imported when it is needed
+JOURNAL = "study.journal"
+NAME = "sweep"
+
+
+def join(
+    config: SweepConfig,
+    folder: Path,
+    *,
+    storage: str | None = None,
+    device: str = "auto",
+    data_folder: Path | None = None,
+    keep: bool = False,
+) -> Study:
+    """Work on a study until it has all its trials; make it if it is not there.
+
+    Args:
+        config: of the study; it must be the same in every process.
+        folder: of the journal, and of checkpoints.
+        storage: address of a database for Optuna, in place of the journal.
+        device: of the runs.
+        data_folder: where data files lie.
+        keep: keep the checkpoints and metrics of every run.
+
+    Returns:
+        The study, with the trials of all processes.
+    """
+    optuna = _optuna()
+    check_settings(config.learner, {*config.settings, *config.search})
+    study = open_study(config, folder, storage)
+    _take_up_lost(study)
+    train, held_out = _split(load(config.data, "train", data_folder), config)
+
+    def objective(trial: Any) -> float:  # noqa: ANN401 - Optuna's
+        trial.set_user_attr("process", _process())
+        settings = {name: _suggest(trial, name, what) for name, what in config.search.items()}
+        out = folder / "runs" / f"{trial.number:04d}" if keep else None
+        task = Task(train, held_out, config.seed, out, device)
+        sign = 1 if config.direction == "minimize" else -1
+
+        def watch(done: int, numbers: Mapping[str, float]) -> None:
+            if config.pruner != "none" and config.watch in numbers:
+                trial.report(sign * numbers[config.watch], done)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+
+        with watching(watch), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = OBJECTIVES[config.learner](task, **{**config.settings, **settings})
+            except NonFiniteError as error:  # these settings are no good: as if stopped early
+                trial.set_user_attr("reason", str(error))
+                raise optuna.TrialPruned from error
+        if config.measure not in found:
+            expected = f"one of {', '.join(sorted(found))}"
+            raise invalid("measure", expected, repr(config.measure), "correct the config")
+        trial.set_user_attr("numbers", found)
+        return found[config.measure]
+
+    while len(_settled(study)) < config.total:
+        before = len(study.trials)
+        study.optimize(objective, n_trials=1)
+        if len(study.trials) == before:  # a grid that is used up, some of it by others
+            break
+    return study
+
+
+def open_study(config: SweepConfig, folder: Path, storage: str | None = None) -> Study:
+    """The study of a configuration: the one that is there, or a new one."""
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = optuna.storages.journal
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        place: Any = storage
+        if storage is None:
+            lock = journal.JournalFileOpenLock(str(folder / JOURNAL))
+            backend = journal.JournalFileBackend(str(folder / JOURNAL), lock_obj=lock)
+            place = optuna.storages.JournalStorage(backend)
+        study = optuna.create_study(
+            storage=place,
+            study_name=NAME,
+            direction=config.direction,
+            sampler=_sampler(config),
+            pruner=_pruner(config),
+            load_if_exists=True,
+        )
+    stored = study.user_attrs.get("config")
+    if stored is None:
+        study.set_user_attr("config", config.digest())
+    elif stored != config.digest():
+        got = "another learner, data, measure or search"
+        remedy = "choose another --out, or give the same config again (trials may grow)"
+        raise invalid(str(folder), "the config that the study was begun with", got, remedy)
+    return study
+
+
+def collect(study: Study, config: SweepConfig, run: RunInfo) -> SweepResult:
+    """The trials of a study as plain numbers, best first."""
+    trials = []
+    for trial in study.trials:
+        seconds = trial.duration.total_seconds() if trial.duration else 0.0
+        trials.append(
+            Trial(
+                number=trial.number,
+                state=trial.state.name.lower(),
+                value=trial.value if trial.state.name == "COMPLETE" else None,
+                settings={k: _plain(v) for k, v in trial.params.items()},
+                numbers=trial.user_attrs.get("numbers", {}),
+                seconds=round(seconds, 3),
+            )
+        )
+    sign = 1 if config.direction == "minimize" else -1
+    trials.sort(key=lambda t: (t.value is None, 0.0 if t.value is None else sign * t.value))
+    return SweepResult(
+        learner=config.learner,
+        data=config.data,
+        measure=config.measure,
+        direction=config.direction,
+        settings={k: _plain(v) for k, v in config.settings.items()},
+        trials=tuple(trials),
+        run=run,
+    )
+
+
+def _settled(study: Study) -> list[Any]:
+    """Trials that count: finished, stopped early, or under way in some process."""
+    return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED", "RUNNING")]
+
+
+def _take_up_lost(study: Study) -> None:
+    """Close the trials of processes of this machine that are gone, and queue them again."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        host, _, number = str(trial.user_attrs.get("process", "")).rpartition(":")
+        if host == platform.node() and not _alive(int(number)):
+            # Not by study.tell: samplers believe that it is part of an optimisation.
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            if trial.params:
+                study.enqueue_trial(trial.params, skip_if_exists=False)
+
+
+def _process() -> str:
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def _alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _split(images: ImageSet, config: SweepConfig) -> tuple[ImageSet, ImageSet]:
+    """Images to learn from and images to measure on, from the training split alone."""
+    count = len(images) if config.images is None else min(config.images, len(images))
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(config.seed))
+    held = max(1, round(config.holdout * count))
+    if held >= count:
+        raise invalid("data", "at least 2 images", count, "some are held out")
+    return images.subset(order[held:]), images.subset(order[:held])
+
+
+def _suggest(trial: Any, name: str, what: Any) -> Any:  # noqa: ANN401 - any setting
+    if isinstance(what, Range):
+        whole = isinstance(what.low, int) and isinstance(what.high, int)
+        suggest = trial.suggest_int if whole else trial.suggest_float
+        return suggest(name, what.low, what.high, log=what.log)
+    if any(isinstance(value, list) for value in what):  # Optuna stores plain choices only
+        return what[int(trial.suggest_categorical(name, [*range(len(what))]))]
+    return trial.suggest_categorical(name, what)
+
+
+def _sampler(config: SweepConfig) -> Any:  # noqa: ANN401 - one of Optuna's
+    samplers = _optuna().samplers
+    # Processes must not propose the same settings: their number is part of the seed.
+    seed = (config.seed + os.getpid()) % 2**31
+    if config.sampler == "grid":
+        grid = {
+            name: [*range(len(v))] if any(isinstance(x, list) for x in v) else v
+            for name, v in config.search.items()
+            if isinstance(v, list)
+        }
+        return samplers.GridSampler(grid, seed=seed)
+    if config.sampler == "random":
+        return samplers.RandomSampler(seed=seed)
+    return samplers.TPESampler(seed=seed)
+
+
+def _pruner(config: SweepConfig) -> Any:  # noqa: ANN401 - one of Optuna's
+    pruners = _optuna().pruners
+    if config.pruner == "hyperband":
+        return pruners.HyperbandPruner()
+    return pruners.MedianPruner() if config.pruner == "median" else pruners.NopPruner()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any setting
+    return str(value) if isinstance(value, list | tuple) else value
+
+
+def _optuna() -> Any:  # noqa: ANN401 - a module
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError(
+            "sweeps need the package optuna, which is not installed; "
+            'run: pip install "symmetries[sweep]"'
+        ) from error
+    return optuna
