@@ -110,7 +110,7 @@ def wasserstein(a: Tensor, b: Tensor) -> float:
 
 
 def sprite_measures(model: SymmetryModel, data: ImageSet, count: int) -> dict[str, Any]:
-    """Positions and orientations of resampled sprites, ``count`` of a shape, against planted ones."""
+    """Positions and orientations of new sprites, ``count`` of a shape, against planted ones."""
     generator = torch.Generator(data.images.device).manual_seed(0)
     result: dict[str, Any] = {}
     for kind, name in enumerate(("square", "ellipse", "heart")):
