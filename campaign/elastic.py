@@ -68,7 +68,8 @@ def two_hosts(folder: Path) -> dict[str, Any]:
 
 def _namespaces() -> None:
     (a, address), (b, other) = HOSTS.items()
-    for host in HOSTS:
+    for host in HOSTS:  # what a killed campaign left goes first
+        subprocess.run(["ip", "netns", "del", host], check=False, capture_output=True)
         _ip("netns", "add", host)
     _ip("link", "add", "a0", "netns", a, "type", "veth", "peer", "name", "b0", "netns", b)
     for host, link, number in ((a, "a0", address), (b, "b0", other)):

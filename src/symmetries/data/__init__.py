@@ -12,10 +12,13 @@ from symmetries.data.registry import NAMES, describe, load, names
 from symmetries.data.remote import download
 from symmetries.data.rendering import SpriteFactors, render
 from symmetries.data.sprite_sets import dsprites, grid_factors, resampled_indices, sprites
+from symmetries.data.streams import ArrayShards, PictureStream, mapped, stream
 
 __all__ = [
     "NAMES",
+    "ArrayShards",
     "ImageSet",
+    "PictureStream",
     "SpriteFactors",
     "array_file",
     "cifar",
@@ -31,6 +34,7 @@ __all__ = [
     "from_dataset",
     "grid_factors",
     "load",
+    "mapped",
     "mnist",
     "names",
     "picture_folder",
@@ -41,6 +45,7 @@ __all__ = [
     "scaled",
     "sprites",
     "standardise",
+    "stream",
     "transforming",
     "translated",
     "upside_down_sixes",

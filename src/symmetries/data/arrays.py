@@ -34,7 +34,8 @@ _BAD_ZIP = (
 )
 
 
-def _layout_of(shape: tuple[int, ...]) -> str:
+def layout_of(shape: tuple[int, ...]) -> str:
+    """What the axes of images are, as far as their sizes tell: "NHW", "NHWC" or "NCHW"."""
     if len(shape) == 3:
         return "NHW"
     if len(shape) != 4:
@@ -71,7 +72,7 @@ def from_array(
     """
     array = images.detach().cpu().numpy() if isinstance(images, Tensor) else np.asarray(images)
     if layout is None:
-        layout = _layout_of(array.shape)
+        layout = layout_of(array.shape)
     check_choice(layout, _LAYOUTS, "layout")
     if array.ndim != len(layout):
         got = f"shape {array.shape}"

@@ -37,7 +37,7 @@ def check_memory(path: Path, needed: int) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         got = f"{needed} bytes on a machine with {memory}"
-        remedy = "save it as .npy and read it from disk: symmetries.data.ArrayFolder"
+        remedy = "save it as .npy and read it as needed: symmetries.data.stream"
         raise invalid(str(path), "data that fits into memory", got, remedy)
 
 

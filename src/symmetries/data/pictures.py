@@ -28,7 +28,8 @@ def _folders_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
-def _read(path: Path, size: tuple[int, int] | None) -> Image.Image:
+def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
+    """One picture, resized to (height, width) if that is given."""
     try:
         with Image.open(path, formats=FORMATS) as picture:
             picture.load()
@@ -51,7 +52,7 @@ def _read_all(
     pictures, good, bad = [], [], []
     for file in files:
         try:
-            pictures.append(_read(file, size))
+            pictures.append(read_picture(file, size))
             good.append(file)
         except ValueError:
             if not skip_bad:
@@ -63,6 +64,28 @@ def _read_all(
         named = ", ".join(bad[:NAMED]) + (", ..." if len(bad) > NAMED else "")
         warnings.warn(f"left out {len(bad)} unreadable: {named}", RuntimeWarning, stacklevel=3)
     return good, pictures
+
+
+def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
+    """The pictures of a split, and the folders of the classes if there are any."""
+    check_choice(split, ("train", "test"), "split")
+    if not root.is_dir():
+        raise invalid("path", "a folder of pictures", f"{str(root)!r}", "give an existing folder")
+    folder = root / split
+    if not folder.is_dir():
+        if split != "train":
+            remedy = f'make a folder {split!r} in it, or use split="train" and take a subset'
+            raise invalid(str(root), f"a folder {split!r}", "none", remedy)
+        folder = root
+    loose, classes = _pictures_in(folder), [p for p in _folders_in(folder) if _pictures_in(p)]
+    if loose and classes:
+        got = f"{len(loose)} pictures beside class folders such as {classes[0].name!r}"
+        raise invalid(str(folder), "pictures or class folders", got, "move the loose pictures")
+    files = loose or [file for c in classes for file in _pictures_in(c)]
+    if not files:
+        kinds = ", ".join(sorted(SUFFIXES))
+        raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
+    return files, classes
 
 
 def picture_folder(
@@ -84,29 +107,13 @@ def picture_folder(
         skip_bad: leave out pictures that cannot be read, with a warning that names them.
     """
     root = Path(path)
-    check_choice(split, ("train", "test"), "split")
-    if not root.is_dir():
-        raise invalid("path", "a folder of pictures", f"{str(path)!r}", "give an existing folder")
-    folder = root / split
-    if not folder.is_dir():
-        if split != "train":
-            remedy = f'make a folder {split!r} in it, or use split="train" and take a subset'
-            raise invalid(str(root), f"a folder {split!r}", "none", remedy)
-        folder = root
-    loose, classes = _pictures_in(folder), [p for p in _folders_in(folder) if _pictures_in(p)]
-    if loose and classes:
-        got = f"{len(loose)} pictures beside class folders such as {classes[0].name!r}"
-        raise invalid(str(folder), "pictures or class folders", got, "move the loose pictures")
-    files = loose or [file for c in classes for file in _pictures_in(c)]
-    if not files:
-        kinds = ", ".join(sorted(SUFFIXES))
-        raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
+    files, classes = picture_files(root, split)
     files, pictures = _read_all(files, size, skip_bad)
     for file, picture in zip(files, pictures, strict=True):
         if picture.size != pictures[0].size:
             got = f"{picture.size} in {file.name} and {pictures[0].size} in {files[0].name}"
             remedy = "resize them: size=(height, width), or --resize for a command"
-            raise invalid(str(folder), "pictures of one size (width, height)", got, remedy)
+            raise invalid(str(root), "pictures of one size (width, height)", got, remedy)
     mode = "L" if all(picture.mode in _GREY for picture in pictures) else "RGB"
     images: NDArray[np.uint8] = np.stack([np.asarray(p.convert(mode)) for p in pictures])
     layout = "NHW" if mode == "L" else "NHWC"

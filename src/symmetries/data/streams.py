@@ -1,0 +1,239 @@
+"""Data larger than memory: arrays in shards and folders of pictures, read example by example.
+
+What comes back are data sets for :func:`symmetries.training.train`: examples are read when a batch
+asks for them, so memory holds a batch and not the set. Files are read at a place (``pread``), not
+mapped, so that a limit on the address space is no obstacle either.
+"""
+
+import bisect
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from symmetries.checks import check_choice, invalid
+from symmetries.data.arrays import layout_of, npy_header
+from symmetries.data.files import AGAIN
+from symmetries.data.pictures import picture_files, read_picture
+
+Example = tuple[Tensor, ...]
+
+
+class ArrayShards(Dataset[Example]):
+    """Images, and labels if there are any, in one or several .npy files, read one by one.
+
+    Args:
+        images: files of arrays (N, H, W), (N, H, W, C) or (N, C, H, W), uint8 or floats in [0, 1],
+            that differ in N only; their order is that of the examples.
+        labels: for each of them a file of N integers, or None. Labels are kept in memory.
+        layout: "NHW", "NHWC" or "NCHW" where the shape does not tell.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for number in range(2):
+        ...     np.save(folder / f"images-{number}.npy", np.zeros((3, 8, 8), np.uint8))
+        >>> shards = ArrayShards(sorted(folder.glob("images-*.npy")))
+        >>> len(shards), shards[4][0].shape
+        (6, torch.Size([1, 8, 8]))
+    """
+
+    def __init__(
+        self,
+        images: Sequence[Path],
+        labels: Sequence[Path] | None = None,
+        layout: str | None = None,
+    ) -> None:
+        if not images:
+            raise invalid("images", "at least one file", "none", "check the folder")
+        self.paths = [Path(path) for path in images]
+        heads = [_head(path) for path in self.paths]
+        (_, first, self.dtype, _), names = heads[0], [path.name for path in self.paths]
+        for name, (_, shape, dtype, _) in zip(names, heads, strict=True):
+            if shape[1:] != first[1:] or dtype != self.dtype:
+                expected = f"{self.dtype} of shape (N, {', '.join(map(str, first[1:]))})"
+                got = f"{dtype} of shape {shape} in {name}"
+                raise invalid("shards", f"{expected} as in {names[0]}", got, "save them alike")
+        self.layout = layout_of(first) if layout is None else layout
+        check_choice(self.layout, ("NHW", "NHWC", "NCHW"), "layout")
+        self.item_shape = first[1:]
+        self.starts = [start for start, *_ in heads]
+        self.ends = list(itertools.accumulate(shape[0] for _, shape, _, _ in heads))
+        self.labels = None if labels is None else _labels(labels, self.ends)
+        self._open: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+    def __getitem__(self, index: int) -> Example:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"example {index} of {len(self)}")
+        index %= len(self)
+        shard = bisect.bisect_right(self.ends, index)
+        place = index - (self.ends[shard - 1] if shard else 0)
+        image = self._image(self._bytes(shard, place))
+        return (image,) if self.labels is None else (image, self.labels[index])
+
+    def _bytes(self, shard: int, place: int) -> bytes:
+        size = math.prod(self.item_shape) * self.dtype.itemsize
+        key = (os.getpid(), shard)  # loader processes open their own
+        if key not in self._open:
+            self._open[key] = os.open(self.paths[shard], os.O_RDONLY)
+        data = os.pread(self._open[key], size, self.starts[shard] + place * size)
+        if len(data) != size:
+            got = f"{len(data)} bytes of example {place}"
+            raise invalid(str(self.paths[shard]), f"{size} bytes", got, "was the file cut?")
+        return data
+
+    def _image(self, data: bytes) -> Tensor:
+        array = np.frombuffer(data, self.dtype).reshape(self.item_shape)
+        if self.layout == "NHW":
+            array = array[None]
+        elif self.layout == "NHWC":
+            array = np.moveaxis(array, 2, 0)
+        image = torch.from_numpy(np.array(array, np.float32, order="C"))
+        return image / 255 if self.dtype == np.uint8 else image
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": {}}
+
+    def __del__(self) -> None:
+        for (process, _), descriptor in getattr(self, "_open", {}).items():
+            if process == os.getpid():
+                os.close(descriptor)
+
+
+class PictureStream(Dataset[Example]):
+    """The pictures of a folder, decoded when they are asked for.
+
+    Args:
+        folder: of pictures, or of a folder for each class.
+        split: "train" or "test", where the folder has such folders.
+        size: (height, width) to resize to.
+        colour: three channels; otherwise one.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        size: tuple[int, int],
+        split: str = "train",
+        *,
+        colour: bool = True,
+    ) -> None:
+        self.files, classes = picture_files(Path(folder), split)
+        self.size = size
+        self.mode = "RGB" if colour else "L"
+        self.class_names = tuple(path.name for path in classes)
+        places = {path: number for number, path in enumerate(classes)}
+        self.labels = [places[file.parent] for file in self.files] if classes else None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Example:
+        picture = read_picture(self.files[index], self.size).convert(self.mode)
+        array = np.asarray(picture, np.float32) / 255
+        image = torch.from_numpy(
+            array[None] if self.mode == "L" else np.moveaxis(array, 2, 0).copy()
+        )
+        if self.labels is None:
+            return (image,)
+        return image, torch.tensor(self.labels[index])
+
+
+def stream(
+    path: str | Path,
+    split: str = "train",
+    size: tuple[int, int] | None = None,
+    *,
+    colour: bool = True,
+) -> ArrayShards | PictureStream:
+    """A data set on disk that is read as it is needed: a .npy file, shards, or pictures.
+
+    Shards are files images*.npy in a folder, with labels*.npy beside them if there are labels.
+    Folders "train" and "test" inside are the splits.
+
+    Args:
+        path: a file or a folder.
+        split: "train" or "test".
+        size: (height, width) that pictures are resized to.
+        colour: whether pictures have three channels.
+    """
+    path = Path(path).expanduser()
+    check_choice(split, ("train", "test"), "split")
+    if path.is_file():
+        return ArrayShards([path])
+    folder = path / split if (path / split).is_dir() else path
+    if not folder.is_dir():
+        raise invalid("path", "a .npy file or a folder", f"{str(path)!r}", "check the path")
+    images = sorted(folder.glob("images*.npy"))
+    if images:
+        labels = [file.with_name("labels" + file.name.removeprefix("images")) for file in images]
+        some = [file for file in labels if file.is_file()]
+        if some and len(some) != len(labels):
+            missing = next(file.name for file in labels if not file.is_file())
+            raise invalid(str(folder), "labels for all shards", f"no {missing}", "add or remove")
+        return ArrayShards(images, labels if some else None)
+    if size is None:
+        remedy = "give size=(height, width): pictures are resized as they are read"
+        raise invalid("size", "a size for pictures", "None", remedy)
+    return PictureStream(path, size, split, colour=colour)
+
+
+def mapped(path: str | Path) -> Tensor:
+    """A float32 .npy file as a tensor whose pages are read when they are touched.
+
+    For learners that take a tensor: on a CPU the training loop touches the rows of its batches.
+
+    Args:
+        path: a .npy file of float32 in C order.
+    """
+    start, shape, dtype, fortran = _head(Path(path))
+    if dtype != np.float32 or fortran:
+        got = f"{dtype}{' in Fortran order' if fortran else ''}"
+        raise invalid(str(path), "float32 in C order", got, "save it anew, or use stream()")
+    pages = np.memmap(path, np.float32, "c", start, shape)
+    return torch.from_numpy(pages)
+
+
+def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
+    """Where the numbers of a .npy file start, and what they are."""
+    try:
+        with path.open("rb") as file:
+            shape, fortran, dtype = npy_header(file, path)
+            start = file.tell()
+        stored = path.stat().st_size - start
+    except OSError as error:
+        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error
+    if fortran and len(shape) > 1:
+        remedy = "save it in C order: numpy.ascontiguousarray"
+        raise invalid(str(path), "an array in C order", "Fortran order", remedy)
+    if not shape or shape[0] == 0 or 0 in shape:
+        raise invalid(str(path), "at least one example", f"shape {shape}", AGAIN)
+    if math.prod(shape) * dtype.itemsize != stored:
+        claimed = math.prod(shape) * dtype.itemsize
+        raise invalid(str(path), f"{claimed} bytes of numbers", f"{stored}", AGAIN)
+    if dtype != np.uint8 and dtype.kind not in "fiu":
+        raise invalid(str(path), "numbers", f"{dtype}", "convert them")
+    return start, shape, dtype, fortran
+
+
+def _labels(paths: Sequence[Path], ends: Sequence[int]) -> Tensor:
+    parts: list[NDArray[np.int64]] = []
+    counts = np.diff([0, *ends])
+    for path, count in zip(paths, counts, strict=True):
+        start, shape, dtype, _ = _head(Path(path))
+        if dtype.kind not in "iu" or shape != (count,):
+            got = f"{dtype} of shape {shape}"
+            raise invalid(str(path), f"{count} integers", got, "one label for each image")
+        parts.append(np.fromfile(path, dtype, offset=start).astype(np.int64))
+    return torch.from_numpy(np.concatenate(parts))
