@@ -15,7 +15,9 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 def markdown(result: dict[str, Any]) -> list[str]:
     """A benchmark result as lines of Markdown: what ran where, and its rows as a table."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    columns = list(dict.fromkeys(key for row in result["rows"] for key in row))
+    # Series (a list in a cell) are for plots.
+    keys = (key for row in result["rows"] for key in row if not isinstance(row[key], list))
+    columns = list(dict.fromkeys(keys))
     lines = [
         f"**{result['name'].replace('_', ' ')}** on {result['device']} "
         f"({result['threads']} threads), commit `{result['commit']}`, {versions}:",
