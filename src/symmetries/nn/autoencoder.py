@@ -197,6 +197,7 @@ class ConvDecoder(nn.Module):
             # torch counts a transposed convolution's outputs as its inputs, and starts too large.
             reach = stride / math.sqrt(9 * widths[i + 1])
             nn.init.uniform_(conv.weight, -reach, reach)
+            nn.init.constant_(conv.bias, 0.0)  # type: ignore[arg-type]
             layers += [nn.GELU(), ChannelNorm(widths[i + 1]), conv]
         self.convolutions = nn.Sequential(*layers)
 

@@ -1,0 +1,377 @@
+"""VAEs: bounds against exact likelihoods, and what symmetry models add."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.data import digits
+from symmetries.groups.affine import Affine2
+from symmetries.groups.finite import Cyclic
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
+from symmetries.learners.vae.health import warn_if_collapsed
+from symmetries.learners.vae.model import elbo_loss
+from symmetries.nn.autoencoder import (
+    ConvDecoder,
+    ConvEncoder,
+    gaussian_kl,
+    gaussian_log_prob,
+    importance_bound,
+)
+from symmetries.training import Step
+
+SHAPE = (1, 8, 8)
+TINY = VAEConfig(
+    latent=3,
+    channels=(4, 8),
+    strides=(2, 1),
+    hidden=16,
+    initial_noise=0.3,
+    least_noise=0.05,
+    steps=3,
+    batch_size=8,
+)
+few_steps = pytest.mark.filterwarnings("ignore:the codes say nothing:RuntimeWarning")
+
+
+class LinearDecoder(nn.Module):
+    """x = W z + b."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
+
+    def forward(self, z):
+        return (z @ self.weight.T + self.bias).unflatten(1, SHAPE)
+
+
+class LinearEncoder(nn.Module):
+    """The exact posterior of a linear-Gaussian model, mean shifted and scale stretched."""
+
+    def __init__(self, weight, bias, noise, shift=0.0, stretch=1.0):
+        super().__init__()
+        self.precision = 1 + weight.square().sum(0) / noise**2  # columns of W are orthogonal
+        self.weight, self.bias, self.noise = weight, bias, noise
+        self.shift, self.stretch = shift, stretch
+
+    def forward(self, x):
+        mean = (x.flatten(1) - self.bias) @ self.weight / self.noise**2 / self.precision
+        scale = (self.stretch / self.precision.sqrt()).expand_as(mean)
+        free = torch.log(torch.expm1(scale)) - math.log(math.expm1(1.0))
+        return torch.cat((mean + self.shift, free), 1)
+
+
+def linear_model(shift, stretch, noise=0.4):
+    """A VAE whose likelihood is known, and that likelihood."""
+    generator = torch.Generator().manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(64, 3, generator=generator)).Q
+    weight = basis * torch.tensor([2.0, 1.0, 0.5])
+    bias = torch.rand(64, generator=generator)
+    vae = VAE(SHAPE, TINY)
+    vae.decoder = LinearDecoder(weight, bias)
+    vae.encoder = LinearEncoder(weight, bias, noise, shift, stretch)
+    with torch.no_grad():
+        vae.free_noise.fill_(math.log(math.expm1(noise - TINY.least_noise)))
+    covariance = weight @ weight.T + noise**2 * torch.eye(64)
+    exact = torch.distributions.MultivariateNormal(bias, covariance)
+    return vae, exact
+
+
+def test_the_bound_is_exact_where_the_posterior_is():
+    vae, exact = linear_model(shift=0.0, stretch=1.0)
+    x = exact.sample((5,)).unflatten(1, SHAPE)
+    found = vae.bound(x, 3, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found, exact.log_prob(x.flatten(1)), atol=2e-3, rtol=0)
+
+
+def test_the_bound_rises_to_the_likelihood_with_the_samples():
+    vae, exact = linear_model(shift=0.15, stretch=1.2)
+    torch.manual_seed(0)
+    x = exact.sample((40,)).unflatten(1, SHAPE)
+    likelihood = exact.log_prob(x.flatten(1)).mean()
+    generator = torch.Generator().manual_seed(0)
+    gaps = []
+    for k, repeats in ((1, 50), (10, 20), (300, 2)):
+        values = [vae.bound(x, k, generator).mean() for _ in range(repeats)]
+        gaps.append(float(likelihood - torch.stack(values).mean()))
+    assert gaps[0] > 0.3
+    assert gaps[0] > 2 * gaps[1] > 4 * gaps[2]
+    assert abs(gaps[2]) < 0.02
+
+
+def test_the_loss_is_minus_the_bound_of_one_sample():
+    vae, exact = linear_model(shift=0.15, stretch=1.2)
+    torch.manual_seed(0)
+    x = exact.sample((20,)).unflatten(1, SHAPE)
+    step = Step(total=1, seed=0, device=torch.device("cpu"))
+    step.begin(1)  # the end of training: the KL counts in full
+    losses = [elbo_loss(vae, x, step)["loss"].detach() for _ in range(200)]
+    bounds = [vae.bound(x, 1).mean() for _ in range(200)]
+    assert -float(torch.stack(losses).mean()) == pytest.approx(
+        float(torch.stack(bounds).mean()), abs=0.05
+    )
+
+
+def test_gaussians_against_torch():
+    torch.manual_seed(0)
+    mean, scale = torch.randn(4, 3), torch.rand(4, 3) + 0.1
+    prior_mean, prior_scale = torch.randn(3), torch.rand(3) + 0.1
+    q = torch.distributions.Normal(mean, scale)
+    p = torch.distributions.Normal(prior_mean, prior_scale)
+    torch.testing.assert_close(
+        gaussian_kl(mean, scale, prior_mean, prior_scale),
+        torch.distributions.kl_divergence(q, p).sum(-1),
+    )
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(gaussian_log_prob(x, mean, scale), q.log_prob(x))
+    assert float(importance_bound(torch.tensor([0.0, math.log(3.0)]))) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 12), (2, 11, 7)])
+@pytest.mark.parametrize("strides", [(2, 2), (2, 1), (1, 3)])
+def test_networks_keep_the_shape(shape, strides):
+    options = {"channels": (4, 6), "strides": strides, "hidden": 8}
+    codes = ConvEncoder(shape, 10, **options)(torch.rand(2, *shape))
+    assert codes.shape == (2, 10)
+    assert float(codes.detach().abs().max()) == 0  # the standard normal at the start
+    assert ConvDecoder(shape, 5, **options)(codes[:, :5]).shape == (2, *shape)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A VAE of digits."""
+    vae = VAE(SHAPE, "quick")
+    history = vae.fit(digits("train"), progress=False, device="cpu")
+    return vae, history
+
+
+def test_a_fitted_vae_explains_and_draws_digits(fitted):
+    vae, history = fitted
+    x = digits("test").images
+    assert history["loss"][-1] < history["loss"][1]
+    assert float(vae.reconstruction_error(x).mean()) < 0.4 * float(x.var(0).mean())
+    generator = torch.Generator().manual_seed(0)
+    one, many = (float(vae.bound(x, k, generator).mean()) for k in (1, 100))
+    assert many > one + 0.5
+    new = vae.sample(200, generator)
+    # New digits are nearer to real ones than shuffled pixels are.
+    train = digits("train").images.flatten(1)
+    shuffled = x[:200].flatten(1)[:, torch.randperm(64, generator=generator)]
+    assert torch.cdist(new.flatten(1), train).amin(1).mean() < 0.6 * float(
+        torch.cdist(shuffled, train).amin(1).mean()
+    )
+
+
+def test_saved_and_loaded_it_is_the_same(fitted, tmp_path):
+    vae, _ = fitted
+    vae.save(tmp_path)
+    again = VAE.load(tmp_path)
+    x = digits("test").images[:4]
+    assert again.config == vae.config
+    assert torch.equal(again.reconstruct(x), vae.reconstruct(x))
+
+
+@few_steps
+def test_a_finished_run_is_read_back(tmp_path):
+    images = digits("train").images[:64]
+    whole, again = VAE(SHAPE, TINY), VAE(SHAPE, TINY, seed=0)
+    whole.fit(images, progress=False, device="cpu", out=tmp_path)
+    assert (tmp_path / "metrics.csv").exists()
+    again.fit(images, progress=False, device="cpu", out=tmp_path, resume=True)
+    for a, b in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@few_steps
+def test_augmentation_is_within_its_widths():
+    act = ImageAction(Affine2("rotation"))
+    seen = []
+    plain = act.group.exp
+    act.group.exp = lambda eta: seen.append(eta) or plain(eta)
+    augment = fixed_augmentation(act, (0.3,))
+    x = torch.rand(64, *SHAPE)
+    new = augment(x, torch.Generator().manual_seed(0))
+    assert new.shape == x.shape
+    assert 0.2 < float(seen[0].abs().max()) <= 0.3
+    vae = VAE(SHAPE, TINY)
+    vae.fit(x, augment=augment, progress=False, device="cpu")
+    with pytest.raises(ValueError, match="half_width: expected 1 numbers for rotation"):
+        fixed_augmentation(act, (0.3, 0.1))
+
+
+def test_bad_input():
+    vae = VAE(SHAPE, TINY)
+    with pytest.raises(ValueError, match="x: expected images of shape"):
+        vae.bound(torch.rand(2, 3, 8, 8))
+    with pytest.raises(ValueError, match="samples: expected at least 1"):
+        vae.bound(torch.rand(2, *SHAPE), 0)
+    with pytest.raises(ValueError, match="finite values"):
+        vae.fit(torch.full((4, *SHAPE), math.nan), progress=False)
+    with pytest.raises(ValueError, match="n: expected at least one image"):
+        vae.sample(0)
+    with pytest.raises(ValueError, match="config: expected one of"):
+        VAE(SHAPE, "huge")
+    with pytest.raises(ValueError, match="initial_noise: expected more than least_noise"):
+        VAEConfig(initial_noise=0.01)
+    with pytest.raises(ValueError, match="z: expected codes of shape"):
+        vae.decode(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="strides: expected a stride for each"):
+        ConvEncoder(SHAPE, 2, channels=(4,), strides=(2, 2))
+
+
+def test_collapse_is_said_with_the_remedy():
+    vae = VAE(SHAPE, TINY)  # codes are the prior's for every image
+    with pytest.warns(RuntimeWarning, match="codes say nothing about the images"):
+        warn_if_collapsed(vae, torch.rand(8, *SHAPE))
+
+
+class Turning(nn.Module):
+    """A symmetry model that knows: eta is what it is told, p(eta | x_hat) is a fixed Gaussian."""
+
+    def __init__(self, group, spread=0.5):
+        super().__init__()
+        self.group, self.shape = group, SHAPE
+        self.bounds = group.bounds
+        self.act = ImageAction(group)
+        self.generative = FixedPrior(spread) if isinstance(group, Affine2) else FixedChoice()
+        self.placeholder = nn.Parameter(torch.zeros(()))
+
+    def infer(self, x, refine=0):
+        return torch.full((len(x), 1), 0.2)
+
+    def element(self, x, refine=0):
+        if isinstance(self.group, Cyclic):
+            return torch.ones(len(x), dtype=torch.int64)
+        return self.group.exp(self.infer(x))
+
+    def prototype(self, x, refine=0):
+        return self.act(self.group.inverse(self.element(x)), x)
+
+
+class FixedPrior:
+    """p(eta) = N(0, spread^2)."""
+
+    def __init__(self, spread):
+        self.spread = spread
+        self.distribution = self
+
+    def __call__(self, prototypes):
+        return prototypes
+
+    def log_prob(self, eta, context):
+        return torch.distributions.Normal(0.0, self.spread).log_prob(eta).sum(-1)
+
+    def sample(self, context, n, generator):
+        return self.spread * torch.randn(len(context), n, 1, generator=generator)
+
+
+class FixedChoice:
+    """p(g) over the four quarter turns."""
+
+    log_p = torch.tensor([0.1, 0.5, 0.3, 0.1]).log()
+
+    def __init__(self):
+        self.distribution = self
+
+    def __call__(self, prototypes):
+        return prototypes
+
+    def log_probs(self, context):
+        return self.log_p.expand(len(context), 4)
+
+    def sample(self, context, n, generator):
+        p = self.log_p.exp().expand(len(context), 4)
+        return torch.multinomial(p, n, replacement=True, generator=generator)
+
+
+def smooth_images(n):
+    """Random smooth pictures."""
+    generator = torch.Generator().manual_seed(0)
+    small = torch.rand(n, 1, 3, 3, generator=generator)
+    return nn.functional.interpolate(small, size=(8, 8), mode="bicubic")
+
+
+def one_code_model(group):
+    """InvVAE with a code of one number, so that the integral can be done on a grid."""
+    config = VAEConfig(latent=1, channels=(4,), strides=(2,), hidden=8, steps=1, batch_size=4)
+    model = InvVAE(Turning(group), config)
+    with torch.no_grad():
+        model.noise.fill_(0.5)
+        model.spread.fill_(0.8)
+    return model
+
+
+def test_the_bound_on_images_is_the_integral_over_codes_and_transformations():
+    model = one_code_model(Affine2("rotation"))
+    x = smooth_images(3)
+    z = torch.linspace(-6, 6, 121)
+    eta = torch.linspace(-2.5, 2.5, 201)
+    with torch.no_grad():
+        prototypes = model.vae.decode(z[:, None])
+        moved = model.symmetry.act.orbit(model.symmetry.group.exp(eta[:, None]), prototypes)
+        log_joint = gaussian_log_prob(x[:, None, None], moved, model.noise).sum((3, 4, 5))
+        log_joint = log_joint + model.vae.prior.log_prob(z[:, None])[:, None]
+        log_joint = log_joint + torch.distributions.Normal(0.0, 0.5).log_prob(eta)
+        step = math.log((z[1] - z[0]) * (eta[1] - eta[0]))
+        exact = torch.logsumexp(log_joint.flatten(1), 1) + step
+    generator = torch.Generator().manual_seed(0)
+    one = torch.stack([model.bound(x, 1, generator) for _ in range(100)]).mean(0)
+    many = model.bound(x, 10_000, generator)
+    torch.testing.assert_close(many, exact, atol=0.1, rtol=0)
+    assert bool((one < exact).all())
+
+
+def test_the_bound_sums_over_a_finite_group():
+    model = one_code_model(Cyclic(4))
+    x = smooth_images(3)
+    z = torch.linspace(-6, 6, 401)
+    with torch.no_grad():
+        prototypes = model.vae.decode(z[:, None])
+        total = torch.zeros(3)
+        for g, log_p in enumerate(FixedChoice.log_p):
+            moved = prototypes.rot90(g, (2, 3))
+            log_joint = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
+            log_joint = log_joint + model.vae.prior.log_prob(z[:, None]) + log_p
+            total += (log_joint.exp() * (z[1] - z[0])).sum(1)
+    found = model.bound(x, 3000, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(found, total.log(), atol=0.05, rtol=0)
+
+
+@few_steps
+def test_the_vae_of_prototypes_never_sees_an_image():
+    model = InvVAE(Turning(Cyclic(4)), TINY)
+    x = smooth_images(32)
+    upright = model.prototype(x)
+    torch.testing.assert_close(upright, x.rot90(-1, (2, 3)))
+    model.fit(x, progress=False, device="cpu")
+    plain = VAE(SHAPE, TINY)
+    plain.fit(upright, progress=False, device="cpu")
+    for a, b in zip(model.vae.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(a, b)
+    generator = torch.Generator().manual_seed(0)
+    mine = model.prototype_bound(x, 5, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(mine, plain.bound(upright, 5, generator))
+    torch.testing.assert_close(
+        model.reconstruct(x), model.reconstruct(x, "prototype").rot90(1, (2, 3))
+    )
+    error = model.reconstruction_error(x)
+    torch.testing.assert_close(error, model.reconstruction_error(x, "prototype"))
+    expected = (model.reconstruct(x) - x).square().mean(0).sqrt()
+    assert float((model.noise / expected).log().abs().mean()) < 0.3  # codes there are samples
+
+
+def test_new_images_are_moved_prototypes():
+    model = InvVAE(Turning(Cyclic(4)), TINY)
+    images, prototypes = model.sample(400, torch.Generator().manual_seed(0))
+    turns = torch.stack([prototypes.rot90(g, (2, 3)) for g in range(4)], 1)
+    which = (turns - images[:, None]).abs().amax((2, 3, 4)).argmin(1)
+    shares = torch.bincount(which, minlength=4) / 400
+    torch.testing.assert_close(shares, FixedChoice.log_p.exp(), atol=0.08, rtol=0)
+
+
+def test_refinement_needs_a_closed_group():
+    symmetry = Turning(Affine2("rotation", "scale"))
+    with pytest.raises(ValueError, match="is not closed"):
+        InvVAE(symmetry, TINY, refine=1)
