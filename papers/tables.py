@@ -265,6 +265,7 @@ def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str
         "table3": table(head, body),
         "goals": table(["what", "goal", "ours", ""], relaxed_goals(groups)),
         "figure4": figure4_table(results["rows"]),
+        "starts": starts_table(results["starts"]["learned"]),
         "evidence": evidence_table(results["evidence"]["rows"]),
     }
 
@@ -331,6 +332,23 @@ def figure4_table(rows: Sequence[dict[str, Any]]) -> str:
         for (data, which), curve in curves.items()
     ]
     return table(["set", "", *(f"omega' = {omega:g}" for omega in omegas)], body)
+
+
+def starts_table(rows: Sequence[dict[str, Any]]) -> str:
+    """The norm of omega' over the layers before and after training, by start and lambda."""
+    body = []
+    for start, penalty in dict.fromkeys((row["start"], row["penalty"]) for row in rows):
+        line = [f"{start:g}", f"{penalty:g}", f"{start * 3**0.5:.2f}"]
+        for task in ("digit", "turn"):
+            norms = [
+                sum(value**2 for value in row["relaxation"]) ** 0.5
+                for row in rows
+                if (row["start"], row["penalty"], row["task"]) == (start, penalty, task)
+            ]
+            line.append(", ".join(f"{norm:.2f}" for norm in norms))
+        body.append(line)
+    head = ["omega' at the start", "lambda", "norm at the start"]
+    return table([*head, "which digit (symmetric)", "which way up (not)"], body)
 
 
 def evidence_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -78,7 +78,25 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert round(model[0]["summary"][2]["per_class"]["0"]) == 127
     relaxed = results("relaxed-equivariance")["rows"]
     kept = [
-        part["value"] for row in relaxed if row["mode"] == "partial" for part in row["relaxation"]
+        part["value"]
+        for row in relaxed
+        if (row["experiment"], row["mode"]) == ("table2", "partial")
+        for part in row["relaxation"]
     ]
     assert round(min(kept), 2) == 0.92
     assert max(kept) == 1
+    cifar = [row for row in relaxed if row["experiment"] == "table3"]
+    final = {
+        mode: [row["final_loss"] for row in cifar if (row["mode"], row["penalty"]) == (mode, None)]
+        for mode in ("strict", "partial", "soft")
+    }
+    spans = {mode: f"{min(v):.2f} to {max(v):.2f}" for mode, v in final.items()}
+    assert spans == {"strict": "0.57 to 0.58", "partial": "0.41 to 0.43", "soft": "0.54 to 0.56"}
+    learned = [row["relaxation"] for row in cifar if row["penalty"] is not None]
+    assert all(layers[0]["value"] < 0.02 for layers in learned)
+    upright = [
+        max(row["relaxation"])
+        for row in results("relaxed-equivariance")["evidence"]["rows"]
+        if row["task"] == "turn"
+    ]
+    assert (round(min(upright), 2), round(max(upright), 2)) == (0.06, 0.22)
