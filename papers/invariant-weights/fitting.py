@@ -12,7 +12,12 @@ from torch import Tensor
 
 from symmetries.data import ImageSet, load
 from symmetries.groups.affine import Affine2
-from symmetries.learners.invariant_weights import elbo_loss, evaluate, fit_natural
+from symmetries.learners.invariant_weights import (
+    elbo_loss,
+    evaluate,
+    fit_natural,
+    search_widths,
+)
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.training import TrainConfig, train
 from symmetries.training.step import Step
@@ -61,6 +66,9 @@ def fit_natural_job(
         part, config = slice(how.examples), replace(how.coarse, seed=seed)
         looks = fit_natural(model, [t[part] for t in images], labels[part], config, sets=sets)
         done = config.steps
+        if how.search:
+            options = {"sets": sets, "samples": config.samples, "seed": seed}
+            search_widths(model, [t[part] for t in images], labels[part], **options)
     fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
     return looks + [[step + done, *row] for step, *row in fine]
 
@@ -112,6 +120,13 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     sets = [names.index(run.set) for run in job.runs]
     trains, tests = ([cached(n, part, folder) for n in names] for part in ("train", "test"))
     images = [part.images.to(device) for part in trains]
+    tested = [part.images.to(device) for part in tests]
+    if job.standardise:
+        spread = [(t.mean(), t.std()) for t in images]
+        images, tested = (
+            [(t - m) / s for t, (m, s) in zip(group, spread, strict=True)]
+            for group in (images, tested)
+        )
     labels = labels_of(trains).to(device)
     model = build(job, tuple(images[0].shape[1:]), seed).to(device)
     how, frames = job.training, []
@@ -126,8 +141,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     # The bound as it was trained (same S, same sampling); accuracy with an even spread of T.
     options = {"samples": bound.samples, "sampling": bound.sampling, "draws": 16, "chunk": 1000}
     fit = evaluate(model, images, labels, sets=sets, **options).log_likelihood
-    test = [t.images.to(device) for t in tests]
-    score = evaluate(model, test, labels_of(tests), sets=sets, chunk=1000, samples=TEST_SAMPLES)
+    score = evaluate(model, tested, labels_of(tests), sets=sets, chunk=1000, samples=TEST_SAMPLES)
     kl = model.head.kl() / len(labels)
     runs = describe(model, job, fit, kl, score.score, seed)
     for run in runs:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from symmetries.learners.invariant_weights import NaturalConfig
 
@@ -62,16 +62,18 @@ class Natural:
     """Natural-gradient steps on the last layer: first on a part of the examples, then on all.
 
     Args:
-        coarse: on the first ``examples`` of the set, which find the widths; None where those are
-            fixed.
+        coarse: on the first ``examples`` of the set, where widths follow their gradient; None
+            where those are fixed.
         fine: on all of them.
         examples: of the coarse stage.
+        search: whether a line search over the widths comes between the two.
         learn_prior: whether the prior variance is learned.
     """
 
     coarse: NaturalConfig | None
     fine: NaturalConfig
     examples: int = 10_000
+    search: bool = False
     learn_prior: bool = True
 
 
@@ -88,21 +90,31 @@ class Job:
     sigma: float = 0.3
     amplitude: float = 1.0
     prior_variance: float = 50.0
-    tag: str = field(default="")
+    standardise: bool = False  # images to mean 0 and variance 1, over the whole set
+    tag: str = ""
 
 
-FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.5, batch_size=10**6)
+FULL = NaturalConfig(
+    chunk=2000,
+    samples=32,
+    draws=8,
+    rate=0.6,
+    batch_size=10**6,
+    betas=(0.8, 0.95),
+    width_every=2,
+)
 
 
 def natural() -> Natural:
     """Full-batch steps, in chunks: the last layer keeps up with the widths."""
-    coarse = replace(FULL, steps=50, lr=0.3, warmup=8)
-    return Natural(coarse, replace(FULL, steps=10, lr=0.15, warmup=2, fresh=False))
+    coarse = replace(FULL, steps=32, lr=0.3, warmup=8, schedule="constant")
+    fine = replace(FULL, steps=10, warmup=10, fresh=False)
+    return Natural(coarse, fine, search=True)
 
 
 def fixed(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) -> Natural:
     """The same for widths that stay: all examples from the start."""
-    fine = replace(FULL, steps=12, warmup=12, sampling=sampling, samples=samples)
+    fine = replace(FULL, steps=24, warmup=24, sampling=sampling, samples=samples)
     return Natural(None, fine, learn_prior=learn_prior)
 
 
@@ -131,23 +143,27 @@ def jobs(part: str) -> Iterator[Job]:
             runs = width_runs(ROTATED, angles, tag == "learned")
             how = Stochastic()
             yield Job("table5", "relu", "rotation", runs, how, prior_variance=1.0, tag=tag)
-    elif part in ("2", "3", "6"):
-        sets = CIFAR if part == "3" else MOVED
+    elif part == "6":
         for family in FAMILIES:
-            runs = family_runs(family, sets)
-            if part == "6":
-                yield Job("table6", "fourier", family, runs, natural())
-            else:
-                yield Job(f"table{part}", "relu", family, runs, Stochastic(), prior_variance=1.0)
+            yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
+    elif part in ("2", "3"):
+        cifar = part == "3"
+        how = Stochastic(5000, lr=5e-4) if cifar else Stochastic(8000, lr=1e-3)
+        for family in FAMILIES:
+            runs = family_runs(family, CIFAR if cifar else MOVED)
+            yield Job(
+                f"table{part}", "relu", family, runs, how, prior_variance=1.0, standardise=cifar
+            )
     elif part == "ablation":
         yield from ablation()
     elif part == "point":
         yield from point()
     elif part == "quick":
         runs = tuple(Run("learned from 11", s, 0.2, True) for s in QUICK)
-        config = NaturalConfig(steps=100, batch_size=400, samples=16, lr=0.2, draws=4)
-        fine = replace(config, steps=20, batch_size=2000, lr=0.05, warmup=1, fresh=False)
-        yield Job("quick", "fourier", "rotation", runs, Natural(config, fine, 1000), 128, sigma=0.5)
+        config = replace(FULL, steps=16, samples=16, lr=0.3, draws=4, warmup=6)
+        fine = replace(config, steps=6, warmup=6, fresh=False)
+        how = Natural(config, fine, 700, search=True)
+        yield Job("quick", "fourier", "rotation", runs, how, 128, sigma=0.5)
 
 
 def ablation() -> Iterator[Job]:
@@ -175,7 +191,7 @@ def point() -> Iterator[Job]:
     runs = width_runs(("mnist-rotated",), (5, 45, 90), learn=True)
     for kind, amplitude in (("fourier", 512**0.5), ("relu", 1.0)):
         for posterior in ("point", "full"):
-            training = Stochastic(posterior=posterior, steps=3000)
+            training = Stochastic(4000, sampling="random", lr=1e-3, rest=0, posterior=posterior)
             yield Job(
                 "point", kind, "rotation", runs, training, amplitude=amplitude,
                 prior_variance=1.0, tag=posterior,

@@ -4,10 +4,11 @@ Runs of a table that differ in numbers only (a set, a start, a fixed width) are 
 as one batched computation per seed and family of transformations. Results are written after every
 batch, so that an interrupted run keeps what it has.
 
-    python papers/invariant-weights/run.py 1 --data DATA          # also 4: the same runs
-    python papers/invariant-weights/run.py 2 3 5 6 --seeds 0      # 7 is 2 with its bound
-    python papers/invariant-weights/run.py ablation point sgpr deeper toy
-    python papers/invariant-weights/run.py quick                  # digits, a CPU, under a minute
+    python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
+    python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
+    python papers/invariant-weights/run.py --part ablation point sgpr deeper toy
+    python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
+    python papers/invariant-weights/run.py --draw     # the figures, from the results
 """
 
 import argparse
@@ -23,7 +24,7 @@ import numpy as np
 import torch
 from deeper import deeper, sparse_gp
 from fitting import train_job
-from jobs import FAMILIES, PARTS, Job, Natural, Stochastic, jobs
+from jobs import FAMILIES, PARTS, Job, Stochastic, jobs
 from toy import toy
 
 HERE = Path(__file__).parent
@@ -85,7 +86,7 @@ def shortened(job: Job, steps: int) -> Job:
     if isinstance(how, Stochastic):
         return replace(job, training=replace(how, steps=steps))
     coarse, fine = (c and replace(c, steps=steps, warmup=1) for c in (how.coarse, how.fine))
-    return replace(job, training=Natural(coarse, fine, how.examples, how.learn_prior))
+    return replace(job, training=replace(how, coarse=coarse, fine=fine))
 
 
 class Store:
@@ -125,7 +126,11 @@ def main() -> None:
     """Read the arguments, train, write."""
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("parts", nargs="+", choices=(*PARTS, *EXTRA), metavar="PART")
+    parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
+    names = ("ablation", "point", *EXTRA)
+    parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
+    parser.add_argument("--draw", action="store_true", help="draw the figures")
     parser.add_argument("--data", help="folder of the data files; else $SYMMETRIES_DATA")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="results, as JSON (default: beside this file)")
@@ -137,10 +142,14 @@ def main() -> None:
     args = parser.parse_args()
     device = torch.device(args.device)
     torch.set_float32_matmul_precision("high")
-    quick = args.parts == ["quick"]
-    store = Store(args.out or HERE / ("quick.json" if quick else "results.json"), device)
+    same = {"4": "1", "7": "2"}  # tables with the same runs
+    parts = [same.get(str(number), str(number)) for number in args.table] + args.part
+    parts = ["quick"] if args.quick else list(dict.fromkeys(parts))
+    if not parts and not args.draw:
+        parser.error("name a --table or a --part, or --quick, or --draw")
+    store = Store(args.out or HERE / ("quick.json" if args.quick else "results.json"), device)
     began = time.perf_counter()
-    for part in args.parts:
+    for part in parts:
         todo = list(jobs(part)) if part in PARTS else []
         todo = [job for job in todo if job.family in args.families]
         todo = [job for job in todo if not args.tags or job.tag in args.tags]
@@ -156,6 +165,11 @@ def main() -> None:
                 store.add(job.table, train_job(job, args.data, device, seed))
     expected = json.loads((HERE / "expected.json").read_text())
     print(summary(store.tables, expected))
+    if args.draw:
+        from figures import draw
+
+        for path in draw(store.tables, store.arrays, store.path.parent / "figures"):
+            print(f"drew {path}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Invariance learned by the ELBO: planted rotations are found, point estimates find none."""
 
+import importlib
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +21,9 @@ from symmetries.learners.invariant_weights import (
     fit_natural,
     images_of,
     log_likelihood,
+    refitted_elbo,
+    search_widths,
+    width_interval,
 )
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.nn.natural import NaturalLinear
@@ -51,21 +56,18 @@ def small_model(**options):
     return shallow_model((1, 8, 8), 10, ROTATION, **options)
 
 
-def test_planted_rotations_are_recovered(digits):
-    """Fully rotated digits end near 180 degrees, upright ones stay small; both in one batch."""
-    images = [digits[name].images for name in SETS]
-    labels = digits["digits"].labels
-    options = {"features": 128, "sigma": 0.5, "prior_variance": 50.0}
-    model = shallow_model((1, 8, 8), 10, ROTATION, half_widths=(0.2, 0.2), **options)
-    config = NaturalConfig(steps=150, batch_size=400, samples=16, lr=0.2, draws=4)
-    fit_natural(model, images, labels, config, sets=(0, 1))
-    rotated, upright = degrees(model)
+def test_planted_rotations_are_recovered(monkeypatch):
+    """The small version of the paper's tables: run.py --quick, three sets in one batch."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "papers" / "invariant-weights")
+    fitting, jobs = (importlib.import_module(name) for name in ("fitting", "jobs"))
+    (job,) = jobs.jobs("quick")
+    found = fitting.train_job(job, None, torch.device("cpu"), 0)
+    rotated, partially, upright = (math.degrees(r["half_width"]["rotation"]) for r in found["runs"])
     assert rotated > 165
     assert upright < 45
-    tests = [load(name, "test") for name in SETS]
-    found = evaluate(model, [t.images for t in tests], tests[0].labels, sets=(0, 1))
-    assert found.score[0] > 0.92
-    assert found.score[1] > 0.95
+    assert upright < partially
+    accuracies = [run["accuracy"] for run in found["runs"]]
+    assert all(a > floor for a, floor in zip(accuracies, (92, 90, 95), strict=True))
 
 
 def test_a_point_estimate_learns_no_invariance(digits):
@@ -240,6 +242,54 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(small, tmp_path):
     kept, _ = load_state(tmp_path, "checkpoint")
     assert kept
     assert all(torch.isfinite(value).all() for value in kept.values())
+
+
+def test_an_interval_holds_the_width_and_the_bound_falls_outside(small):
+    """With the last layer fitted anew; wider than with the weights held, as they can adapt."""
+    images, labels = small
+    model = small_model(half_widths=(1.0,), learn=False, prior_variance=30.0)
+    fit_natural(model, [images], labels, replace(SHORT, steps=20, batch_size=120, rate=0.5))
+    low, high = width_interval(model, images, labels, 0, samples=8, drop=0.2)
+    assert 0 <= low < 1.0 < high <= math.pi + 1e-6
+    widths = (1.0, low, max(0.0, 2 * low - 1.0))
+    here, end, beyond = (
+        refitted_elbo(model, [images], labels, torch.tensor([[w]]), samples=8) for w in widths
+    )
+    assert end > here - 0.5
+    assert beyond < end
+    with pytest.raises(ValueError, match="expected a NaturalLinear"):
+        refitted_elbo(small_model(posterior="full"), [images], labels, torch.ones(1, 1))
+
+
+def test_a_search_ends_at_the_same_width_from_every_start(digits):
+    """Fully rotated digits; fixed widths stay."""
+    data = digits["digits-rotated"].subset(range(500))
+    starts, learn = (0.1, 1.5, 0.7), (True, True, False)
+    model = small_model(half_widths=starts, learn=learn, features=64, prior_variance=50.0)
+    warm = NaturalConfig(steps=8, warmup=8, batch_size=500, samples=8, draws=4, rate=0.5)
+    fit_natural(model, [data.images], data.labels, warm)
+    options = {"points": 5, "halvings": 1, "samples": 8, "steps": 5}
+    search_widths(model, [data.images], data.labels, **options)
+    first, second, fixed = degrees(model)
+    assert first == pytest.approx(second, abs=25)
+    assert first > 130
+    assert fixed == pytest.approx(math.degrees(0.7), abs=1e-3)
+
+
+def test_filters_rest_while_widths_are_learned(small):
+    config = TrainConfig(steps=4, batch_size=64, lr=0.01, device="cpu", progress=False)
+    model = small_model(kind="relu", posterior="full", scale=0.1)
+    before, width = model.body.layer.weight.detach().clone(), model.half_width.detach().clone()
+    moved = []
+
+    def look(step, metrics):
+        moved.append(not torch.equal(model.body.layer.weight, before))
+
+    train(model, elbo_loss(120, samples=4, rest=0.5), small, config, on_step=look)
+    assert moved == [False, False, True, True]
+    assert not torch.equal(model.half_width, width)
+    with pytest.raises(ValueError, match="rest: expected a share"):
+        elbo_loss(120, rest=1.0)
 
 
 def test_bad_arguments_are_named(small):

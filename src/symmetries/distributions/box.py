@@ -75,6 +75,11 @@ class UniformBox(nn.Module):
             return self.bounds - (torch.remainder(self.free, 2 * self.bounds) - self.bounds).abs()
         return self.free
 
+    @torch.no_grad()
+    def set_half_width(self, value: Tensor) -> None:
+        """Put half-widths (dim,) in the place of what was learned."""
+        self.free.copy_(self._to_free(value.to(self.free)))
+
     def sample(
         self,
         n: int,

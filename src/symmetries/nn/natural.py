@@ -131,11 +131,20 @@ class NaturalLinear(nn.Module):
         return into
 
     @torch.no_grad()
-    def step(self, sums: tuple[Tensor, Tensor], rate: float, scale: float = 1.0) -> None:
-        """One natural-gradient step from sums over examples, times ``scale`` = N / B."""
+    def step(
+        self,
+        sums: tuple[Tensor, Tensor],
+        rate: float,
+        scale: float = 1.0,
+        prior_step: float = PRIOR_STEP,
+    ) -> None:
+        """One natural-gradient step from sums over examples, times ``scale`` = N / B.
+
+        A learned prior variance changes by the factor ``prior_step`` at most.
+        """
         if self.learn_prior:
             best = self._energy() / (self.outputs * self.mean.shape[-1])
-            change = (best / self.prior_variance).clamp(1 / PRIOR_STEP, PRIOR_STEP)
+            change = (best / self.prior_variance).clamp(1 / prior_step, prior_step)
             self.prior_variance.mul_(change)
         self.precision.mul_(1 - rate).add_(sums[0], alpha=rate * scale)
         ridge = (rate / self.prior_variance)[:, None, None]

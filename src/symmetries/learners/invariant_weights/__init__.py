@@ -21,7 +21,11 @@ from symmetries.learners.invariant_weights.objectives import (
     images_of,
     log_likelihood,
 )
-from symmetries.learners.invariant_weights.profile import refitted_elbo, width_interval
+from symmetries.learners.invariant_weights.profile import (
+    refitted_elbo,
+    search_widths,
+    width_interval,
+)
 
 __all__ = [
     "Evaluation",
@@ -33,5 +37,6 @@ __all__ = [
     "images_of",
     "log_likelihood",
     "refitted_elbo",
+    "search_widths",
     "width_interval",
 ]

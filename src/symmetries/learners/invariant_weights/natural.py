@@ -43,9 +43,14 @@ class NaturalConfig:
         rate: largest rate of the natural-gradient steps.
         memory: how many times the training set the last layer remembers: the rate falls as
             1 / (step + 1) to batch_size / (memory N).
-        lr: of Adam on the widths, in the group's own units; falls to 0 as a cosine.
-        body_lr: of Adam on filters, networks and noise, where they are learned; falls too.
+        lr: of Adam on the widths, in the group's own units.
+        body_lr: of Adam on filters, networks and noise, where they are learned.
+        betas: of Adam. With batches of the whole set a short memory, (0.8, 0.95), keeps widths
+            moving where the bound flattens: slopes are then compared with recent ones.
+        schedule: of both rates: "cosine", falling to 0, or "constant".
         head_every: steps between two updates of the last layer, which cost a factorisation.
+        width_every: steps between two moves of everything else; with 2 the last layer is fitted to
+            the new widths before their slope is taken.
         warmup: first steps, in which only the last layer is learned (at every step).
         body_warmup: first steps, in which filters and networks rest while widths are learned: a
             network that is trained from the start fits what it sees, and its widths stay small.
@@ -64,7 +69,10 @@ class NaturalConfig:
     memory: float = 1.0
     lr: float = 0.03
     body_lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    schedule: str = "cosine"
     head_every: int = 1
+    width_every: int = 1
     warmup: int = 10
     body_warmup: int = 0
     fresh: bool = True
@@ -122,6 +130,8 @@ def fit_natural(
         steps=config.steps,
         batch_size=min(config.batch_size, len(targets)),
         lr=config.lr,
+        betas=config.betas,
+        schedule=config.schedule,
         seed=config.seed,
         out=out,
         resume=resume,
@@ -218,7 +228,8 @@ class _NaturalLoss:
 
     def _moving(self, model: InvariantModel, index: int) -> list[nn.Parameter]:
         """What Adam moves at this step."""
-        if index < self.config.warmup:
+        since = index - self.config.warmup
+        if since < 0 or since % self.config.width_every:
             return []
         widths = {id(p) for p in model.boxes.parameters()}
         resting = index < self.config.body_warmup

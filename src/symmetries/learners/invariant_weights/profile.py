@@ -2,13 +2,16 @@
 
 import copy
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from symmetries.checks import invalid
+from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.natural import expected_sites
-from symmetries.learners.invariant_weights.objectives import log_likelihood
+from symmetries.learners.invariant_weights.objectives import images_of, log_likelihood
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural import NaturalLinear
 
@@ -16,34 +19,38 @@ from symmetries.nn.natural import NaturalLinear
 # at the ends of an interval.
 DROP = 1.92
 DOUBLINGS = 7
+# A step on all examples may change the prior variance by more than one on a batch.
+PRIOR_STEP = 1.5
 
 
 @torch.no_grad()
 def refitted_elbo(
     model: InvariantModel,
-    images: Tensor,
+    images: Sequence[Tensor],
     targets: Tensor,
-    half_widths: Tensor,
+    half_width: Tensor,
     *,
+    sets: Sequence[int] | None = None,
     count: int | None = None,
     samples: int = 32,
     draws: int = 8,
     steps: int = 8,
     rate: float = 0.7,
-    chunk: int = 1000,
+    chunk: int = 2000,
     seed: int = 0,
 ) -> Tensor:
-    """The bound (W,) on the log marginal likelihood at given half-widths, in nats.
+    """The bound (R,) on the log marginal likelihood at given half-widths, in nats.
 
-    At each width the last layer takes natural-gradient steps over all examples, from where it is;
-    filters and networks stay. Transformations and noise are the same at all widths, so that
-    differences are of the widths alone.
+    The last layer takes natural-gradient steps over all examples, from where it is; filters and
+    networks stay. Transformations and noise are the same at all widths, so that differences are
+    of the widths alone.
 
     Args:
-        model: of one run, with a ``NaturalLinear`` head; it is left as it is.
-        images: (n, C, H, W).
+        model: with a ``NaturalLinear`` head; it is left as it is.
+        images: one or several tensors (n, C, H, W), see :func:`images_of`.
         targets: (n,) or (n, outputs).
-        half_widths: (W, dim).
+        half_width: (R, dim).
+        sets: which tensor of images belongs to each run.
         count: N, where the images stand for more of their kind; None is n.
         samples: S transformations, a shifted Sobol sequence.
         draws: samples of the outputs.
@@ -52,31 +59,93 @@ def refitted_elbo(
         chunk: examples at a time.
         seed: of all random numbers.
     """
-    head = model.head
-    if not isinstance(head, NaturalLinear) or head.runs != 1:
-        raise invalid("model.head", "a NaturalLinear of one run", repr(head), "fit one with it")
+    if not isinstance(model.head, NaturalLinear):
+        raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
     scale = (count or len(targets)) / len(targets)
-    generator = torch.Generator(images.device)
+    generator = torch.Generator(targets.device)
+    labels = targets.split(chunk)
+    features = []
+    for part in zip(*(tensor.split(chunk) for tensor in images), strict=True):
+        pictures, generator = images_of(part, sets), generator.manual_seed(seed)
+        features.append(model.features(pictures, samples, "sobol", generator, half_width))
+    head = copy.deepcopy(model.head)
+    for _ in range(steps):
+        sums, generator = None, generator.manual_seed(seed)
+        for phi, y in zip(features, labels, strict=True):
+            sites = expected_sites(model, head(phi), y, draws, generator)
+            sums = head.sums(phi, *sites, into=sums)
+        if sums is not None:
+            head.step(sums, rate, scale, PRIOR_STEP)
+    total, generator = -head.kl(), generator.manual_seed(seed)
+    for phi, y in zip(features, labels, strict=True):
+        mean, variance = head(phi)
+        fit = log_likelihood(model, mean, variance, y, 4 * draws, generator)
+        total += scale * fit.sum(1)
+    return total
 
-    def features(width: Tensor) -> Tensor:
-        parts = [
-            model.features(part, samples, "sobol", generator.manual_seed(seed), width[None])
-            for part in images.split(chunk)
-        ]
-        return torch.cat(parts, 1)[0]
 
-    totals = []
-    for width in half_widths:
-        phi, own = features(width)[None], copy.deepcopy(head)
-        for _ in range(steps):
-            generator.manual_seed(seed)
-            sites = expected_sites(model, own(phi), targets, draws, generator)
-            own.step(own.sums(phi, *sites), rate, scale)
-        generator.manual_seed(seed)
-        mean, variance = own(phi)
-        fit = log_likelihood(model, mean, variance, targets, 4 * draws, generator)
-        totals.append(scale * fit.sum() - own.kl()[0])
-    return torch.stack(totals)
+@torch.no_grad()
+def search_widths(
+    model: InvariantModel,
+    images: Sequence[Tensor],
+    targets: Tensor,
+    *,
+    sets: Sequence[int] | None = None,
+    points: int = 9,
+    halvings: int = 3,
+    samples: int = 32,
+    steps: int = 8,
+    seed: int = 0,
+) -> Tensor:
+    """Set learned widths to the best of a line search, one parameter after the other.
+
+    Along a line the bound is compared with the last layer fitted anew (:func:`refitted_elbo`), at
+    ``points`` from 0 to the parameter's bound, then on both sides of the best, at half the
+    distance each time. Gradients creep where the bound is flat, or stop on a plateau; a search
+    does not, and ends at the same widths from every start.
+
+    Args:
+        model: with a ``NaturalLinear`` head; its widths are changed, its last layer is not.
+        images: one or several tensors (n, C, H, W): a part of the training set will do.
+        targets: (n,) or (n, outputs).
+        sets: which tensor of images belongs to each run.
+        points: first candidates along a line.
+        halvings: rounds after that.
+        samples: S transformations.
+        steps: of the last layer at each candidate.
+        seed: of all random numbers.
+
+    Returns:
+        The bounds (R,) at the widths that were found.
+    """
+    learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
+    keep = ~torch.tensor(learned, device=targets.device)
+    width = model.half_width.detach().clone()
+
+    def bound(candidate: Tensor) -> Tensor:
+        options = {"sets": sets, "samples": samples, "steps": steps, "seed": seed}
+        return refitted_elbo(model, images, targets, candidate, **options)  # type: ignore[arg-type]
+
+    best = bound(width)
+    for i, limit in enumerate(model.group.bounds):
+        spacing = limit / (points - 1)
+        offers = [torch.full_like(width[:, i], spacing * k) for k in range(points)]
+        for turn in range(halvings + 1):
+            if turn:
+                spacing /= 2
+                here = width[:, i].clone()
+                offers = [(here + sign * spacing).clamp(0, limit) for sign in (-1, 1)]
+            for offer in offers:
+                candidate = width.clone()
+                candidate[:, i] = offer
+                candidate = torch.where(keep[:, None], width, candidate)
+                found = bound(candidate)
+                better = found > best
+                width = torch.where(better[:, None], candidate, width)
+                best = torch.where(better, found, best)
+    for box, value in zip(model.boxes, width, strict=True):
+        cast(UniformBox, box).set_half_width(value)
+    return best
 
 
 def width_interval(
@@ -92,11 +161,12 @@ def width_interval(
 ) -> tuple[float, float]:
     """The half-widths of one parameter whose bound is at most ``drop`` nats below the fitted one's.
 
-    An interval that has the fitted width near one end says that training stopped on the way. From the fitted width outwards, in steps that double, with the last layer fitted anew at each;
-    the other widths stay. An end that is not reached is the parameter's bound (or 0).
+    From the fitted width outwards, in steps that double, with the last layer fitted anew at each;
+    the other widths stay. An end that is not reached is the parameter's bound (or 0). An interval
+    that has the fitted width near one end says that training stopped on the way.
 
     Args:
-        model: see :func:`refitted_elbo`.
+        model: of one run, see :func:`refitted_elbo`.
         images: (n, C, H, W).
         targets: (n,) or (n, outputs).
         parameter: its number in the group.
@@ -113,7 +183,7 @@ def width_interval(
         widths = fitted.clone()
         widths[parameter] = width
         options = {"count": count, "samples": samples, "seed": seed}
-        return float(refitted_elbo(model, images, targets, widths[None], **options)[0])  # type: ignore[arg-type]
+        return float(refitted_elbo(model, [images], targets, widths[None], **options))  # type: ignore[arg-type]
 
     level = total(here) - drop
     ends = []
