@@ -318,3 +318,11 @@ def test_measured_errors_stand_beside_the_relaxation():
     assert errors["shift_y"] < 1e-5
     odd = nn.Sequential(RelaxedGroupConv2d(1, 1, 3, group=Cyclic(3)))
     assert equivariance_errors(odd, torch.rand(1, 3, 5, 5))["0"]["rotation"] is None
+
+
+def test_training_under_the_compiler_is_no_export():
+    model, x = network("soft rotation"), torch.rand(2, 1, 8, 8)
+    compiled = torch.compile(model, backend="eager")
+    assert torch.allclose(compiled(x), model(x), atol=1e-6)
+    compiled(x).sum().backward()
+    assert model[2].relaxed_frequency.grad is not None
