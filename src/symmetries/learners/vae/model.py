@@ -27,6 +27,8 @@ from symmetries.training.step import mix
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 ROWS = 30_000  # decoded images at a time
+CHUNK = 2048
+NOISE_IMAGES = 10_000
 
 
 class VAE(nn.Module):
@@ -132,8 +134,25 @@ class VAE(nn.Module):
         with fast_products():
             history = train(self, loss, (data,), config)
         self.eval()
+        self.fit_noise(data[:NOISE_IMAGES])
         warn_if_collapsed(self, data)
         return history
+
+    @torch.no_grad()
+    def fit_noise(self, images: Tensor) -> None:
+        """Set the noise to its optimum: s^2 is the mean of (x - mu(z))^2, z ~ q(z | x).
+
+        Gradient steps bring it down from its start slowly, a bit less at pixels that never vary;
+        :meth:`fit` ends with this, so that bounds do not depend on how long it was trained.
+        """
+        generator = torch.Generator(self.device).manual_seed(0)
+        total = torch.zeros_like(self.free_noise)
+        for x in images.split(CHUNK):
+            x = x.to(self.device)
+            z, _ = self.draw(x, 1, generator)
+            total += (x - self.decode(z[:, 0])).square().sum(0)
+        inner = ((total / len(images)).sqrt() - self.config.least_noise).clamp_min(1e-6)
+        self.free_noise.copy_(torch.log(torch.expm1(inner)))
 
     @torch.no_grad()
     def bound(

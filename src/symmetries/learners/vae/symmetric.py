@@ -13,6 +13,8 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
+    CHUNK,
+    NOISE_IMAGES,
     VAE,
     Augment,
     check_shape,
@@ -22,8 +24,6 @@ from symmetries.learners.vae.model import (
 from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
 from symmetries.training import History
 
-CHUNK = 2048
-NOISE_IMAGES = 10_000
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # tried for the proposal, shares of the bounds
