@@ -52,6 +52,7 @@ def two_hosts(folder: Path) -> dict[str, Any]:
             command += ["--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "job"]
             command += ["--rdzv-endpoint", f"{HOSTS['symmetries-a']}:{PORT}"]
             command += ["--rdzv-conf", f"is_host={int(host == 'symmetries-a')}"]
+            command += ["--local-addr", HOSTS[host]]
             command += [WORKER, str(folder), "0", "-1"]
             names = environment(GLOO_SOCKET_IFNAME=f"{host[-1]}0", TP_SOCKET_IFNAME=f"{host[-1]}0")
             options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}

@@ -91,3 +91,19 @@ def test_unreadable_pictures_are_named(tmp_path):
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(tmp_path / "a.png")
     with pytest.raises(ValueError, match="8 bits per channel"):
         picture_folder(tmp_path)
+
+
+def test_a_few_bytes_that_claim_a_huge_picture_are_refused(tmp_path):
+    frame = b"," + bytes(4) + b"\x09\x00\x09\x00" + b"\x00\x08\x00;"
+    size = (9481).to_bytes(2, "little") + (17737).to_bytes(2, "little")
+    (tmp_path / "bomb.gif").write_bytes(b"GIF87a" + size + bytes(3) + frame)
+    with pytest.raises(ValueError, match=r"bomb.gif.*claim 9481 x 17737 pixels"):
+        picture_folder(tmp_path)
+
+
+def test_formats_that_run_other_programs_are_not_tried(tmp_path):
+    (tmp_path / "page.png").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\nshowpage\n"
+    )
+    with pytest.raises(ValueError, match=r"page.png: expected a readable picture"):
+        picture_folder(tmp_path)

@@ -1,5 +1,6 @@
 """A folder of pictures, with or without a folder per class."""
 
+import math
 import warnings
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from symmetries.data.base import ImageSet
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 # Of the formats that Pillow would try, those that run no other program and load nothing else.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+FREE_PIXELS = 2**24  # a picture up to this size may be as simple as it likes
+PIXELS_PER_BYTE = 4096  # more than any picture with something on it is compressed to
 NAMED = 5  # unreadable pictures that a warning names
 _GREY = {"1", "L", "LA"}
 _COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
@@ -28,10 +31,18 @@ def _folders_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
+def _check_size(picture: Image.Image, path: Path) -> None:
+    """Refuse a few bytes that claim to be a huge picture, before any of it is decoded."""
+    pixels, stored = math.prod(picture.size), path.stat().st_size
+    if pixels > FREE_PIXELS and pixels > PIXELS_PER_BYTE * stored:
+        raise ValueError(f"{stored} bytes that claim {picture.size[0]} x {picture.size[1]} pixels")
+
+
 def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
     """One picture, resized to (height, width) if that is given."""
     try:
         with Image.open(path, formats=FORMATS) as picture:
+            _check_size(picture, path)
             picture.load()
     except Exception as error:  # decoders raise what they like when bytes make no sense
         remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
