@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from symmetries.cli import app, classifiers, relaxed
@@ -45,6 +47,18 @@ def short_trainings(monkeypatch):
     size = {"features": 24, "steps": 4, "batch_size": 100}
     monkeypatch.setitem(classifiers.PRESETS, "quick", size)
     monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16})
+
+
+@pytest.fixture
+def own_pictures(tmp_path):
+    """The folders of pictures that the README speaks of."""
+    rng = np.random.default_rng(0)
+    names = [f"pictures/{i}.png" for i in range(12)]
+    names += [f"labelled-pictures/{kind}/{i}.png" for kind in "ab" for i in range(10)]
+    for name in names:
+        path = tmp_path / "my" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(path)
 
 
 def run_blocks(text: str, name: str) -> int:
@@ -90,7 +104,7 @@ def with_code(pages: list[Path]) -> list[Path]:
 
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # of models that hardly trained
 @pytest.mark.parametrize("page", with_code(PAGES), ids=lambda page: page.name)
-def test_code_blocks_run(page, tmp_path, monkeypatch, short_trainings):
+def test_code_blocks_run(page, tmp_path, monkeypatch, short_trainings, own_pictures):
     monkeypatch.chdir(tmp_path)
     assert run_blocks(page.read_text(), page.name) > 0
 
@@ -121,7 +135,7 @@ def test_the_commands_of_the_readme_print_what_it_shows(tmp_path, monkeypatch):
     shown = [
         code
         for _, language, code in blocks((ROOT / "README.md").read_text())
-        if language == "console" and code.startswith("$ symmetries")
+        if language == "console" and code.startswith("$ symmetries") and code.count("$ ") == 1
     ]
     assert shown
     for code in shown:

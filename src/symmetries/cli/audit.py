@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from symmetries.data import ImageSet
 
 PART = 50  # examples that are kept at a time, should the run be interrupted
-DRIFT_EXAMPLES = 100
+DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Test images, and steps of the integrated gradients.
 PRESETS = {"quick": (100, 20), "default": (500, 50), "paper": (None, 50)}
@@ -213,9 +213,10 @@ def drift_rows(
     """The measures as the images are blended into others of the same classes."""
     from symmetries.audit import drift_curve
     from symmetries.audit.run import drift_row
+    from symmetries.cli.discover import spread_indices
     from symmetries.data import drift
 
-    few = images.subset(range(min(len(images), DRIFT_EXAMPLES)))
+    few = images.subset(spread_indices(len(images), DRIFT_EXAMPLES[run.preset]))
     second = drift(few, away.splits(run.seed)[1], 1.0)
     first, last = (part.images.to(run.place) for part in (few, second))
     labels = few.labels.to(run.place)  # type: ignore[union-attr]  # checked before
@@ -226,7 +227,7 @@ def drift_rows(
         labels,
         group,
         betas=BETAS,
-        steps=20,
+        steps=PRESETS[run.preset][1],
         gradients=model.without_gradients is None,
         seed=run.seed,
     )

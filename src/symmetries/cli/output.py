@@ -5,12 +5,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from symmetries.cli.errors import OutputError
 
-FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
@@ -28,6 +28,7 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
         raise OutputError(f"{out}: a file of that name is in the way; choose another --out")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise OutputError(f"{out}: the folder exists; add --overwrite, or choose another --out")
+    made = [folder for folder in out.parents if not folder.exists()]  # the deepest first
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -46,6 +47,9 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        for folder in made:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
 
 
 def move_into(partial: Path, out: Path) -> None:
