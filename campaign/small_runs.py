@@ -30,6 +30,8 @@ def _often(model: Any, loss: Any, data: Any, config: TrainConfig, **more: Any) -
 symmetries.training.train = _often  # before the learners import it
 
 from symmetries.groups import Affine2, Cyclic  # noqa: E402
+from symmetries.learners.invariant_vae import PRESETS as JOINT_PRESETS  # noqa: E402
+from symmetries.learners.invariant_vae import InvariantVAE  # noqa: E402
 from symmetries.learners.invariant_weights import (  # noqa: E402
     NaturalConfig,
     augerino_loss,
@@ -40,6 +42,8 @@ from symmetries.learners.penalties import regularised_loss  # noqa: E402
 from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
 from symmetries.learners.symmetry_model.config import Stage  # noqa: E402
+from symmetries.learners.vae import PRESETS as VAE_PRESETS  # noqa: E402
+from symmetries.learners.vae import VAE, InvVAE  # noqa: E402
 from symmetries.nn.invariant_model import shallow_model  # noqa: E402
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry  # noqa: E402
 
@@ -160,6 +164,43 @@ def dropout_network(out: Path | None, resume: bool) -> nn.Module:
     return model
 
 
+def relaxed_without_batch_norm(out: Path | None, resume: bool) -> nn.Module:
+    """The same without batch norm, which looks at a process's own share of a batch."""
+    torch.manual_seed(0)
+    model = RelaxedCNN(1, 3, Symmetry(Cyclic(4), "soft", {"rotation": 0.1}), width=2, kernel_size=3)
+    for name, module in [*model.named_modules()]:
+        if "BatchNorm" in type(module).__name__:
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], nn.Identity())
+    fit_relaxed(model, images(), labels(), config(out, resume), penalty=0.1)
+    return model
+
+
+def variational_autoencoder(out: Path | None, resume: bool) -> nn.Module:
+    """A VAE."""
+    settings = dataclasses.replace(VAE_PRESETS["quick"], steps=14, batch_size=16, latent=3)
+    model = VAE((1, 8, 8), settings, seed=1)
+    model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
+    return model
+
+
+def invariant_vae(out: Path | None, resume: bool) -> nn.Module:
+    """A VAE of prototypes, given a symmetry model."""
+    settings = dataclasses.replace(VAE_PRESETS["quick"], steps=14, batch_size=16, latent=3)
+    model = InvVAE(SymmetryModel("rotation", (1, 8, 8), "quick", seed=1), settings, seed=1)
+    model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
+    return model
+
+
+def joint_vae(out: Path | None, resume: bool) -> nn.Module:
+    """The VAE whose prototypes and transformations are learned in one piece."""
+    small = {"steps": 14, "batch_size": 16, "latent": 3, "channels": (4, 4), "samples": 2}
+    settings = dataclasses.replace(JOINT_PRESETS["quick"], **small)
+    model = InvariantVAE("rotation", (1, 8, 8), settings, seed=1)
+    model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
+    return model
+
+
 LEARNERS: dict[str, Learner] = {
     "symmetry model": symmetry_model,
     "symmetry model, finite group": finite_symmetry_model,
@@ -167,6 +208,10 @@ LEARNERS: dict[str, Learner] = {
     "invariant weights, natural gradients": natural,
     "Augerino": augerino,
     "relaxed equivariance": relaxed,
+    "relaxed equivariance, no batch norm": relaxed_without_batch_norm,
+    "VAE": variational_autoencoder,
+    "InvVAE": invariant_vae,
+    "invariant VAE, in one piece": joint_vae,
     "penalties": penalties,
     "network with dropout": dropout_network,
 }

@@ -1,6 +1,7 @@
 """A run of a command: where it computes, where it writes, and what it records about itself."""
 
 import logging
+import hashlib
 import platform
 import shlex
 import subprocess
@@ -183,7 +184,42 @@ def summary(images: "ImageSet") -> DataSummary:
         height=height,
         width=width,
         classes=names,
+        sha256=data_hash(images),
     )
+
+
+def data_hash(images: "ImageSet") -> str:
+    """SHA-256 of the pixels, the labels and their shape: the same numbers, the same hash.
+
+    Example:
+        >>> import torch
+        >>> from symmetries.data import ImageSet
+        >>> data_hash(ImageSet(torch.zeros(1, 1, 8, 8)))[:12]
+        'b71c98506529'
+    """
+    digest = hashlib.sha256(str(tuple(images.images.shape)).encode())
+    for part in (images.images, images.labels):
+        if part is not None:
+            digest.update(part.contiguous().cpu().numpy().data)
+    return digest.hexdigest()
+
+
+def checkout_commit() -> str | None:
+    """The commit of the checkout that the package lies in, "+" if it was changed; None outside."""
+    package = Path(__file__).resolve().parents[1]
+    if not (package.parents[1] / ".git").exists():
+        return None
+    git = ["git", "-C", str(package)]
+    try:
+        head = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
 def run_info(command: str, seed: int, device: "torch.device", seconds: float) -> RunInfo:
@@ -203,6 +239,7 @@ def run_info(command: str, seed: int, device: "torch.device", seconds: float) ->
             "torch": str(torch.__version__),
             "numpy": np.__version__,
         },
+        commit=checkout_commit(),
     )
 
 
