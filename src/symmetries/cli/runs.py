@@ -1,7 +1,7 @@
 """A run of a command: where it computes, where it writes, and what it records about itself."""
 
-import logging
 import hashlib
+import logging
 import platform
 import shlex
 import subprocess
