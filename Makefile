@@ -12,7 +12,7 @@ test lint types doctest tests: export OMP_NUM_THREADS := 1
 test lint types doctest tests: export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types doctest tests slow bench docs constraints clean
+.PHONY: help setup demo test lint types doctest tests slow campaign safety bench docs constraints clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,18 @@ tests: setup ## the tests, without the slow campaigns
 
 slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow
+
+# Three hours on two cores: an hour of fuzzing and an hour of soaking among them.
+campaign: export OMP_NUM_THREADS := 1
+campaign: export OMP_WAIT_POLICY := PASSIVE
+campaign: setup ## kills, corruptions, bad input, fuzzing, processes, soak; writes docs/reliability.md
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[campaign]'
+	@set -e; for part in kills faults corruptions inputs ddp elastic memory "packages --store" fuzz soak; do \
+	  echo "== $$part"; $(BIN)/python -W ignore campaign/$${part%% *}.py $$(echo "$$part" | cut -s -d' ' -f2); done
+	$(BIN)/python campaign/page.py
+
+safety: setup ## licences of what is installed, and known vulnerabilities
+	$(BIN)/python campaign/packages.py
 
 bench: setup ## every benchmark; results go to benchmarks/results
 	@set -e; for script in $(filter-out %/common.py,$(wildcard benchmarks/*.py)); do \
