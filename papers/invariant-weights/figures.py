@@ -1,6 +1,7 @@
 """Drawing the paper's figures from results.json and results-arrays.npz."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     if "table1" in tables:
         written.append(_widths(tables["table1"], folder / "figure2.png"))
     if "table5/frame 0" in arrays:
-        written.append(_over_training(arrays, folder / "figure3.png"))
+        written.append(_over_training(arrays, (0, 1), folder / "figure3.png"))
+        written.append(_over_training(arrays, (2, 3, 4, 5), folder / "figure7.png"))
     for table, number, name in (("table2", 4, "mnist"), ("table3", 6, "cifar10")):
         sets = [f"{name}{end}" for end in ("", "-rotated", "-scaled", "-translated")]
         found = [s for s in sets if f"{table}/affine {s}" in arrays]
@@ -49,6 +51,8 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
         written.append(_point(tables, folder / "figure5.png"))
     if "table5" in tables:
         written.append(_widths(tables["table5"], folder / "figure9.png"))
+    if "table1-minibatch" in tables:
+        written.append(_widths(tables["table1-minibatch"], folder / "figure8.png"))
     return written
 
 
@@ -84,8 +88,8 @@ def _widths(batches: list[dict[str, Any]], path: Path) -> Path:
     """Figures 2, 8 and 9: half-widths over training, from several starts; all seeds."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3), sharey=True)
     for axis, name in zip(axes, SETS, strict=True):
-        for batch in (b for b in batches if b["tag"] == "learned"):
-            runs = [i for i, run in enumerate(batch["runs"]) if run["set"] == name]
+        for batch in (b for b in batches if b["tag"] in ("learned", "minibatch")):
+            runs = [i for i, r in enumerate(batch["runs"]) if r["set"] == name and r["learn"]]
             for number, i in enumerate(runs):
                 start = round(math.degrees(batch["runs"][i]["width"]))
                 label = f"from {start}" if batch["seed"] == 0 else None
@@ -134,29 +138,27 @@ def _tile(axis: Axes, image: np.ndarray, scale: float) -> None:
     axis.set_yticks([])
 
 
-def _over_training(arrays: Arrays, path: Path) -> Path:
+def _over_training(arrays: Arrays, chosen: Sequence[int], path: Path) -> Path:
     """Figures 3 and 7: banks of filters, evenly spaced along the learned orbit, over training."""
     frames = sorted(int(k.split()[1]) for k in arrays if k.endswith(" at"))
-    group, banks = Affine2("rotation"), 2
-    size = (banks * COLUMNS * 0.62 + 0.3, 0.66 * len(frames))
+    group, banks = Affine2("rotation"), len(chosen)
+    columns = banks * (COLUMNS + 1) - 1
     figure, axes = plt.subplots(
-        len(frames), banks * COLUMNS + 1, figsize=size,
-        gridspec_kw={"width_ratios": [1] * COLUMNS + [0.25] + [1] * COLUMNS},
-    )  # fmt: skip
+        len(frames), columns, figsize=(columns * 0.55, 0.62 * len(frames)), squeeze=False
+    )
     for line, frame in zip(axes, frames, strict=True):
         step, width = arrays[f"table5/frame {frame} at"]
-        line[COLUMNS].axis("off")
-        line[0].set_ylabel(
-            f"{step:.0f}\n{math.degrees(width):.0f}°", fontsize=6, rotation=0, labelpad=12,
-            va="center",
-        )  # fmt: skip
-        for bank in range(banks):
+        for axis in line[COLUMNS :: COLUMNS + 1]:
+            axis.axis("off")
+        text = f"{step:.0f}\n{math.degrees(width):.0f}°"
+        line[0].set_ylabel(text, fontsize=6, rotation=0, labelpad=12, va="center")
+        for place, bank in enumerate(chosen):
             weight = arrays[f"table5/frame {frame}"][bank]
             pictures = _moved(weight, group.exp(grid_points(COLUMNS, 1).float() * width))
             scale = float(np.abs(weight).max()) or 1.0
             for column, picture in enumerate(pictures):
-                _tile(line[bank * (COLUMNS + 1) + column], picture, scale)
-    figure.suptitle("step and half-width; two filters of the ReLU network", fontsize=8, y=0.93)
+                _tile(line[place * (COLUMNS + 1) + column], picture, scale)
+    figure.suptitle("step and half-width; filters of the ReLU network", fontsize=8, y=0.94)
     return _save(figure, path)
 
 

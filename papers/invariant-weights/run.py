@@ -6,7 +6,7 @@ batch, so that an interrupted run keeps what it has.
 
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
-    python papers/invariant-weights/run.py --part ablation point sgpr deeper toy
+    python papers/invariant-weights/run.py --part ablation point small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --draw     # the figures, from the results
 """
@@ -59,8 +59,9 @@ def summary(results: dict[str, list[dict]], expected: dict) -> str:
             continue
         runs = [run for batch in batches for run in batch["runs"]]
         rows = dict.fromkeys((run["row"], run["set"]) for run in runs)
-        paper = expected[table]
-        rows_of = paper["rows"] | (expected["table4"]["rows"] if table == "table1" else {})
+        paper = expected[table.partition("-")[0]]
+        more = expected["table4"]["rows"] if table.startswith("table1") else {}
+        rows_of = paper["rows"] | more
         head = f"{'row':18} {'set':24} {'ELBO':>8} {'paper':>7} {'acc.':>7} {'paper':>7}  widths"
         lines += [f"\n{table}", head]
         for row, name in rows:
@@ -127,7 +128,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("ablation", "point", *EXTRA)
+    names = ("ablation", "point", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")

@@ -174,9 +174,9 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
 
     Attributes:
         invariance_: what was learned, one :class:`Invariance` for each parameter of the group. The
-            interval holds the half-widths whose ELBO, with the weights as learned and the other
-            widths fixed, is within 1.92 nats of the best: it does not count what the weights
-            could make up for.
+            interval holds the half-widths whose ELBO, with the last layer fitted anew at each and
+            the other widths fixed, is at most 1.92 nats below that of the learned one. Where it
+            reaches far to one side only, training stopped on the way: take more steps.
         elbo_: lower bound on the log marginal likelihood, per example.
         classes_: the labels.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].

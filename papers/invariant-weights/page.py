@@ -1,0 +1,275 @@
+"""The tables of this paper's page, made from its results; papers/tables.py writes them."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from statistics import mean
+from typing import Any
+
+STARTS = (5, 45, 90, 135, 175)
+SETS = {"mnist-rotated": "rotated", "mnist-partially-rotated": "partially", "mnist": "regular"}
+MOVED = ("rotated", "translated", "scaled", "regular")
+PART = "mnist-partially-rotated"
+ABLATION = {
+    "natural": "natural steps; 32 random transformations, prior as the paper's",
+    "prior": "and a learned prior variance",
+    "sobol": "and 32 evenly spread ones: as in Table 1",
+    "sobol 64": "and 64 of them",
+}
+
+Run = dict[str, Any]
+Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
+
+
+class Page:
+    """All tables of the page.
+
+    Args:
+        results: of results.json.
+        expected: of expected.json.
+        table: makes Markdown of a head and rows.
+        verdict: "met" or "missed".
+        span: the smallest and the largest of some numbers.
+    """
+
+    def __init__(
+        self,
+        results: dict[str, Any],
+        expected: dict[str, Any],
+        table: Table,
+        verdict: Callable[[bool], str],
+        span: Callable[..., str],
+    ) -> None:
+        self.tables, self.expected = results["tables"], expected
+        self.table, self.verdict, self.span = table, verdict, span
+        self.paper = expected["table1"]["rows"] | expected["table4"]["rows"]
+
+    def blocks(self) -> dict[str, str]:
+        """The tables by name, in the order of the page."""
+        return {
+            "goals": self.goals(),
+            "bound": self.bound(),
+            "widths": self.widths(),
+            "small": self.small(),
+            "ablation": self.ablation(),
+            "relu-widths": self.relu_widths(),
+            "relu": self.families("table2", "table7", ("sgpr", "none", "rotation", "affine")),
+            "cifar": self.families("table3", "table3", ("none", "rotation", "affine")),
+            "fourier": self.families("table6", "table6", ("none", "rotation", "affine")),
+            "affine": self.affine(),
+            "point": self.point(),
+            "deeper": self.deeper(),
+        }
+
+    def runs(self, table: str) -> list[Run]:
+        """All runs of a table."""
+        return [run for batch in self.tables[table] for run in batch["runs"]]
+
+    def chosen(self, table: str, row: str, name: str) -> list[Run]:
+        """The runs of one row and set, a seed each."""
+        return [r for r in self.runs(table) if (r["row"], r["set"]) == (row, name)]
+
+    def average(self, table: str, row: str, name: str, key: str) -> float:
+        """Mean over seeds."""
+        return mean(r[key] for r in self.chosen(table, row, name))
+
+    def degrees(self, table: str, start: int, name: str) -> list[float]:
+        """Learned widths, a seed each."""
+        found = self.chosen(table, f"learned from {start}", name)
+        return [math.degrees(r["half_width"]["rotation"]) for r in found]
+
+    def best_fixed(self, table: str = "table1") -> int:
+        """The fixed width with the best bound on the partially rotated set."""
+        return max(STARTS, key=lambda a: self.average(table, f"fixed {a}", PART, "elbo"))
+
+    def bound(self) -> str:
+        """Tables 1 and 4."""
+        head = ["width"]
+        head += [f"{s}: {what}" for s in SETS.values() for what in ("ELBO", "accuracy")]
+        body = []
+        for row in [f"{kind} {a}" for kind in ("fixed", "learned from") for a in STARTS]:
+            line = [row]
+            for i, name in enumerate(SETS):
+                for key, form, said in (("elbo", ".3f", ".2f"), ("accuracy", ".2f", ".2f")):
+                    ours = self.average("table1", row, name, key)
+                    line.append(f"{ours:{form}} ({self.paper[row][key][i]:{said}})")
+            body.append(line)
+        return self.table(head, body)
+
+    def widths(self) -> str:
+        """Where the widths end, for both ways of training."""
+        body = []
+        for table, how in (("table1", "full batch"), ("table1-minibatch", "mini-batch")):
+            for start in STARTS:
+                cells = [
+                    ", ".join(f"{w:.0f}" for w in self.degrees(table, start, name)) for name in SETS
+                ]
+                body.append([how, str(start), *cells])
+        return self.table(["training", "start", *SETS.values()], body)
+
+    def goals(self) -> str:
+        """What was aimed at, and what came out."""
+        body = []
+        for i, (name, short) in enumerate(SETS.items()):
+            for key, form in (("accuracy", ".2f"), ("elbo", ".3f")):
+                goal = self.paper["learned"][key][i]
+                found = [self.average("table1", f"learned from {a}", name, key) for a in STARTS]
+                what = f"{key.replace('elbo', 'ELBO')}, RFF, learned, {short}"
+                cell, holds = self.span(found, form), min(found) >= goal
+                body.append([what, f"at least {goal:.2f}", cell, self.verdict(holds)])
+        for table, rows, label in (
+            ("table2", self.expected["table2"]["rows"]["affine"]["accuracy"], "ReLU, affine"),
+            ("table3", self.expected["table3"]["rows"]["affine"]["accuracy"], "CIFAR-10, affine"),
+        ):
+            for short, goal in zip(MOVED, rows, strict=True):
+                found = self.average(table, "affine", self.set_name(table, short), "accuracy")
+                body.append(
+                    [
+                        f"accuracy, {label}, {short}",
+                        f"at least {goal:.2f}",
+                        f"{found:.2f}",
+                        self.verdict(found >= goal),
+                    ]
+                )
+        for table, label in (
+            ("table1", "RFF, full batch"),
+            ("table1-minibatch", "RFF, mini-batch"),
+            ("table5", "ReLU"),
+        ):
+            starts = (0, *STARTS[1:]) if table == "table5" else STARTS
+            far = [abs(180 - w) for a in starts for w in self.degrees(table, a, "mnist-rotated")]
+            body.append(
+                [
+                    f"width, {label}, rotated: distance to 180 degrees",
+                    "at most 10, every start",
+                    f"at most {max(far):.1f}",
+                    self.verdict(max(far) <= 10),
+                ]
+            )
+        for table, label in (("table1", "full batch"), ("table1-minibatch", "mini-batch")):
+            best = self.best_fixed(table)
+            for start in STARTS:
+                found = self.degrees(table, start, PART)
+                far = [abs(w - best) for w in found]
+                planted = self.span([abs(w - 90) for w in found], ".0f")
+                body.append(
+                    [
+                        f"width, RFF, {label}, partially, from {start}: distance to {best}, "
+                        "the best fixed width",
+                        "at most 15",
+                        f"{self.span(far, '.0f')}; to the planted 90: {planted}",
+                        self.verdict(max(far) <= 15),
+                    ]
+                )
+        batches = self.tables["table1"]
+        count, seconds = len(self.runs("table1")), sum(b["seconds"] for b in batches)
+        body.append(
+            [
+                "Table 1, training",
+                "90 runs within 15 minutes",
+                f"{count} in {seconds:.0f} s (busy GPU)",
+                self.verdict(count >= 90 and seconds <= 900),
+            ]
+        )
+        return self.table(["what", "goal", "ours", ""], body)
+
+    def set_name(self, table: str, short: str) -> str:
+        """The name of a set of Tables 2, 3 and 6."""
+        base = "cifar10" if table == "table3" else "mnist"
+        return base if short == "regular" else f"{base}-{short}"
+
+    def families(self, table: str, bounds: str, rows: Sequence[str]) -> str:
+        """Tables 2 and 7, 3, 6: accuracy and bound, ours (the paper's)."""
+        body = []
+        for row in rows:
+            said = self.expected[table]["rows"][row]["accuracy"]
+            their = self.expected[bounds]["rows"].get(row, {}).get("elbo", [None] * 4)
+            line = [{"sgpr": "SGPR", "none": "no transformation"}.get(row, row)]
+            for i, short in enumerate(MOVED):
+                name = self.set_name(table, short)
+                source = "sgpr" if row == "sgpr" else table
+                found = self.chosen(source, row, name)
+                accuracy = mean(r["accuracy"] for r in found)
+                cell = f"{accuracy:.2f} ({said[i]:.2f})"
+                if "elbo" in found[0]:
+                    paper = "" if their[i] is None else f" ({their[i]:.2f})"
+                    cell += f", {mean(r['elbo'] for r in found):.3f}{paper}"
+                line.append(cell)
+            body.append(line)
+        return self.table(["", *MOVED], body)
+
+    def relu_widths(self) -> str:
+        """Table 5's learned rows."""
+        body = []
+        for start in (0, *STARTS[1:]):
+            row, line = f"learned from {start}", [f"learned from {start}"]
+            said = self.expected["table5"]["rows"][row]
+            for i, name in enumerate(SETS):
+                (run,) = self.chosen("table5", row, name)
+                width = math.degrees(run["half_width"]["rotation"])
+                line.append(
+                    f"{run['accuracy']:.2f} ({said['accuracy'][i]:.2f}), "
+                    f"{run['elbo']:.3f} ({said['elbo'][i]:.2f}), {width:.0f}"
+                )
+            body.append(line)
+        return self.table(["", *(f"{s}: accuracy, ELBO, width" for s in SETS.values())], body)
+
+    def affine(self) -> str:
+        """The boxes that affine models learned."""
+        body = []
+        for table, label in (("table2", "ReLU"), ("table6", "RFF")):
+            for short in MOVED:
+                (run,) = self.chosen(table, "affine", self.set_name(table, short))
+                shown = [text.split()[0] for text in run["shown"].values()]
+                body.append([label, short, *shown])
+        names = ["shift x, y (pixels)", "rotation (degrees)", "scale x, y; shear (factors)"]
+        rows = [[a, b, f"{v[0]}, {v[1]}", v[2], f"{v[3]}, {v[4]}; {v[5]}"] for a, b, *v in body]
+        return self.table(["network", "set", *names], rows)
+
+    def ablation(self) -> str:
+        """One change at a time, on the partially rotated set."""
+        angles = STARTS[1:]
+        said = [str(self.paper[f"fixed {a}"]["elbo"][1]) for a in angles]
+        body = [["the paper", *said]]
+        for tag, label in ABLATION.items():
+            (batch,) = [b for b in self.tables["ablation"] if b["tag"] == tag]
+            found = {r["row"]: r["elbo"] for r in batch["runs"]}
+            body.append([label, *(f"{found[f'fixed {a}']:.3f}" for a in angles)])
+        return self.table(["ELBO at a fixed width of", *map(str, angles)], body)
+
+    def small(self) -> str:
+        """The line search on digits."""
+        body = []
+        for name in ("digits-rotated", "digits-partially-rotated", "digits"):
+            fixed = {a: self.average("small", f"fixed {a}", name, "elbo") for a in STARTS}
+            best = max(fixed, key=lambda a: fixed[a])
+            ends = [f"{self.degrees('small', a, name)[0]:.0f}" for a in (5, 90, 175)]
+            body.append([name, *(f"{v:.3f}" for v in fixed.values()), str(best), *ends])
+        head = ["set", *(f"ELBO at {a}" for a in STARTS), "best fixed"]
+        return self.table([*head, *(f"found from {a}" for a in (5, 90, 175))], body)
+
+    def point(self) -> str:
+        """Section 4.1 at full size."""
+        body = []
+        for batch in self.tables["point"]:
+            label = {"fourier": "RFF", "relu": "ReLU"}[batch["kind"]]
+            ends = [f"{math.degrees(r['half_width']['rotation']):.0f}" for r in batch["runs"]]
+            body.append([label, *ends])
+        return self.table(["point estimate", "from 5", "from 45", "from 90"], body)
+
+    def deeper(self) -> str:
+        """The small CNN."""
+        body = []
+        for tag, label in (
+            ("full 128", "Gaussian, 128 features"),
+            ("point 128", "point estimate, 128 features"),
+            ("full 1024", "Gaussian, 1,024 features"),
+        ):
+            line = [label]
+            for name in SETS:
+                (batch,) = [b for b in self.tables["deeper"] if b["tag"] == f"{tag} {name}"]
+                run = batch["runs"][0]
+                line.append(f"{run['accuracy']:.2f}, {run['elbo']:.3f}, {run['degrees']:.0f}")
+            body.append(line)
+        return self.table(
+            ["last layer", *(f"{s}: accuracy, ELBO, width" for s in SETS.values())], body
+        )
