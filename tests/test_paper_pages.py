@@ -67,6 +67,12 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 141]
     nu = [value < 0.11 for group in ("r4", "t3") for value in genuine["table"][group]["IR"]["nu"]]
     assert sum(nu) == 7
+    free = {(r["group"], r["method"]): r for r in genuine["free_weight"]["rows"]}
+    for group in ("r4", "t3"):
+        bound, without = free[group, "IR"], free[group, "IR-free"]
+        assert min(bound["nu"]) > 0.099
+        assert 0.001 < min(without["nu"]) < max(without["nu"]) < 0.07
+        assert abs(sum(bound["accuracy"]) - sum(without["accuracy"])) / 2 < 0.2
     model = results("symmetry-model")["runs"]
     assert [f"{run['iterated'][5]:.0%}" for run in model] == ["10%", "6%", "14%"]
     scales = [part for run in model for part in run["summary"] if part["unit"] == "factor"]
