@@ -7,17 +7,17 @@ Each page keeps its tables between ``<!-- table: name -->`` and ``<!-- end -->``
 writes them anew from ``results.json`` and ``expected.json``. A test compares pages and results.
 """
 
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from math import exp
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 HERE = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-STARTS = (5, 45, 90, 135, 175)
-SETS = {"mnist-rotated": "rotated", "mnist-partially-rotated": "partially", "mnist": "regular"}
 DIGITS = "0123456789"
 
 
@@ -39,86 +39,13 @@ def span(values: Sequence[float], form: str = ".0f") -> str:
 
 
 def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 0: Tables 1 and 4, widths, goals."""
-    batches = results["tables"]["table1"]
-    runs = [run for batch in batches for run in batch["runs"]]
-    paper = expected["table1"]["rows"] | expected["table4"]["rows"]
-
-    def ours(row: str, name: str, key: str) -> float:
-        return mean(r[key] for r in runs if (r["row"], r["set"]) == (row, name))
-
-    def widths(start: int, name: str) -> list[float]:
-        row = f"learned from {start}"
-        chosen = [r for r in runs if (r["row"], r["set"]) == (row, name)]
-        return [57.29577951308232 * r["half_width"]["rotation"] for r in chosen]
-
-    head = ["width"]
-    head += [f"{s}: {what}" for s in SETS.values() for what in ("ELBO", "accuracy")]
-    names = [f"{kind} {a}" for kind in ("fixed", "learned from") for a in STARTS]
-    body = []
-    for row in names:
-        line = [row]
-        for i, name in enumerate(SETS):
-            elbo, accuracy = paper[row]["elbo"][i], paper[row]["accuracy"][i]
-            line.append(f"{ours(row, name, 'elbo'):.3f} ({elbo:.2f})")
-            line.append(f"{ours(row, name, 'accuracy'):.2f} ({accuracy:.2f})")
-        body.append(line)
-    learned = [
-        [str(a), *(", ".join(f"{w:.0f}" for w in widths(a, name)) for name in SETS)] for a in STARTS
-    ]
-    goals = []
-    for i, (name, short) in enumerate(SETS.items()):
-        for key, form in (("accuracy", ".2f"), ("elbo", ".3f")):
-            goal = paper["learned"][key][i]
-            found = [ours(f"learned from {a}", name, key) for a in STARTS]
-            what = f"{key.replace('elbo', 'ELBO')}, learned, {short}"
-            line = [what, f"at least {goal:.2f}", span(found, form), verdict(min(found) >= goal)]
-            goals.append(line)
-    full = [abs(180 - w) for a in STARTS for w in widths(a, "mnist-rotated")]
-    goals.append(
-        [
-            "width, rotated, distance to 180 degrees",
-            "at most 10, every start",
-            f"at most {max(full):.1f}",
-            verdict(max(full) <= 10),
-        ]
-    )
-    part = "mnist-partially-rotated"
-    best = max(STARTS, key=lambda a: ours(f"fixed {a}", part, "elbo"))
-    for a in STARTS:
-        found = widths(a, part)
-        far = [abs(w - best) for w in found]
-        planted = span([abs(w - 90) for w in found], ".1f")
-        goals.append(
-            [
-                f"width, partially, from {a}: distance to {best}, the best fixed width",
-                "at most 15",
-                f"{span(far, '.1f')}; to the planted 90: {planted}",
-                verdict(max(far) <= 15),
-            ]
-        )
-    rates = [b["ms_per_run_and_step"] for b in batches]
-    seconds = sum(b["seconds"] for b in batches)
-    wanted = 90
-    goals += [
-        [
-            "time per run and step",
-            "0.25 ms",
-            f"{span(rates, '.1f')} ms (batch 1,000)",
-            verdict(max(rates) <= 0.25),
-        ],
-        [
-            "runs of Table 1",
-            f"{wanted} within 15 minutes",
-            f"{len(runs)} in {seconds:.0f} s",
-            verdict(len(runs) >= wanted and seconds <= 900),
-        ],
-    ]
-    return {
-        "bound": table(head, body),
-        "widths": table(["start", *SETS.values()], learned),
-        "goals": table(["what", "goal", "ours", ""], goals),
-    }
+    """Paper 0: its tables are made in a file beside its page."""
+    source = HERE / "invariant-weights" / "page.py"
+    spec = importlib.util.spec_from_file_location("invariant_weights_page", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = module.Page(results, expected, table, verdict, span)
+    return dict(page.blocks())
 
 
 def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
@@ -155,26 +82,66 @@ def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dic
 
 
 def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 2: goals, widths and modes on MNIST."""
-    runs, goal = results["runs"], expected["targets"]
+    """Paper 2: goals, widths and modes on MNIST; colours and sprites; trials."""
+    ours = [run for run in results["runs"] if run["variant"] == "ours"]
+    mnist = sorted(
+        (run for run in ours if run["task"] == "mnist-affine"),
+        key=lambda run: (run["added"], run["seed"]),
+    )
+    first = [run for run in mnist if run["seed"] == 0]
+    modes = [
+        [f"added {run['added']:g}"]
+        + [f"{1 - run['modes'][digit].get('1', 0.0):.0%}" for digit in DIGITS]
+        for run in first
+    ]
+    head = ["parameter", "unit", *(f"added {run['added']:g}" for run in first)]
+    return {
+        "goals": mnist_goals(mnist, expected["targets"]),
+        "widths": table(head, widths_and_floors(first)),
+        "modes": table(["digit", *DIGITS], modes),
+        "planted": planted_goals(ours, results["trials"]["rows"], expected["targets"]),
+        "variants": variant_table(results["trials"]["rows"]),
+    }
+
+
+def widths_and_floors(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """A line for each parameter, a cell for each run."""
+    lines = []
+    for i, parameter in enumerate(runs[0]["summary"]):
+        cells = []
+        for run in runs:
+            part = run["summary"][i]
+            numbers = f"{part['width90']:.3g}, floor {part['noise_floor']:.3g}"
+            cells.append(f"{numbers}: {part['verdict']}")
+        lines.append([parameter["name"], parameter["unit"], *cells])
+    return lines
+
+
+def mnist_goals(runs: Sequence[dict[str, Any]], goal: dict[str, Any]) -> str:
+    """A column for each added rotation: the mean over seeds, and the range where there are more."""
+    added = sorted({run["added"] for run in runs})
     low, high = goal["rotation_width_ratio"]
 
-    def judged(values: Sequence[float | None], holds: Callable[[float], bool]) -> str:
-        return verdict(all(holds(v) for v in values if v is not None))
-
     def line(
-        what: str, said: str, values: Sequence[float | None], form: str, holds: Callable
+        what: str, said: str, form: str, value: Callable[[Any], float], holds: Callable
     ) -> list[str]:
-        shown = ["-" if v is None else format(v, form) for v in values]
-        return [what, said, *shown, judged(values, holds)]
+        cells, every = [], []
+        for angle in added:
+            found = [value(run) for run in runs if run["added"] == angle]
+            if "rotation" in what and angle == 0:
+                cells.append("-")
+                continue
+            every += found
+            spread = f" ({span(found, form)})" if len(found) > 1 else ""
+            cells.append(format(mean(found), form) + spread)
+        return [what, said, *cells, verdict(all(holds(v) for v in every))]
 
-    turned = [run["rotation"]["ratio"] if run["added"] else None for run in runs]
     body = [
         line(
             f"orbit variance ratio{text}",
             f"{goal['orbit_variance']} or lower",
-            [run[f"orbit_variance_refine_{n}"]["ratio"] for run in runs],
             ".3f",
+            lambda run, n=n: run[f"orbit_variance_refine_{n}"]["ratio"],
             lambda v: v <= goal["orbit_variance"],
         )
         for n, text in ((0, ""), (2, ", refine=2"))
@@ -183,37 +150,84 @@ def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[st
         line(
             f"next eta after {n}, over the first",
             f"{goal['iterated']:.0%} or lower",
-            [run["iterated"][n] for run in runs],
-            ".0%",
+            ".1%",
+            lambda run, n=n: run["iterated"][n],
             lambda v: v <= goal["iterated"],
         )
-        for n in (1, 5)
+        for n in (1, 2, 5)
     ]
-    said = f"{low} to {high}"
     body.append(
         line(
-            "rotation, width90 over expected", said, turned, ".3f", lambda v: bool(low <= v <= high)
+            "rotation, width90 over expected",
+            f"{low} to {high}",
+            ".3f",
+            lambda run: run["rotation"]["ratio"],
+            lambda v: bool(low <= v <= high),
         )
     )
-    added = [f"added {run['added']:g}" for run in runs]
-    widths = []
-    for i, parameter in enumerate(runs[0]["summary"]):
-        cells = []
-        for run in runs:
-            part = run["summary"][i]
-            numbers = f"{part['width90']:.3g}, floor {part['noise_floor']:.3g}"
-            cells.append(f"{numbers}: {part['verdict']}")
-        widths.append([parameter["name"], parameter["unit"], *cells])
-    modes = [
-        [f"added {run['added']:g}"]
-        + [f"{1 - run['modes'][digit].get('1', 0.0):.0%}" for digit in DIGITS]
-        for run in runs
-    ]
-    return {
-        "goals": table(["what", "goal", *added, ""], body),
-        "widths": table(["parameter", "unit", *added], widths),
-        "modes": table(["digit", *DIGITS], modes),
-    }
+    seeds = [sum(run["added"] == angle for run in runs) for angle in added]
+    body.append(["seeds", "3", *map(str, seeds), verdict(min(seeds) >= 3)])
+    return table(["what", "goal", *(f"added {a:g}" for a in added), ""], body)
+
+
+def planted_goals(
+    runs: Sequence[dict[str, Any]], trials: Sequence[dict[str, Any]], goal: dict[str, Any]
+) -> str:
+    """Colours and sprites, on new versions of test images."""
+    body = []
+    for run in runs:
+        for name, part in run.get("colours", {}).items():
+            ends = [f"{a:.2f} to {b:.2f}" for a, b in (part["planted"], part["new"])]
+            said = f"{ends[0]}, ends within {goal['colour_ends']:.0%} of the range"
+            found = f"{ends[1]} (off {part['off']:.1%})"
+            body.append(
+                [run["task"], name, said, found, verdict(part["off"] <= goal["colour_ends"])]
+            )
+    for run in [*trials, *runs]:
+        for name, part in run.get("sprites", {}).items():
+            lines = sprite_lines(name, part, goal)
+            body += [[run["task"], f"{name}s", *line] for line in lines]
+    return table(["task", "what", "planted, goal", "ours", ""], body)
+
+
+def sprite_lines(name: str, part: dict[str, Any], goal: dict[str, Any]) -> list[list[str]]:
+    """Goal, number and verdict for one shape."""
+    worst = max(part["w1_x"], part["w1_y"])
+    said = f"W1 of places below {goal['sprites_w1']} widths"
+    lines = [[said, f"{worst:.4f}", verdict(worst < goal["sprites_w1"])]]
+    if "share_upper" in part:
+        between = part.get("share_between", 0.0)
+        shown = f"{part['share_upper']:.0%} above"
+        shown += f", {between:.1%} in the gap" if "share_between" in part else ""
+        holds = 0.35 <= part["share_upper"] <= 0.65 and between < 0.05
+        lines.append(["both modes of the height", shown, verdict(holds)])
+    if "angle_90_percent" in part:
+        limit = goal["heart_angle_degrees"]
+        shown = f"median {part['angle_median']:.0f}, 90 % within {part['angle_90_percent']:.0f}"
+        holds = part["angle_90_percent"] <= limit
+        lines.append([f"upright within {limit:g} degrees", shown, verdict(holds)])
+    if "share_within_quarter" in part:
+        share, planted = part["share_within_quarter"], part["share_within_quarter_planted"]
+        shown = f"{share:.0%} within +-5 degrees of it (planted {planted:.0%})"
+        lines.append(["axis within a quarter turn", shown, verdict(share >= 0.9)])
+    if "largest_share_of_9" in part:
+        top, planted = part["largest_share_of_9"], part["of_planted"]
+        shown = f"{top:.0%} (planted {planted:.0%})"
+        lines.append(["turn freely: largest share of nine", shown, verdict(top < 1 / 3)])
+    return lines
+
+
+def variant_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Trials of the first stage."""
+    body = []
+    for row in rows:
+        if row["task"] == "mnist-affine":
+            numbers = [f"{row[f'orbit_variance_refine_{n}']:.3f}" for n in (0, 2)]
+            numbers += [f"{row['iterated'][n]:.1%}" for n in (1, 5)]
+            numbers.append(f"{exp(row['noise_floor_log_scale_x']):.2f}")
+            body.append([row["variant"], *numbers])
+    head = ["variant", "orbit variance", "refine=2", "next eta after 1", "after 5"]
+    return table([*head, "floor of scale_x, a factor"], body)
 
 
 def relaxed_equivariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:

@@ -29,7 +29,6 @@ from symmetries.training import Step, TrainConfig, train
 
 COUNTS = (500, 5_000, 50_000)
 WAYS = ("none", "full", "augerino", "discovered", "invariant weights")
-VERSIONS = 100_000  # new versions drawn in advance, together
 STRENGTH = 0.01  # of Augerino's reward for widths
 AVERAGED = 8  # versions that Augerino averages at test time
 Loss = Callable[[nn.Module, tuple[Tensor, ...], Step], dict[str, Tensor]]
@@ -102,9 +101,15 @@ def labelled(train_set: ImageSet, count: int, seed: int) -> ImageSet:
 
 
 def one(
-    way: str, chosen: ImageSet, test: ImageSet, model: SymmetryModel, seed: int, steps: int
+    arguments: argparse.Namespace,
+    way: str,
+    chosen: ImageSet,
+    test: ImageSet,
+    model: SymmetryModel,
+    seed: int,
 ) -> dict[str, Any]:
     """Train one classifier; accuracy on the test images."""
+    steps = arguments.steps
     if way == "invariant weights":
         return invariant_weights(chosen, test, model.group, seed, steps)
     device = chosen.images.device
@@ -115,7 +120,7 @@ def one(
     net = Classifier(box).to(device)
     images, labels = chosen.images, chosen.labels
     if way == "discovered":
-        n = max(1, VERSIONS // len(images))
+        n = max(1, arguments.versions // len(images))
         generator = torch.Generator(device).manual_seed(seed)
         parts = [model.sample(p, n, generator).flatten(0, 1) for p in images.split(2000)]
         images, labels = torch.cat(parts), labels.repeat_interleave(n)
@@ -157,12 +162,16 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--versions", type=int, default=100_000, help="drawn in advance, in all")
+    parser.add_argument("--looked-at", type=int, default=10_000, help="test images")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = SymmetryModel.load(arguments.model, device)
     sets = []
     for split in ("train", "test"):
         data = mnist_rotated(split, arguments.added, arguments.data)
+        if split == "test":
+            data = data.subset(torch.arange(arguments.looked_at))
         sets.append(ImageSet(data.images.to(device), data.labels.to(device), data.name))
     file = arguments.out / "classifiers.json"
     rows = json.loads(file.read_text()) if file.exists() else []
@@ -174,8 +183,9 @@ def main() -> None:
                     continue
                 start = time.perf_counter()
                 chosen = labelled(sets[0], count, seed)
-                row = key | one(way, chosen, sets[1], model, seed, arguments.steps)
-                rows.append(row | {"seconds": time.perf_counter() - start})
+                row = key | one(arguments, way, chosen, sets[1], model, seed)
+                count_of = {"steps": arguments.steps, "test_images": len(sets[1])}
+                rows.append(row | count_of | {"seconds": time.perf_counter() - start})
                 file.write_text(json.dumps(rows, indent=1) + "\n")
                 print(json.dumps(rows[-1]), flush=True)
 

@@ -167,9 +167,9 @@ def distribution_measures(
     row: dict[str, Any] = {
         "summary": [{k: getattr(part, k) for k in kept} for part in summary.transformations]
     }
-    if arguments.task == "mnist-colour":
+    if arguments.task.startswith("mnist-colour"):
         row["colours"] = planted.colour_measures(model, test.images[: 2 * most])
-    elif arguments.task == "sprites-affine":
+    elif arguments.task.startswith("sprites-affine"):
         row["sprites"] = planted.sprite_measures(model, test, most // 2)
     else:
         samples = measures.rotation_samples(model, measures.readable(test, most // 2))

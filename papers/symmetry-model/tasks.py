@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch.nn.functional import avg_pool2d
 
 from symmetries.data import ImageSet, coloured, digits, mnist, render, rotated
 from symmetries.data.rendering import SpriteFactors
@@ -63,6 +64,22 @@ def sprites_planted(split: str, added: float, folder: str | None) -> ImageSet:
     factors = sprite_factors(split)
     labels = torch.from_numpy(np.asarray(factors.shape))
     return ImageSet(render(factors), labels, "sprites", ("square", "ellipse", "heart"))
+
+
+def mnist_coloured_small(split: str, added: float, folder: str | None) -> ImageSet:
+    """The first of these at half the resolution, for a CPU."""
+    data = mnist(split, folder)
+    data = data.subset(torch.arange(6000 if split == "train" else 2000))
+    data = coloured(data, split)
+    return ImageSet(avg_pool2d(data.images, 2), data.labels, data.name, data.class_names)
+
+
+def sprites_small(split: str, added: float, folder: str | None) -> ImageSet:
+    """Rendered sprites of 32 x 32 pixels with planted factors, for a CPU."""
+    factors = sprite_factors(split, 6000)
+    labels = torch.from_numpy(np.asarray(factors.shape))
+    images = render(factors, 32, 4)
+    return ImageSet(images, labels, "sprites-32", ("square", "ellipse", "heart"))
 
 
 def digits_rotated(split: str, added: float, folder: str | None) -> ImageSet:
@@ -133,6 +150,22 @@ ABLATIONS = {
         "paper": PAPER | {"inference": Stage(lr=1e-3, warmup=0.05, clip=3.0)},
     },
 }
+
+
+SMALL = {
+    "widths": (512, 256),
+    "samples": 2,
+    "features": (128, 64),
+    "feature_dropout": 0.1,
+    "base": (64,),
+    "layers": 4,
+    "conditioner": 64,
+    "inference": Stage(steps=2500, batch_size=128, lr=1e-3, warmup=0.1),
+    "generative": Stage(steps=800, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+}
+for _name, _load in (("mnist-colour", mnist_coloured_small), ("sprites-affine", sprites_small)):
+    _task = TASKS[_name]
+    TASKS[f"{_name}-small"] = replace(_task, load=_load, config=replace(_task.config, **SMALL))
 
 
 def with_steps(
