@@ -12,7 +12,9 @@ layers of this size cost less than the launching of their kernels one by one.
 import argparse
 import statistics
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
 
 N, FIELDS, SIZE = 8, 16, 32
+Timed = Callable[[dict[str, Callable[[], None]]], dict[str, list[float]]]
 PEAK = 780.0  # TFLOP/s of bf16 products, as measured on an H200 (777 to 790)
 
 
@@ -86,7 +89,7 @@ def escnn_layer(kernel: int) -> Callable[[Tensor], Tensor] | None:
     return lambda x: layer(enn.GeometricTensor(x, fields)).tensor
 
 
-def training(kernel: int, batch: int, rounds: int, device: str) -> list[dict[str, object]]:
+def training(kernel: int, batch: int, timed: Timed, device: str) -> list[dict[str, object]]:
     """Forward and backward of one layer."""
     channels = N * FIELDS
     same = {"padding": kernel // 2}
@@ -110,15 +113,15 @@ def training(kernel: int, batch: int, rounds: int, device: str) -> list[dict[str
     if peer is not None:
         layers["escnn R2Conv"] = (peer, x)
     steps = {name: step(*pair) for name, pair in layers.items()}
-    found = rows("forward and backward", interleaved(steps, rounds), "conv2d, channels last")
+    found = rows("forward and backward", timed(steps), "conv2d, channels last")
     if device == "cuda":
         graphs = {name: repeated(captured(call)) for name, call in steps.items()}
-        times = {k: [t / 20 for t in v] for k, v in interleaved(graphs, rounds).items()}
+        times = {k: [t / 20 for t in v] for k, v in timed(graphs).items()}
         found += rows("forward and backward, CUDA graph", times, "conv2d, channels last")
     return found
 
 
-def evaluation(kernel: int, batch: int, rounds: int, device: str) -> list[dict[str, object]]:
+def evaluation(kernel: int, batch: int, timed: Timed, device: str) -> list[dict[str, object]]:
     """Forward of one layer with its kernel kept, beside the same filters in a plain layer."""
     x = torch.randn(batch, N * FIELDS, SIZE, SIZE, device=device)
     x = x.to(memory_format=torch.channels_last)
@@ -126,18 +129,18 @@ def evaluation(kernel: int, batch: int, rounds: int, device: str) -> list[dict[s
     layer = layer.to(device).eval()
     plain = layer.baked((SIZE, SIZE), batch).to(memory_format=torch.channels_last)
     weight, bias = layer.sampled((SIZE, SIZE))
-    inline: Callable[[], object] = lambda: F.conv2d(x, weight, bias, 1, kernel // 2)  # noqa: E731
+    inline: Callable[[], None] = lambda: F.conv2d(x, weight, bias, 1, kernel // 2)  # noqa: E731
     calls = {"conv2d": look(plain, x), "F.conv2d": inline, "kept kernel": look(layer, x)}
     with torch.no_grad():
-        found = rows("evaluation", interleaved(calls, rounds), "conv2d")
+        found = rows("evaluation", timed(calls), "conv2d")
         if device == "cuda":
             graphs = {name: repeated(captured(call)) for name, call in calls.items()}
-            times = {k: [t / 20 for t in v] for k, v in interleaved(graphs, rounds).items()}
+            times = {k: [t / 20 for t in v] for k, v in timed(graphs).items()}
             found += rows("evaluation, CUDA graph", times, "conv2d")
     return found
 
 
-def cifar_network(batch: int, rounds: int, device: str, compiled: bool) -> list[dict[str, object]]:
+def cifar_network(batch: int, timed: Timed, device: str, compiled: bool) -> list[dict[str, object]]:
     """One training step of the CIFAR network with 8 rotations in bf16, and its arithmetic."""
     model = RelaxedResNet(3, 10, Symmetry(Cyclic(N))).to(device)
     x = torch.randn(batch, 3, SIZE, SIZE, device=device)
@@ -156,7 +159,7 @@ def cifar_network(batch: int, rounds: int, device: str, compiled: bool) -> list[
         calls["CUDA graph"] = captured(call(model))
     if compiled:
         calls["compiled"] = call(torch.compile(model))
-    found = rows(f"CIFAR network, step of {batch}", interleaved(calls, rounds), "eager")
+    found = rows(f"CIFAR network, step of {batch}", timed(calls), "eager")
     for row in found:
         flops = 3 * 23.2e9 * batch  # a forward pass costs 23.2 GFLOP per image, its gradient twice
         row["tflops"] = round(flops / float(str(row["milliseconds"])) / 1e9, 1)
@@ -185,17 +188,26 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--cifar", action="store_true", help="also the CIFAR network (for a GPU)")
     parser.add_argument("--compile", action="store_true", help="also torch.compile")
+    parser.add_argument("--threads", type=int, help="of torch")
+    parser.add_argument(
+        "--processor-time", action="store_true", help="not wall time: for a busy machine"
+    )
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    clock = time.process_time if arguments.processor_time else time.perf_counter
+    timed = partial(interleaved, rounds=arguments.rounds, clock=clock)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True
-    sizes = (arguments.kernel, arguments.batch, arguments.rounds, device)
+    sizes = (arguments.kernel, arguments.batch, timed, device)
     found = training(*sizes) + evaluation(*sizes)
     if arguments.cifar:
         for batch in (64, 256):
-            found += cifar_network(batch, arguments.rounds, device, arguments.compile)
+            found += cifar_network(batch, timed, device, arguments.compile)
     for row in found:
         row.update(kernel=arguments.kernel, batch=arguments.batch)
+        row["clock"] = "processor" if arguments.processor_time else "wall"
         print(row)
     record(f"gconv_speed-{device}", found)
 

@@ -28,12 +28,11 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parent))
 
 from image_sets import images_of
+from starts import network
 
-from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy
 from symmetries.nn.fourier import fourier_features
 from symmetries.nn.relaxation import relaxation, relaxed_layers
-from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import Batch, Step, TrainConfig, train
 
 
@@ -97,10 +96,7 @@ def _noisy(kernel: Any) -> Any:  # noqa: ANN401 - a method in another's place
 def run(task: str, seed: int, steps: int, start: float, weight: float) -> dict[str, Any]:
     """Train on one task; ``weight`` of the KL is 1 for the bound and 0 for cross-entropy alone."""
     (images, labels), test = images_of(task, None, False)
-    torch.manual_seed(seed)
-    options = {"hidden": 16, "features": 16}
-    symmetry = Symmetry(Cyclic(4), "soft", {"rotation": start}, True, options)
-    posterior = Posterior(RelaxedCNN(1, 4, symmetry, width=4, kernel_size=3))
+    posterior = Posterior(network(seed, start))
     frequencies = [layer.relaxed_frequency for layer in relaxed_layers(posterior).values()]
     groups = [
         {"params": [p for p in posterior.parameters() if all(p is not q for q in frequencies)]},
