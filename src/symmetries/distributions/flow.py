@@ -17,6 +17,7 @@ from symmetries.distributions.spline import (
 )
 from symmetries.nn.features import MLP
 from symmetries.nn.gelu_norm import gelu_norm
+from symmetries.rows import draw_rows
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
@@ -152,14 +153,14 @@ class ConditionalFlow(nn.Module):
         rows_of: dict[int, Tensor] = {}
         if self.straight:
             mean, scale = self._base(context, n)
-            z = mean + scale * torch.randn(
-                len(self.straight), rows, generator=generator, dtype=dtype, device=context.device
-            )
+            shape = (len(self.straight), rows)
+            place = {"dtype": dtype, "device": context.device}
+            z = mean + scale * draw_rows(torch.randn, shape, 1, generator, **place)
             rows_of.update(zip(self.straight, z, strict=True))
         if self.around:
-            unit = torch.rand(
-                len(self.around), rows, generator=generator, dtype=dtype, device=context.device
-            )
+            shape = (len(self.around), rows)
+            place = {"dtype": dtype, "device": context.device}
+            unit = draw_rows(torch.rand, shape, 1, generator, **place)
             z = HALF * (2 * unit - 1)
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))

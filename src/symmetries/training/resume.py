@@ -1,5 +1,7 @@
 """The checkpoint of a run: weights, optimiser, history, and which run it was."""
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from symmetries.training.checkpoint import (
     write_state,
 )
 from symmetries.training.config import TrainConfig
+from symmetries.training.files import writing
 from symmetries.training.history import History
 from symmetries.training.optim import load_optimizer_tensors, optimizer_tensors
 
@@ -64,6 +67,9 @@ class Checkpoints:
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:
         """Write the state after ``done`` steps, replacing the one before."""
+        with writing(self.folder / f"{NAME}.json"):
+            if not self.folder.is_dir():  # somebody took it away: what is in it is gone
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         parts = {"model": module_state(self.model), "optimizer": optimizer_tensors(self.optimizer)}
         tensors = {f"{part}.{key}": v for part, state in parts.items() for key, v in state.items()}
         meta = {

@@ -30,6 +30,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
+from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_state, save_model, train
 from symmetries.training.step import mix
 
@@ -129,6 +130,8 @@ class InvariantVAE(nn.Module):
         out: Path | str | None = None,
         resume: bool = False,
         device: str = "auto",
+        devices: int = 1,
+        nodes: int = 1,
         progress: bool = True,
         graph: str = "auto",
         log_every: int = 50,
@@ -140,6 +143,8 @@ class InvariantVAE(nn.Module):
             out: folder for checkpoints and metrics.
             resume: go on from the checkpoint in ``out``.
             device: "auto", "cpu", "cuda", ...
+            devices: processes of a node.
+            nodes: number of nodes.
             progress: show a bar.
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
@@ -159,6 +164,8 @@ class InvariantVAE(nn.Module):
             out=None if out is None else Path(out),
             resume=resume,
             device=device,
+            devices=devices,
+            nodes=nodes,
             progress=progress,
             graph=graph,
             log_every=log_every,
@@ -188,7 +195,7 @@ class InvariantVAE(nn.Module):
             if generator is None and not self.training:
                 generator = torch.Generator(x.device).manual_seed(0)
             shape = (len(x), views, self.group.dim)
-            unit = torch.rand(shape, generator=generator, device=x.device)
+            unit = draw_rows(torch.rand, shape, 0, generator, device=x.device)
             if not self.training:  # evenly, from a random start: less noise
                 steps = torch.arange(views, device=x.device)[:, None] / views
                 unit = torch.remainder(unit if self.group.dim > 1 else unit[:, :1] + steps, 1.0)

@@ -96,6 +96,8 @@ class VAE(nn.Module):
         out: Path | str | None = None,
         resume: bool = False,
         device: str = "auto",
+        devices: int = 1,
+        nodes: int = 1,
         progress: bool = True,
         graph: str = "auto",
         log_every: int = 50,
@@ -109,6 +111,8 @@ class VAE(nn.Module):
             out: folder for checkpoints and metrics.
             resume: go on from the checkpoint in ``out``.
             device: "auto", "cpu", "cuda", ...
+            devices: processes of a node.
+            nodes: number of nodes.
             progress: show a bar.
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
@@ -127,6 +131,8 @@ class VAE(nn.Module):
             out=None if out is None else Path(out),
             resume=resume,
             device=device,
+            devices=devices,
+            nodes=nodes,
             progress=progress,
             graph=graph,
             log_every=log_every,

@@ -22,6 +22,7 @@ from symmetries.learners.vae.model import (
     in_parts,
 )
 from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
+from symmetries.rows import draw_rows
 from symmetries.training import History
 
 PROPOSAL_IMAGES = 128
@@ -74,7 +75,7 @@ def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augme
         if batch.device not in limits:
             limits[batch.device] = torch.tensor(half_width, device=batch.device)
         shape = (len(batch), act.group.dim)
-        unit = 2 * torch.rand(shape, generator=generator, device=batch.device) - 1
+        unit = 2 * draw_rows(torch.rand, shape, 0, generator, device=batch.device) - 1
         return act(act.group.exp(unit * limits[batch.device]), batch)
 
     return augment
