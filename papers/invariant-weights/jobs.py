@@ -107,7 +107,7 @@ def searched() -> Natural:
     """Fewer steps along the gradient, at a rate that stays, and then a line search."""
     keeps = {"schedule": "constant", "width_every": 2, "betas": (0.8, 0.95)}
     coarse = replace(FULL, steps=32, lr=0.3, warmup=8, rate=0.6, **keeps)
-    return Natural(coarse, replace(FULL, steps=10, warmup=10, fresh=False), search=True)
+    return Natural(coarse, replace(FULL, steps=14, warmup=14), search=True)
 
 
 def minibatch() -> Natural:
@@ -173,21 +173,20 @@ def jobs(part: str) -> Iterator[Job]:
         starts = width_runs(QUICK, (5, 90, 175), learn=True)
         yield small("searched", starts, small_stages())
         stages = replace(small_stages(), coarse=None)
-        stages = replace(stages, fine=replace(stages.fine, steps=24, fresh=True))
         yield small("fixed", width_runs(QUICK, ANGLES, learn=False), stages)
 
 
 def small_stages() -> Natural:
     """The search in small: less than a minute on a CPU."""
     coarse = replace(FULL, steps=16, samples=16, lr=0.3, draws=4, warmup=6)
-    fine = replace(coarse, steps=6, warmup=6, fresh=False)
-    return Natural(coarse, fine, 700, search=True)
+    fine = replace(coarse, steps=16, warmup=16)
+    return Natural(coarse, fine, 500, search=True)
 
 
 def small(tag: str, runs: tuple[Run, ...], training: Natural) -> Job:
-    """Table 1 in small: digits of 8 x 8 pixels, 128 features."""
+    """Table 1 in small: digits of 8 x 8 pixels, 64 features."""
     table = "quick" if tag == "quick" else "small"
-    return Job(table, "fourier", "rotation", runs, training, 128, sigma=0.5, tag=tag)
+    return Job(table, "fourier", "rotation", runs, training, 64, sigma=0.5, tag=tag)
 
 
 def ablation() -> Iterator[Job]:

@@ -100,7 +100,7 @@ class InvariantLinear(nn.Module):
         out = self.responses(images, transformation[None] if single else transformation)
         if self.bias is not None:
             out = out + self.bias[:, None, None]
-        return out[0] if single else out
+        return out.squeeze(0) if single else out
 
     def responses(self, images: Tensor, matrices: Tensor) -> Tensor:
         """Responses (R, S, B, units) before the bias is added, for matrices (R, S, 3, 3)."""
@@ -176,7 +176,7 @@ def _tables(pictures: Tensor, runs: int) -> Tensor:
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """Batched product in which either side may be shared by all (a first axis of 1)."""
-    if len(a) == len(b) == 1:
-        return (a[0] @ b[0])[None]
+    if len(a) == len(b) == 1:  # squeezed, not indexed: the gradient of an index is a copy
+        return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0)
     runs = max(len(a), len(b))
     return torch.bmm(a.expand(runs, -1, -1), b.expand(runs, -1, -1))

@@ -152,6 +152,16 @@ class NaturalLinear(nn.Module):
         self.shift.mul_(1 - rate).add_(sums[1], alpha=rate * scale)
         self.refresh()
 
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Forget all data: back to the prior, with the prior variance as it is."""
+        alpha = self.prior_variance[:, None, None]
+        eye = torch.eye(self.mean.shape[-1], dtype=self.root.dtype, device=self.root.device)
+        self.precision.copy_((eye / alpha)[:, None])
+        self.root.copy_((eye * alpha.sqrt())[:, None])
+        self.shift.zero_()
+        self.mean.zero_()
+
     def refresh(self) -> None:
         """Bring the factor and the mean in line with the precision and the shift."""
         with _full_products():

@@ -32,6 +32,7 @@ def refitted_elbo(
     *,
     sets: Sequence[int] | None = None,
     count: int | None = None,
+    fresh: bool = False,
     samples: int = 32,
     draws: int = 8,
     steps: int = 8,
@@ -41,9 +42,9 @@ def refitted_elbo(
 ) -> Tensor:
     """The bound (R,) on the log marginal likelihood at given half-widths, in nats.
 
-    The last layer takes natural-gradient steps over all examples, from where it is; filters and
-    networks stay. Transformations and noise are the same at all widths, so that differences are
-    of the widths alone.
+    The last layer takes natural-gradient steps over all examples; filters and networks stay.
+    Transformations and noise are the same at all widths, so that differences are of the widths
+    alone.
 
     Args:
         model: with a ``NaturalLinear`` head; it is left as it is.
@@ -52,6 +53,7 @@ def refitted_elbo(
         half_width: (R, dim).
         sets: which tensor of images belongs to each run.
         count: N, where the images stand for more of their kind; None is n.
+        fresh: whether the last layer starts anew, from the weights 0, and not from where it is.
         samples: S transformations, a shifted Sobol sequence.
         draws: samples of the outputs.
         steps: of the last layer.
@@ -69,10 +71,15 @@ def refitted_elbo(
         pictures, generator = images_of(part, sets), generator.manual_seed(seed)
         features.append(model.features(pictures, samples, "sobol", generator, half_width))
     head = copy.deepcopy(model.head)
-    for _ in range(steps):
+    if fresh:
+        head.reset()
+    for step in range(steps):
         sums, generator = None, generator.manual_seed(seed)
         for phi, y in zip(features, labels, strict=True):
-            sites = expected_sites(model, head(phi), y, draws, generator)
+            mean, variance = head(phi)
+            if fresh and step == 0:  # at the weights 0, not spread out as the prior is
+                variance = torch.zeros_like(variance)
+            sites = expected_sites(model, (mean, variance), y, draws, generator)
             sums = head.sums(phi, *sites, into=sums)
         if sums is not None:
             head.step(sums, rate, scale, PRIOR_STEP)
@@ -94,7 +101,7 @@ def search_widths(
     points: int = 9,
     halvings: int = 3,
     samples: int = 32,
-    steps: int = 8,
+    steps: int = 12,
     seed: int = 0,
 ) -> Tensor:
     """Set learned widths to the best of a line search, one parameter after the other.
@@ -102,7 +109,8 @@ def search_widths(
     Along a line the bound is compared with the last layer fitted anew (:func:`refitted_elbo`), at
     ``points`` from 0 to the parameter's bound, then on both sides of the best, at half the
     distance each time. Gradients creep where the bound is flat, or stop on a plateau; a search
-    does not, and ends at the same widths from every start.
+    does not, and for one parameter it ends at the same width from every start (up to what the
+    prior variance of the last layer remembers of it). Fit the last layer anew after it.
 
     Args:
         model: with a ``NaturalLinear`` head; its widths are changed, its last layer is not.
@@ -124,7 +132,7 @@ def search_widths(
 
     def bound(candidate: Tensor) -> Tensor:
         options = {"sets": sets, "samples": samples, "steps": steps, "seed": seed}
-        return refitted_elbo(model, images, targets, candidate, **options)  # type: ignore[arg-type]
+        return refitted_elbo(model, images, targets, candidate, fresh=True, **options)  # type: ignore[arg-type]
 
     best = bound(width)
     for i, limit in enumerate(model.group.bounds):
