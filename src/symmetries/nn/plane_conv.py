@@ -54,8 +54,8 @@ class PlaneConv2d(nn.Module):
         relax: for "soft", the frequency omega' of each relaxed coordinate at the start: any of
             "rotation", "flip", "shift_x", "shift_y", or "translation" for both shifts. By default
             rotation, or translation where there is none, at 0.1: start small where it is learned
-            (a large omega' is not more relaxed, its kernels only vary faster). The shifts are those of log v: in
-            the frame of a rotated v both depend on both directions.
+            (a large omega' is not more relaxed, its kernels only vary faster). The shifts are those
+            of log v: in the frame of a rotated v both depend on both directions.
         learn: whether omega' (or the partial fraction) is a parameter; a buffer if not.
         frequency: omega, one number or one for each coordinate by name.
         support: "square", "disk", or "auto": the disk unless H maps the square to itself.
