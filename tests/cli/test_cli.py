@@ -77,6 +77,19 @@ def test_data_list_names_the_sets(run):
     assert "mnist-rotated" in output
 
 
+def test_data_list_as_json(run):
+    assert "digits" in json.loads(run("data", "list", "--json").output)
+
+
+def test_data_describe_reads_as_the_other_commands_do(run, tmp_path):
+    from PIL import Image
+
+    for name, side in (("a", 8), ("b", 10)):
+        Image.new("L", (side, side), 9).save(tmp_path / f"{name}.png")
+    assert "--resize" in run("data", "describe", ".").stderr
+    assert json.loads(run("data", "describe", ".", "--resize", "8", "--json").output)["count"] == 2
+
+
 def test_data_describe(run):
     output = run("data", "describe", "digits").output
     assert "1,437" in output

@@ -1,6 +1,7 @@
 """``symmetries fit``: metrics, methods, and models that load again."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -102,12 +103,43 @@ def test_relaxed_layers(run, tmp_path, monkeypatch):
     found = json.loads(result.stdout)
     assert (found["group"], found["elbo"], found["invariance"]) == ("c4", None, [])
     assert {row["coordinate"] for row in found["relaxation"]} == {"rotation"}
-    assert "Layer by layer" in (tmp_path / "out" / "report.html").read_text()
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert "Layer by layer" in html
+    assert "away from strict equivariance" in html
+    assert "features.0" in html
     assert not (tmp_path / "out.resume").exists()
     audited = run("audit", "out", "digits", "--examples", 10, "--quiet", "--json")
     assert audited.exit_code == 0, audited.output
     assert json.loads(audited.stdout)["layers"]
 
 
+@pytest.mark.parametrize("method", ["invariant", "plain", "augmented"])
+def test_an_interrupted_fit_goes_on(run, tmp_path, monkeypatch, method):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
+    arguments = ["fit", "a.npz", "--method", method, "--quiet", "--json"]
+    whole = json.loads(run(*arguments, "--out", "whole").stdout)
+    real, steps = classifiers.progress_bar, []
+
+    @contextmanager
+    def bar(*given, **options):
+        def advance(done):
+            steps.append(done)
+            if len(steps) == 5:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(classifiers, "progress_bar", bar)
+    stopped = run(*arguments, "--out", "out")
+    assert (stopped.exit_code, "--seed 0 --resume" in stopped.stderr) == (130, True)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(classifiers, "progress_bar", real)
+    resumed = json.loads(run(*arguments, "--out", "out", "--resume").stdout)
+    for key in ("accuracy", "elbo", "invariance", "log_likelihood"):
+        assert resumed[key] == whole[key]
+    assert not (tmp_path / "out.resume").exists()
+
+
 def test_relaxed_layers_need_rotations(run):
-    assert "try c4 or d4" in run("fit", "digits", "--method", "relaxed", "--group", "t3").stderr
+    assert "try 'c4' or 'd4'" in run("fit", "digits", "--method", "relaxed", "--group", "t3").stderr

@@ -89,3 +89,10 @@ def test_film_strips_draw_one_picture_per_frame():
     assert isinstance(figure, Figure)
     assert len(figure.axes) == 6
     assert figures.to_png(figure, dpi=20)[1:4] == b"PNG"
+
+
+@pytest.mark.filterwarnings("error")
+def test_names_in_any_script_are_no_reason_to_warn():
+    with figures.style():
+        svg = figures.to_svg(figures.ridges([[1, 2], [2, 1]], ["名前", "ß"], ["1", "2"], ticks=[]))
+    assert "名前" in svg

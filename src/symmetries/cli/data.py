@@ -15,13 +15,16 @@ data = typer.Typer(no_args_is_help=True, help="List, describe and fetch data set
 
 
 @data.command("list")
-def list_sets() -> None:
+def list_sets(json: options.Json = False) -> None:
     """Show the data sets that have a name.
 
     [dim]Example:[/] symmetries data list
     """
     from symmetries.data import NAMES
 
+    if json:
+        sys.stdout.write(json_module.dumps(dict(NAMES), indent=2) + "\n")
+        return
     table = _table("name", "what it is")
     for name, meaning in NAMES.items():
         table.add_row(escape(name), escape(meaning))
@@ -29,15 +32,16 @@ def list_sets() -> None:
 
 
 @data.command("describe")
-def describe(data: options.Data, folder: options.Folder = None, json: options.Json = False) -> None:
+@options.unbundled
+def describe(data: options.Data, *, json: options.Json = False, reading: options.Reading) -> None:
     """Show what is in a data set: sizes, classes, pixel values.
 
     [dim]Example:[/] symmetries data describe digits
     """
+    from symmetries.cli.inputs import Source
     from symmetries.cli.runs import summary
-    from symmetries.data import load
 
-    images = load(data, folder=folder)
+    images = Source(data, reading).load()
     found = summary(images)
     facts = {
         **found.model_dump(exclude={"classes"}),

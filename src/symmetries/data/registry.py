@@ -193,7 +193,7 @@ def _load_path(path: Path, split: str) -> ImageSet:
 
 def _unknown(name: str, expected: str) -> ValueError:
     near = difflib.get_close_matches(name, NAMES, 3)
-    remedy = f"did you mean {' or '.join(near)}?" if near else "symmetries.data.names() lists them"
+    remedy = f"did you mean {' or '.join(near)}?" if near else "see: symmetries data list"
     return invalid("data", expected, repr(name), remedy)
 
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -51,12 +52,15 @@ def style(salt: str = "symmetries") -> Iterator[None]:
 def to_svg(figure: Figure) -> Markup:
     """An SVG element that scales with its container and takes its colours from the page."""
     buffer = io.StringIO()
-    figure.savefig(
-        buffer,
-        format="svg",
-        transparent=True,
-        metadata={"Creator": None, "Date": None, "Format": None, "Type": None},
-    )
+    with warnings.catch_warnings():
+        # Text stays text: the browser has the letters that matplotlib's own font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(
+            buffer,
+            format="svg",
+            transparent=True,
+            metadata={"Creator": None, "Date": None, "Format": None, "Type": None},
+        )
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     # The view box stays, the fixed size goes; so do white backgrounds of invisible patches.

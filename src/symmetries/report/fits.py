@@ -106,10 +106,6 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     ]
     if result.method != "invariant":
         answers = []
-    errors = [row.error for row in result.relaxation if row.error is not None]
-    if errors:
-        text = f"{min(errors):.2g} to {max(errors):.2g} (0 is strict)"
-        answers.append(Answer("equivariance error of the layers", text))
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
     sections = []
     if result.method == "invariant":
@@ -147,6 +143,10 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
 def headline(result: FitResult) -> str:
     """The answer in one sentence."""
     right = f"Right on {100 * result.accuracy:.1f} % of the test images"
+    errors = [100 * row.error for row in result.relaxation if row.error is not None]
+    if errors:
+        span = f"{min(errors):.0f} to {max(errors):.0f} %"
+        return f"{right}; its layers are {span} away from strict equivariance."
     if result.method != "invariant":
         return right + "."
     widths = ", ".join(f"{title(part.name)} {reach_of(part)}" for part in result.invariance)
