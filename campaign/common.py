@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = Path(__file__).resolve().parent / "results"
+# Tests send results elsewhere.
+RESULTS = Path(os.environ.get("CAMPAIGN_RESULTS", Path(__file__).resolve().parent / "results"))
 
 # One thread, no spinning: the campaign shares its machine.
 QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "CUDA_VISIBLE_DEVICES": ""}

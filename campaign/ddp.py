@@ -76,6 +76,13 @@ def difference(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> fl
     return found
 
 
+def _last_loss(folder: Path) -> float:
+    """The loss that was logged last."""
+    path = max(folder.rglob("metrics.csv"), key=lambda file: file.stat().st_mtime)
+    header, *_, last = path.read_text().splitlines()
+    return float(last.split(",")[header.split(",").index("loss")])
+
+
 def main() -> None:
     """Compare, and store the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -86,10 +93,12 @@ def main() -> None:
     for name in options.learners or small_runs.LEARNERS:
         with tempfile.TemporaryDirectory() as scratch:
             one, two = (together(name, world, Path(scratch)) for world in (1, 2))
+            losses = [_last_loss(Path(scratch, f"run-{world}")) for world in (1, 2)]
             writers = len(list(Path(scratch, "run-2").rglob("metrics.csv")))
         gap = difference(one, two)
         numbers[name] = {
             "difference": float(f"{gap:.3g}"),
+            "loss_difference": float(f"{abs(losses[1] / losses[0] - 1):.3g}"),
             "same": gap < TOLERANCE,
             "batch_norm": name in BATCH_NORM,
             "metrics_files": writers,

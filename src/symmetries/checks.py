@@ -27,11 +27,23 @@ def check_choice(value: object, choices: Collection[str], name: str) -> None:
         raise invalid(name, f"one of {options}", repr(value), "choose one of these")
 
 
+def check_tensors(**values: object) -> None:
+    """Raise unless all are tensors, naming the first that is not.
+
+    Example:
+        >>> check_tensors(logits=torch.zeros(2), y=[1, 2])
+        Traceback (most recent call last):
+        TypeError: y: expected a torch.Tensor, got list; use torch.as_tensor(...)
+    """
+    for name, value in values.items():
+        if not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise TypeError(str(invalid(name, "a torch.Tensor", kind, "use torch.as_tensor(...)")))
+
+
 def check_images(images: Tensor, name: str = "images") -> None:
     """Raise unless ``images`` is a non-empty floating-point batch of shape (N, C, H, W)."""
-    if not isinstance(images, Tensor):
-        kind = type(images).__name__
-        raise TypeError(str(invalid(name, "a torch.Tensor", kind, "use torch.as_tensor(...)")))
+    check_tensors(**{name: images})
     if images.ndim != 4:
         remedy = "add a channel axis: images[:, None]" if images.ndim == 3 else "reshape it"
         raise invalid(name, "shape (N, C, H, W)", f"shape {tuple(images.shape)}", remedy)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from symmetries.actions.base import Action
-from symmetries.checks import invalid
+from symmetries.checks import check_tensors, invalid
 from symmetries.groups.base import Group
 
 
@@ -38,6 +38,9 @@ class PointAction(Action):
             element: matrices, or what ``group.matrix`` takes; shared, or one for each of N.
             data: point sets (N, P, D), or one vector each, (N, D).
         """
+        check_tensors(points=data)
+        if not isinstance(element, tuple):
+            check_tensors(element=element)
         if data.ndim not in (2, 3) or not data.is_floating_point():
             got = f"shape {tuple(data.shape)}, {data.dtype}"
             raise invalid("points", "floating-point (N, P, D) or (N, D)", got, "reshape it")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from symmetries.audit.first_layer import FirstLayer, first_layer
 from symmetries.audit.models import Model
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_tensors, invalid
 
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
@@ -136,6 +136,7 @@ def _check_options(x: Tensor, target: Tensor, steps: int, absolute: str) -> None
     check_choice(absolute, ABSOLUTE, "absolute")
     if steps < 1:
         raise invalid("steps", "at least 1", steps, "50 is usual")
+    check_tensors(target=target)
     if target.shape != (len(x),) or target.dtype != torch.int64:
         got = f"shape {tuple(target.shape)}, {target.dtype}"
         raise invalid("target", f"{len(x)} class numbers, int64", got, "give one per example")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_finite, invalid
+from symmetries.checks import check_finite, check_tensors, invalid
 
 Model = Callable[[Tensor], Tensor]
 
@@ -75,6 +75,7 @@ def _check_data(x: Tensor, y: Tensor | None) -> None:
     check_finite(x, "x")
     if y is None:
         return
+    check_tensors(y=y)
     if y.shape != (len(x),) or y.is_floating_point() or y.is_complex():
         got = f"shape {tuple(y.shape)}, {y.dtype}"
         raise invalid("y", f"{len(x)} class numbers", got, "give one whole number per example")

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_finite, check_images, invalid
+from symmetries.checks import check_finite, check_images, check_tensors, invalid
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 
@@ -87,7 +87,15 @@ def _check_unit_range(images: Tensor) -> None:
     raise invalid("images", "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
 
 
+def check_set(data: object, name: str = "data") -> None:
+    """Raise unless ``data`` is an :class:`ImageSet`."""
+    if not isinstance(data, ImageSet):
+        remedy = "load it: symmetries.data.load, or from_array"
+        raise TypeError(str(invalid(name, "an ImageSet", type(data).__name__, remedy)))
+
+
 def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | None) -> None:
+    check_tensors(labels=labels)
     if labels.dtype != torch.int64:
         raise invalid("labels", "dtype int64", labels.dtype, "use labels.long()")
     if labels.shape != (count,):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.checks import check_choice, invalid
-from symmetries.data.base import ImageSet
+from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws, Floats
 from symmetries.groups.affine import Affine2
 
@@ -69,6 +69,7 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
         split: "train" or "test": which stream fixes the angles.
         seed: fixes the angles.
     """
+    check_set(data)
     if not 0 <= degrees <= 180:
         raise invalid("degrees", "0 to 180", degrees, "the angle is drawn from both directions")
     most = math.radians(degrees)
@@ -87,6 +88,7 @@ def translated(
         split: "train" or "test".
         seed: fixes the shifts.
     """
+    check_set(data)
     side = max(data.images.shape[-2:])
     most = min(8.0, side * 2 / 7) if pixels is None else pixels
     if not 0 <= most <= side:
@@ -105,6 +107,7 @@ def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int 
         split: "train" or "test".
         seed: fixes the factors.
     """
+    check_set(data)
     if not 1 <= factor < math.inf:
         raise invalid("factor", "a number from 1", factor, "it is also divided by")
     most = math.log(factor)
@@ -135,6 +138,7 @@ def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
         split: "train" or "test".
         seed: fixes the colours.
     """
+    check_set(data)
     if data.images.shape[1] != 1:
         got = f"{data.images.shape[1]} channels"
         raise invalid("data", "grey images, one channel", got, "colours are added to grey sets")
@@ -156,6 +160,7 @@ def upside_down_sixes(
         seed: fixes which half.
         pairs: take every six together with its turned copy instead (a baseline).
     """
+    check_set(data)
     if data.labels is None or not bool((data.labels == 6).any()):
         raise invalid("data", "digits with labels, sixes among them", data.name, "use MNIST")
     sixes = data.images[data.labels == 6]

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from symmetries.actions.images import ImageAction
 from symmetries.checks import check_choice, invalid
-from symmetries.data.base import ImageSet
+from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws
 from symmetries.data.idx import idx_set
 from symmetries.groups.finite import Cyclic, CyclicShift, FiniteGroup
@@ -137,6 +137,8 @@ def drift(first: ImageSet, second: ImageSet, beta: float) -> ImageSet:
         second: D2, with labels and images of the same shape.
         beta: degree of drift, 0 to 1.
     """
+    check_set(first, "first")
+    check_set(second, "second")
     if not 0 <= beta <= 1:
         raise invalid("beta", "a number from 0 to 1", beta, "0 gives the first set, 1 the second")
     if first.labels is None or second.labels is None:

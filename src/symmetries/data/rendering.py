@@ -105,6 +105,9 @@ def render(factors: SpriteFactors, size: int = 64, supersample: int = 1) -> Tens
         >>> int(render(one).sum())
         324
     """
+    if not isinstance(factors, SpriteFactors):
+        kind = type(factors).__name__
+        raise TypeError(str(invalid("factors", "SpriteFactors", kind, "see grid_factors")))
     for name, value in (("size", size), ("supersample", supersample)):
         if not isinstance(value, int) or value < 1:
             raise invalid(name, "a positive integer", repr(value), "correct it")

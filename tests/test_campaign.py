@@ -1,0 +1,131 @@
+"""A small sample of the campaign (`make campaign` runs all of it), and its page."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parents[1]
+CAMPAIGN = ROOT / "campaign"
+sys.path.insert(0, str(CAMPAIGN))
+
+import page  # noqa: E402
+import readers  # noqa: E402
+import seeds  # noqa: E402
+
+
+def run(part, results, *options):
+    """Run a part of the campaign in a process of its own; its numbers."""
+    environment = {**os.environ, "CAMPAIGN_RESULTS": str(results), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", str(CAMPAIGN / f"{part}.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    path = results / f"{part}.json"
+    return json.loads(path.read_text()) if path.exists() else done.stdout
+
+
+def test_killed_learners_go_on_bit_for_bit(tmp_path):
+    names = ["symmetry model", "invariant weights, natural gradients", "penalties"]
+    found = run("kills", tmp_path, "--kills", "2", "--learners", *names)
+    assert found["every_operation"]["whole"] == found["every_operation"]["places"] > 15
+    for name in names:
+        counts = found["learners"][name]
+        assert counts["kills"] >= 2
+        assert counts["identical"] == counts["runs"] > 0
+
+
+def test_damage_is_found_and_the_file_named(tmp_path):
+    found = run("corruptions", tmp_path, "--each", "12")
+    assert len(found["files"]) == 9
+    assert all(row["found"] == row["made"] == 12 for row in found["files"].values())
+
+
+def test_full_disks_and_locked_folders(tmp_path):
+    found = run("faults", tmp_path)["faults"]
+    locks = found.pop("two runs into one folder")
+    assert locks == {"second_run_refused": True, "stale_lock_blocks_nothing": True}
+    assert {name: (f["clear_error"], f["same_weights"]) for name, f in found.items()} == {
+        "full disk": (True, True),
+        "read-only folder": (True, True),
+        "removed folder": (True, True),
+    }
+    assert found["full disk"]["checkpoint_after_step"] == 6
+
+
+def test_bad_input_breaks_no_entry_point(tmp_path):
+    names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
+    names += ["audit.logit_invariance", "groups.parse_group", "distributions.UniformBox"]
+    said = run("inputs", tmp_path, "--sample", "8", "--entries", *names)
+    last = said.splitlines()[-1]
+    assert last.startswith(f"{len(names)} entry points")
+    assert "broken" not in last
+
+
+@pytest.fixture(scope="module")
+def seed_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    seeds.write(folder)
+    return {name: sorted((folder / name).iterdir()) for name in readers.TARGETS}
+
+
+@pytest.mark.parametrize("name", sorted(readers.TARGETS))
+def test_readers_take_their_seeds(name, seed_files):
+    for path in seed_files[name]:
+        readers.run(readers.TARGETS[name])(path.read_bytes())
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@pytest.mark.parametrize("name", sorted(readers.TARGETS))
+@given(data=st.data())
+def test_readers_give_a_value_or_a_message(name, seed_files, data):
+    """Any bytes, and valid files with some bytes changed."""
+    content = bytearray(data.draw(st.sampled_from(seed_files[name])).read_bytes())
+    if data.draw(st.booleans()):
+        content = bytearray(data.draw(st.binary(max_size=400)))
+    for _ in range(data.draw(st.integers(0, 6)) if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    readers.run(readers.TARGETS[name])(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("idx", b"\0\0\x08\x03" + b"\xff" * 12),
+        ("idx", b"\0\0\x08\x04" + (2**15).to_bytes(4, "big") * 4),  # 2^60 images of one pixel
+        ("npy", b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, "),
+        ("safetensors", (2**60).to_bytes(8, "little") + b"{}"),
+    ],
+)
+def test_headers_that_claim_too_much_are_refused(name, content):
+    if name == "npy":
+        head = "{'descr': '|u1', 'fortran_order': False, 'shape': (1152921504606846976, 1, 1), }"
+        head = head.ljust(117) + "\n"
+        content = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode()
+    with pytest.raises(ValueError, match=r"claim|not a safetensors"):
+        readers.TARGETS[name](content)
+
+
+def test_the_page_shows_the_stored_numbers():
+    path = ROOT / "docs" / "reliability.md"
+    assert page.filled(path.read_text()) == path.read_text(), "run: python campaign/page.py"
+
+
+def test_nothing_was_lost_in_the_stored_campaign():
+    """The claims of the page, read off the numbers themselves."""
+    kills = page.read("kills")
+    assert sum(row["kills"] for row in kills["learners"].values()) >= 100
+    assert all(row["identical"] == row["runs"] for row in kills["learners"].values())
+    files = page.read("corruptions")["files"].values()
+    assert sum(row["made"] for row in files) >= 1000
+    assert all(row["found"] == row["made"] for row in files)
+    fuzz = page.read("fuzz")["readers"].values()
+    assert sum(row["seconds"] for row in fuzz) >= 3600
+    assert all(row.get("again", row)["findings"] == 0 for row in fuzz)
+    assert page.read("soak")["minutes"] >= 60
