@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_tensors, invalid
 
 Reduction = Literal["mean", "sum"]
 REDUCTIONS = ("mean", "sum")
@@ -61,6 +61,9 @@ def estimate(values: Tensor, reduction: Reduction = "mean", elements: int = 1) -
         elements: number of group elements per example; only a sum needs it.
     """
     check_choice(reduction, REDUCTIONS, "reduction")
+    check_tensors(values=values)
+    if values.ndim == 0:
+        raise invalid("values", "at least one axis", "none", "give one value for each example")
     exact = values.detach().to("cpu", torch.float64)
     count = len(exact)
     return from_sums(float(exact.sum()), _squares(exact), count, reduction, elements)

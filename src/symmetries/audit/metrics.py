@@ -14,7 +14,7 @@ from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, Reduction, estimate
 from symmetries.audit.models import Model, check_classifier, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
-from symmetries.checks import check_finite, invalid
+from symmetries.checks import check_finite, check_tensors, invalid
 from symmetries.groups.base import Group
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
@@ -165,6 +165,7 @@ def mean_error(
 
 
 def _check_same(logits: Tensor, moved: Tensor) -> None:
+    check_tensors(logits=logits, moved=moved)
     if logits.shape != moved.shape or logits.ndim < 1:
         got = f"{tuple(logits.shape)} and {tuple(moved.shape)}"
         raise invalid("logits", "two tensors of one shape (..., K)", got, "compare like with like")

@@ -16,7 +16,7 @@ from symmetries.audit.estimate import Estimate, Reduction, estimate
 from symmetries.audit.gradients import integrated_gradients
 from symmetries.audit.models import Model, check_classifier, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
-from symmetries.checks import check_choice, check_finite, invalid
+from symmetries.checks import check_choice, check_finite, check_tensors, invalid
 from symmetries.groups.base import Group
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
@@ -82,6 +82,7 @@ def smooth(maps: Tensor, sigma: float) -> Tensor:
 
 def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
     """Cosine of two saliency maps (N, ...) of each example, (N,); 1 where both are zero."""
+    check_tensors(maps=maps, moved=moved)
     if maps.shape != moved.shape:
         got = f"{tuple(maps.shape)} and {tuple(moved.shape)}"
         raise invalid("maps", "two tensors of one shape", got, "move one back first")

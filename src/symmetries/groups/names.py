@@ -60,6 +60,9 @@ def parse_group(text: str) -> Group[Any]:
         >>> parse_group("t3")
         CyclicShift(axis='x', fold=3)
     """
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise TypeError(str(invalid("group", "a name", kind, f"known: {_known()}")))
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if not names:
         raise invalid("group", "at least one name", repr(text), f"known: {_known()}")

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from symmetries.actions.images import ImageAction
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_images, check_tensors, invalid
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.rows import draw_rows
@@ -56,6 +56,7 @@ def orbit_penalty(logits: Tensor, kind: Penalty = "li") -> Tensor:
         12.5
     """
     check_choice(kind, ERRORS, "kind")
+    check_tensors(logits=logits)
     if logits.ndim != 3 or logits.shape[1] < 2:
         got = f"shape {tuple(logits.shape)}"
         raise invalid("logits", "(N, S, K) with S >= 2", got, "give the logits of whole orbits")
@@ -98,6 +99,9 @@ def random_elements(
         >>> random_elements(Cyclic(4), 5).shape
         torch.Size([5])
     """
+    if not isinstance(group, Group):
+        kind = type(group).__name__
+        raise TypeError(str(invalid("group", "a Group", kind, "see symmetries.groups")))
     if isinstance(group, FiniteGroup):
         below = functools.partial(torch.randint, group.order)
         return draw_rows(below, (n,), 0, generator, device=device)
@@ -126,6 +130,7 @@ def augment(
         >>> augment(torch.rand(5, 1, 4, 4), Cyclic(4)).shape
         torch.Size([5, 1, 4, 4])
     """
+    check_images(x, "x")
     elements = random_elements(
         group, len(x), half_width=half_width, generator=generator, device=x.device
     )
@@ -167,6 +172,8 @@ def regularised_loss(
         >>> sorted(regularised_loss(model, x, y, Cyclic(4), nu=0.1))
         ['loss', 'penalty', 'task']
     """
+    check_images(x, "x")
+    check_tensors(y=y)
     n = len(x)
     if samples is None and isinstance(group, FiniteGroup):
         elements: Any = group.elements(x.device)

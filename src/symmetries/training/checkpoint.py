@@ -80,6 +80,8 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """A module's ``state_dict``; an error where it holds anything but tensors."""
+    if not isinstance(module, nn.Module):
+        raise TypeError(str(invalid("module", "an nn.Module", type(module).__name__, "give one")))
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from symmetries.checks import invalid
 from symmetries.training.batches import Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
@@ -78,6 +79,9 @@ def train(
         >>> history["loss"][-1] < 1e-3
         True
     """
+    if not isinstance(model, nn.Module):
+        remedy = "give the model itself, not its output"
+        raise TypeError(str(invalid("model", "an nn.Module", type(model).__name__, remedy)))
     examples = count_examples(data)
     fabric = make_fabric(config)
     device, rank, world = fabric.device, fabric.global_rank, fabric.world_size
