@@ -100,6 +100,7 @@ def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[st
         "widths": table(head, widths_and_floors(first)),
         "modes": table(["digit", *DIGITS], modes),
         "planted": planted_goals(ours, results["trials"]["rows"], expected["targets"]),
+        "quick": quick_table(results["quick"]),
         "variants": variant_table(results["trials"]["rows"]),
     }
 
@@ -215,6 +216,16 @@ def sprite_lines(name: str, part: dict[str, Any], goal: dict[str, Any]) -> list[
         shown = f"{top:.0%} (planted {planted:.0%})"
         lines.append(["turn freely: largest share of nine", shown, verdict(top < 1 / 3)])
     return lines
+
+
+def quick_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Widths, floors and verdicts of the quick preset, a column for each parameter."""
+    names = list(rows[0]["parts"])
+    body = []
+    for row in rows:
+        cells = [f"{w:.3g}, floor {f:.2g}: {said}" for w, f, said in row["parts"].values()]
+        body.append([str(row["seed"]), *cells])
+    return table(["seed", *names], body)
 
 
 def variant_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -380,7 +391,17 @@ def evidence_table(rows: Sequence[dict[str, Any]]) -> str:
     return table(["task", "seed", "omega' of the layers", "accuracy", "KL per image, nats"], body)
 
 
+def invariant_vae(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 3, and paper 2's VAEs: their tables are made in a file beside their page."""
+    source = HERE / "invariant-vae" / "page.py"
+    spec = importlib.util.spec_from_file_location("invariant_vae_page", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.tables(results, expected, table, verdict))
+
+
 PAGES = {
+    "invariant-vae": invariant_vae,
     "invariant-weights": invariant_weights,
     "genuine-invariance": genuine_invariance,
     "symmetry-model": symmetry_model,
