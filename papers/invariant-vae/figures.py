@@ -1,0 +1,139 @@
+"""Drawing: Figures 5 and 6 of the joint model, Figure 9 of the VAEs, new images."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+COLOURS = {"VAE": "tab:blue", "fixed": "tab:grey", "AugVAE": "tab:orange", "InvVAE": "tab:green"}
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw whatever the folder holds the numbers of, into its folder ``figures``."""
+    (folder / "figures").mkdir(exist_ok=True)
+    written = []
+    angles = {}
+    for file in sorted(folder.glob("*.npz")):
+        arrays = dict(np.load(file))
+        path = folder / "figures" / f"{file.stem.replace('.0', '')}.png"
+        part, *rest = file.stem.split("-")
+        if part in ("rotation", "affine", "learned"):
+            written.append(_joint(arrays, path))
+            if part == "rotation":
+                angles[float(rest[-1])] = arrays
+        elif part == "figure9":
+            written.append(_new_images(arrays, path))
+    if len(angles) > 1:
+        written.append(_spreads(angles, folder / "figures" / "figure6.png"))
+    file = folder / "results.json"
+    rows = json.loads(file.read_text())["rows"] if file.exists() else []
+    grid = [row for row in rows if row["part"] == "figure9"]
+    if grid:
+        written.append(_efficiency(grid, folder / "figures" / "figure9.png"))
+    return written
+
+
+def tiles(images: np.ndarray, columns: int) -> np.ndarray:
+    """(N, 1, H, W) as one picture of rows of ``columns`` images."""
+    count, _, height, width = images.shape
+    rows = count // columns
+    block = images[: rows * columns, 0].reshape(rows, columns, height, width)
+    picture = block.transpose(0, 2, 1, 3).reshape(rows * height, columns * width)
+    return np.clip(picture, 0, 1)
+
+
+def _picture(rows: list[tuple[str, np.ndarray]], path: Path) -> Path:
+    height = rows[0][1].shape[2]
+    columns = rows[0][1].shape[0]
+    picture = np.concatenate([tiles(images, columns) for _, images in rows])
+    figure, axis = plt.subplots(figsize=(0.5 * columns + 1.2, 0.5 * len(rows) + 0.2))
+    axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
+    axis.set_yticks([(i + 0.5) * height for i in range(len(rows))], [name for name, _ in rows])
+    axis.set_xticks([])
+    return _save(figure, path)
+
+
+def _joint(arrays: dict[str, np.ndarray], path: Path) -> Path:
+    """Test images, reconstructions, prototypes (Figure 5); turned copies; new images."""
+    rows = [
+        ("test", arrays["examples"]),
+        ("reconstruction", arrays["reconstructions"]),
+        ("prototype", arrays["prototypes"]),
+        ("turned copies", arrays["copies"][:20]),
+        ("their prototypes", arrays["copies_prototypes"][:20]),
+        ("new", arrays["new"][:20]),
+        ("their prototypes", arrays["new_prototypes"][:20]),
+    ]
+    return _picture(rows, path)
+
+
+def _new_images(arrays: dict[str, np.ndarray], path: Path) -> Path:
+    """Test images, reconstructions, new images, and prototypes where there are any."""
+    rows = [("test", arrays["examples"]), ("reconstruction", arrays["reconstructions"])]
+    if "prototypes" in arrays:
+        rows.append(("prototype", arrays["prototypes"]))
+    rows += [("new", arrays["new"][i : i + 20]) for i in (0, 20)]
+    if "new_prototypes" in arrays:
+        rows.append(("prototypes of these", arrays["new_prototypes"][20:40]))
+    return _picture(rows, path)
+
+
+def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
+    """Angles of q(eta | x) over the test images (Figure 6), each class about its own mean."""
+    figure, axes = plt.subplots(
+        1, len(angles), figsize=(2.2 * len(angles), 2.4), subplot_kw={"projection": "polar"}
+    )
+    for axis, added in zip(np.atleast_1d(axes), sorted(angles), strict=True):
+        parts = []
+        for name, values in angles[added].items():
+            if name.startswith("angles_"):
+                mean = np.arctan2(np.sin(values).mean(), np.cos(values).mean())
+                parts.append(values - mean)
+        around = np.mod(np.concatenate(parts) + math.pi, 2 * math.pi) - math.pi
+        axis.hist(around, bins=72, range=(-math.pi, math.pi), density=True, color="tab:blue")
+        axis.set_theta_zero_location("N")
+        axis.set_yticks([])
+        axis.set_title(f"±{added:g}°", fontsize=10)
+    return _save(figure, path)
+
+
+def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
+    """Bounds on x against the size of the training set, a panel for each added rotation."""
+    added = sorted({row["added"] for row in rows})
+    figure, axes = plt.subplots(1, len(added), figsize=(4 * len(added), 3.4), sharey=True)
+    for axis, degrees in zip(np.atleast_1d(axes), added, strict=True):
+        for kind, colour in COLOURS.items():
+            chosen = sorted(
+                (row["size"], row["bound"], row.get("prototype_bound"))
+                for row in rows
+                if (row["kind"], row["added"], row["seed"]) == (kind, degrees, 0)
+            )
+            if not chosen:
+                continue
+            sizes = [size for size, *_ in chosen]
+            axis.plot(sizes, [bound for _, bound, _ in chosen], "o-", color=colour, label=kind)
+            if kind == "InvVAE":
+                paper = [value for *_, value in chosen]
+                axis.plot(sizes, paper, "o--", color=colour, label="InvVAE, on the prototype")
+        axis.set_title(f"added rotation ±{degrees:g}°", fontsize=10)
+        axis.set_xlabel("training images")
+        axis.set_xscale("log")
+        axis.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
+        axis.minorticks_off()
+    np.atleast_1d(axes)[0].set_ylabel("bound, nats")
+    np.atleast_1d(axes)[0].legend(fontsize=8)
+    return _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    figure.tight_layout()
+    figure.savefig(path, dpi=75, bbox_inches="tight")
+    plt.close(figure)
+    return path

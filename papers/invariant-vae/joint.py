@@ -1,0 +1,235 @@
+"""The experiments with the joint model: rotation (Figures 5, 6), affine, three ablations."""
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import measures
+import numpy as np
+import shapes
+import torch
+
+from symmetries.data import ImageSet, digits, mnist, rotated
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
+from symmetries.learners.invariant_weights import augerino_loss
+from symmetries.nn.invariant_model import shallow_model
+from symmetries.training import History, TrainConfig, train
+
+AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
+AFFINE_BOUNDS = {name: 0.25 for name in ("shift_x", "shift_y", "scale_x", "scale_y")}
+SAMPLES = 300
+
+
+def load(split: str, added: float, folder: str | None, source: str, images: int) -> ImageSet:
+    """The first so many digits, each turned by its own fixed angle within +-added degrees.
+
+    Args:
+        split: "train" or "test".
+        added: in degrees.
+        folder: of the data sets.
+        source: "mnist"; "mnist-14", at half the resolution; "digits"; or "shapes".
+        images: how many.
+    """
+    if source == "shapes":
+        return shapes.shapes(images, shapes.uniform(added), split)
+    data = digits(split) if source == "digits" else mnist(split, folder)
+    data = data.subset(torch.arange(min(images, len(data))))
+    data = rotated(data, added, split) if added else data
+    if source == "mnist-14":
+        half = torch.nn.functional.avg_pool2d(data.images, 2)
+        data = ImageSet(half, data.labels, data.name, data.class_names)
+    return data
+
+
+def fit(
+    group: str,
+    data: ImageSet,
+    config: InvariantVAEConfig,
+    device: str,
+    bounds: dict[str, float] | None = None,
+) -> tuple[InvariantVAE, dict[str, Any]]:
+    """A fitted model and how its training went."""
+    model = InvariantVAE(group, tuple(data.images.shape[1:]), config, bounds=bounds)
+    every = max(1, config.steps // 20)
+    history = model.fit(data.images, device=device, progress=False, log_every=every)
+    return model, training(history)
+
+
+def training(history: History) -> dict[str, Any]:
+    """Time and last numbers of a training."""
+    first = 1 if len(history.step) > 2 else 0  # the first steps set everything up
+    steps = history.step[-1] - history.step[first]
+    late = 1e3 * (history.times[-1] - history.times[first]) / max(1, steps)
+    return {
+        "steps": history.step[-1],
+        "seconds": history.seconds,
+        "ms_per_step": late,
+        "last": history.last,
+    }
+
+
+def score(model: InvariantVAE, train_set: ImageSet, test: ImageSet, count: int) -> dict[str, float]:
+    """Bound on x and reconstruction error; noise per pixel found on training images."""
+    x = test.images[:count]
+    generator = torch.Generator(x.device).manual_seed(0)
+    result = {"bound_fixed_noise": float(model.bound(x, SAMPLES, generator).mean())}
+    if not model.config.learn_noise:
+        model.fit_noise(train_set.images[: 5 * count])
+        generator.manual_seed(0)
+        result["bound"] = float(model.bound(x, SAMPLES, generator).mean())
+    else:
+        result["bound"] = result["bound_fixed_noise"]
+    result["reconstruction_error"] = float(model.reconstruction_error(x).mean())
+    result["pixel_variance"] = float(x.var(0, correction=0).mean())
+    return result
+
+
+def rotation_run(
+    added: float,
+    config: InvariantVAEConfig,
+    sets: tuple[ImageSet, ImageSet],
+    device: str,
+    base: dict[int, torch.Tensor] | None,
+    count: int,
+    group: str = "rotation",
+) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[int, torch.Tensor]]:
+    """One planted range: widths, agreement of prototypes, bound, pictures."""
+    train_set, test = sets
+    bounds = AFFINE_BOUNDS if group == AFFINE else None
+    model, row = fit(group, train_set, config, device, bounds=bounds)
+    test = measures.on(test, model.device)
+    samples = measures.rotation_samples(model, test)
+    row["width90"] = measures.widths(samples)
+    base = samples if added == 0 else base
+    if base is not None:
+        row["expected"] = measures.expected_widths(base, added)
+        row["ratio"] = row["width90"]["mean"] / row["expected"]["mean"]
+        row["ratio_pooled"] = row["width90"]["pooled"] / row["expected"]["pooled"]
+    most = 45.0 if added == 0 else min(added, 157.5)
+    row["agreement"] = measures.agreement(model, test.images[: min(200, count)], most)
+    row |= score(model, train_set, test, count)
+    return row, pictures(model, test, samples), samples
+
+
+@torch.no_grad()
+def pictures(
+    model: InvariantVAE, test: ImageSet, samples: dict[int, torch.Tensor]
+) -> dict[str, np.ndarray]:
+    """Arrays of Figures 5 and 6, and new images."""
+    generator = torch.Generator(model.device).manual_seed(0)
+    x = test.images[:20]
+    new, prototypes = model.sample(60, generator)
+    angles = torch.deg2rad(torch.linspace(-45, 45, 7, device=model.device))
+    one = test.images[:6].repeat_interleave(7, 0)
+    copies = measures.turned(one, angles.repeat(6))
+    arrays = {
+        "examples": x,
+        "reconstructions": model.reconstruct(x),
+        "prototypes": model.prototype(x),
+        "new": new,
+        "new_prototypes": prototypes,
+        "copies": copies,
+        "copies_prototypes": model.prototype(copies),
+    }
+    plain = {name: part.float().cpu().numpy() for name, part in arrays.items()}
+    for label, part in samples.items():
+        order = torch.randperm(len(part), generator=torch.Generator().manual_seed(0))[:3000]
+        plain[f"angles_{label}"] = part[order.to(part.device)].cpu().numpy()
+    return plain
+
+
+def stored_angles(file: Path) -> dict[int, torch.Tensor] | None:
+    """The angles of each class that :func:`pictures` kept, if the file is there."""
+    if not file.exists():
+        return None
+    arrays = np.load(file)
+    names = [name for name in arrays.files if name.startswith("angles_")]
+    return {int(name[7:]): torch.from_numpy(arrays[name]) for name in names}
+
+
+def augerino_width(data: ImageSet, steps: int, device: str, seed: int = 0) -> dict[str, Any]:
+    """The half-width, in degrees, that Augerino's objective learns on a labelled set."""
+    torch.manual_seed(seed)
+    shape = tuple(data.images.shape[1:])
+    model = shallow_model(
+        shape,
+        10,
+        measures.ROTATION,
+        half_widths=(math.radians(30),),
+        constraint="softplus",
+        posterior="point",
+        features=512,
+        sigma=0.3,
+        kind="relu",
+    )
+    config = TrainConfig(
+        steps=steps, batch_size=min(256, len(data)), lr=3e-3, device=device, progress=False
+    )
+    widths = {id(p) for p in model.boxes.parameters()}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if id(p) not in widths]},
+        {"params": [p for p in trained if id(p) in widths], "lr": 1e-2},
+    ]
+    history = train(
+        model,
+        augerino_loss(0.01, samples=4),
+        (data.images, data.labels),
+        config,
+        param_groups=groups,
+    )
+    half = math.degrees(float(model.half_width.detach()[0, 0]))
+    return {"half_width": half, "seconds": history.seconds, "last": history.last}
+
+
+def ablation_sets(which: str, images: int) -> tuple[ImageSet, ImageSet]:
+    """Training and test shapes with planted angles that show one conjecture.
+
+    "flexible": -60 or 60 degrees, two modes. "invariance": within +-45. "conditional": the spread
+    depends on the shape, +-10 for an L and +-120 for a T.
+    """
+    plants = {"flexible": shapes.two_modes, "invariance": shapes.uniform(45.0)}
+    plant = plants.get(which, shapes.by_kind)
+    return shapes.shapes(images, plant, "train"), shapes.shapes(images // 2, plant, "test")
+
+
+ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "flexible": {"splines": {}, "Gaussian": {"flexible": False}},
+    "invariance": {
+        "full": {},
+        "within 22.5 degrees": {"invariance": 0.125},
+        "none": {"invariance": 0.0},
+    },
+    "conditional": {"on z": {}, "independent": {"conditional": False}},
+}
+
+
+def ablation_run(
+    which: str,
+    changes: dict[str, Any],
+    config: InvariantVAEConfig,
+    sets: tuple[ImageSet, ImageSet],
+    device: str,
+    count: int,
+) -> dict[str, Any]:
+    """One side of a comparison."""
+    train_set, test = sets
+    model, row = fit("rotation", train_set, replace(config, **changes), device)
+    test = measures.on(test, model.device)
+    generator = torch.Generator(model.device).manual_seed(0)
+    q = model.sample_eta(test.images, 32, generator)[..., 0]
+    p = model.sample_prior_eta(test.images, 32, generator)[..., 0]
+    labels = test.labels
+    row["width90_q"] = measures.widths({int(c): q[labels == c].flatten() for c in labels.unique()})
+    row["width90_p"] = measures.widths({int(c): p[labels == c].flatten() for c in labels.unique()})
+    outside = [measures.share_outside(p[labels == c], q[labels == c]) for c in labels.unique()]
+    row["share_outside"] = sum(outside) / len(outside)
+    row["agreement"] = measures.agreement(model, test.images[: min(100, count)], 45.0)
+    return row | score(model, train_set, test, count)
+
+
+def stamp(start: float, *words: object) -> None:
+    """Say something, with the time."""
+    print(f"{time.perf_counter() - start:7.1f} s", *words, flush=True)

@@ -1,0 +1,240 @@
+"""Invariant generative models: the joint one (Allingham et al. 2022), VAEs with symmetry models.
+
+The latter are VAE, AugVAE and InvVAE of Allingham et al. 2024, section 4.2.
+
+    python papers/invariant-vae/run.py --data DATA --out OUT
+    python papers/invariant-vae/run.py --data DATA --out OUT --parts rotation augerino
+    python papers/invariant-vae/run.py --data DATA --out OUT --parts figure9 --seeds 3
+    python papers/invariant-vae/run.py --quick --out OUT
+    python papers/invariant-vae/run.py --draw OUT
+
+Every run adds its row to OUT/results.json as soon as it is done, and its pictures' numbers to a
+.npz file, from which --draw makes PNG files. Runs already in results.json are not repeated.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+import efficiency
+import joint
+
+from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
+
+HERE = Path(__file__).parent
+PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9")
+QUICK = replace(
+    PRESETS["quick"],
+    channels=(8, 16),
+    hidden=32,
+    samples=3,
+    features=(64, 32),
+    steps=40,
+    batch_size=32,
+    warmup=10,
+)
+SHAPES = replace(
+    QUICK,
+    latent=3,
+    channels=(8, 8),
+    samples=4,
+    noise=0.15,
+    base=(16,),
+    conditioner=16,
+    lr=1e-2,
+    warmup=20,
+)
+
+
+class Results:
+    """Rows on disk: added one by one, none twice."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.file = folder / "results.json"
+        empty: dict[str, Any] = {"environment": {}, "rows": []}
+        self.content = json.loads(self.file.read_text()) if self.file.exists() else empty
+        self.content["environment"] = environment()
+
+    def has(self, key: dict[str, Any]) -> bool:
+        """Whether there is a row with these entries."""
+        return any(all(row.get(k) == v for k, v in key.items()) for row in self.content["rows"])
+
+    def add(self, row: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> None:
+        """Write a row, and the numbers of its pictures."""
+        self.content["rows"].append(row)
+        self.file.write_text(json.dumps(self.content, indent=1) + "\n")
+        if arrays:
+            words = [str(row[k]) for k in ("part", "kind", "size", "added", "seed") if k in row]
+            np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
+
+
+def main() -> None:
+    """Train, measure, write."""
+    arguments = parse()
+    if arguments.draw:
+        from figures import draw
+
+        for path in draw(arguments.draw):
+            print(path)
+        return
+    torch.set_float32_matmul_precision("high")
+    results = Results(arguments.out)
+    start = time.perf_counter()
+    for part in arguments.parts:
+        for row in run_part(part, arguments, results):
+            short = {k: v for k, v in row.items() if not isinstance(v, dict)}
+            joint.stamp(start, json.dumps(short))
+    if arguments.figures:
+        from figures import draw
+
+        draw(arguments.out)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--data", default=None, help="folder of the data sets")
+    parser.add_argument("--out", type=Path, default=HERE / "out")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--added", type=float, nargs="+", default=[0, 15, 45, 90, 180])
+    parser.add_argument("--steps", type=int, default=15_000, help="of the joint model")
+    parser.add_argument("--short", type=int, default=300, help="steps on shapes")
+    parser.add_argument("--shapes", action="store_true", help="rotation and affine on shapes")
+    parser.add_argument("--paper", action="store_true", help="the paper's own networks")
+    parser.add_argument("--full-precision", action="store_true", help="no bfloat16")
+    parser.add_argument("--images", type=int, default=50_000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[12_500, 25_000, 50_000])
+    parser.add_argument("--rotations", type=float, nargs="+", default=[0, 45, 90, 180])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--vae-steps", type=int, default=10_000)
+    parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(5000, 2500))
+    parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
+    parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
+    parser.add_argument("--figures", action="store_true", help="draw at the end")
+    parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
+    arguments = parser.parse_args()
+    arguments.source = "mnist-14" if arguments.small else "mnist"
+    if arguments.shapes:
+        arguments.source, arguments.images = "shapes", 2000
+    if arguments.quick:
+        arguments.source = "digits"
+        arguments.added, arguments.images, arguments.short = [0.0, 90.0], 1000, 20
+    return arguments
+
+
+def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
+    """Of the joint model."""
+    if arguments.quick:
+        return QUICK
+    if arguments.shapes:
+        return replace(SHAPES, steps=arguments.short)
+    config = PRESETS["paper" if arguments.paper else "default"]
+    return replace(config, steps=arguments.steps, half=not arguments.full_precision)
+
+
+def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """Rows of one part, written as they come."""
+    if part == "figure9":
+        setting = efficiency.figure9_setting(arguments)
+
+        def done(key: dict[str, Any]) -> bool:
+            return results.has({"part": part} | key)
+
+        for row, arrays in efficiency.runs(setting, done):
+            keep = row["seed"] == 0 and row["size"] == max(setting.sizes)
+            results.add({"part": part} | row, arrays if keep else None)
+            yield row
+    elif part == "ablations":
+        yield from ablations(arguments, results)
+    elif part == "augerino":
+        yield from augerino(arguments, results)
+    else:
+        yield from rotations(part, arguments, results)
+
+
+def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """The joint model on each planted range; all affine parameters at once; with learned noise."""
+    config = joint_config(arguments)
+    group = joint.AFFINE if part == "affine" else "rotation"
+    if part == "learned-noise":
+        config = replace(config, learn_noise=True)
+    count = 1000 if arguments.source == "mnist" else 100
+    for added in arguments.added if part == "rotation" else [a for a in arguments.added if a][:1]:
+        key = {"part": part, "added": float(added)}
+        if results.has(key):
+            continue
+        base = joint.stored_angles(arguments.out / "rotation-0.0.npz")
+        sets = (
+            joint.load("train", added, arguments.data, arguments.source, arguments.images),
+            joint.load(
+                "test", added, arguments.data, arguments.source, 3000 if count == 1000 else 1000
+            ),
+        )
+        row, arrays, _ = joint.rotation_run(
+            added, config, sets, arguments.device, base, count, group
+        )
+        row = key | row | {"group": group, "config": config.to_dict()}
+        results.add(row, arrays)
+        yield row
+
+
+def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """The width that Augerino's objective learns, on each planted range."""
+    for added in arguments.added:
+        key = {"part": "augerino", "added": float(added)}
+        if results.has(key):
+            continue
+        data = joint.load("train", added, arguments.data, arguments.source, arguments.images)
+        steps = {"digits": 20, "shapes": 300, "mnist-14": 300, "mnist": 2000}[arguments.source]
+        row = key | joint.augerino_width(data, steps, arguments.device)
+        results.add(row)
+        yield row
+
+
+def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """Three conjectures, each with and without."""
+    config = replace(SHAPES, steps=arguments.short)
+    count = 50 if arguments.quick else 200
+    for which, sides in joint.ABLATIONS.items():
+        sets = joint.ablation_sets(which, 400 if arguments.quick else 2000)
+        for name, changes in sides.items():
+            key = {"part": "ablations", "which": which, "side": name}
+            if results.has(key):
+                continue
+            row = joint.ablation_run(which, changes, config, sets, arguments.device, count)
+            results.add(key | row)
+            yield key | row
+
+
+def environment() -> dict[str, Any]:
+    """Where and with what."""
+    try:
+        command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+        commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    gpu = torch.cuda.is_available()
+    return {
+        "commit": commit,
+        "date": time.strftime("%Y-%m-%d"),
+        "device": torch.cuda.get_device_name() if gpu else platform.processor(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+if __name__ == "__main__":
+    main()
