@@ -18,7 +18,7 @@ from symmetries.nn.natural import NaturalLinear
 # Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
 # at the ends of an interval.
 DROP = 1.92
-DOUBLINGS = 7
+DOUBLINGS = 5
 # A step on all examples may change the prior variance by more than one on a batch.
 PRIOR_STEP = 1.5
 
