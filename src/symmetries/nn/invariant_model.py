@@ -30,6 +30,19 @@ class InvariantModel(nn.Module):
         head: ``NaturalLinear``, or ``VariationalLinear`` ("point" makes it a plain network).
         boxes: one distribution of transformations for each run.
         task: "classification" (soft-max) or "regression" (Gaussian, learned noise).
+
+    Example:
+        A deeper network: any features of images, averaged over rotations of the input. Train it
+        with ``learners.invariant_weights.elbo_loss``; the bound is one of the last layer only, so
+        it finds less invariance than a shallow network does (``papers/invariant-weights``).
+
+        >>> from symmetries.groups.affine import Affine2
+        >>> box = UniformBox(Affine2("rotation"), 0.1, constraint="reflect")
+        >>> cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 16))
+        >>> head = VariationalLinear(16, 10, scale=0.1)
+        >>> model = InvariantModel(OrbitAverage(cnn, box, space="features"), head, [box])
+        >>> model.features(torch.rand(5, 1, 8, 8), samples=4).shape
+        torch.Size([1, 5, 16])
     """
 
     def __init__(
