@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from symmetries.actions.resample import warp
 from symmetries.distributions.spline import rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
-from symmetries.nn.gelu_norm import gelu_norm
+from symmetries.perceptron import gelu_norm
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

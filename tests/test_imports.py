@@ -11,13 +11,14 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"caching", "checks", "kernels", "rows"}
+GROUND = {"caching", "checks", "kernels", "perceptron", "rows"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
     "caching": set(),
     "kernels": set(),
     "checks": set(),
     "rows": set(),
+    "perceptron": {"checks", "kernels"},
     "groups": GROUND,
     "distributions": GROUND | {"groups"},
     "actions": GROUND | {"groups"},

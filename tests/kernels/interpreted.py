@@ -11,7 +11,7 @@ from symmetries.actions.resample import warp, warp_shared
 from symmetries.distributions.spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
 from symmetries.kernels.available import usable
-from symmetries.nn.gelu_norm import gelu_norm
+from symmetries.perceptron import gelu_norm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = ((28, 28), (17, 40)) if DEVICE == "cuda" else ((5, 8),)

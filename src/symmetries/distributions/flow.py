@@ -15,8 +15,7 @@ from symmetries.distributions.spline import (
     spline_rows,
     wrap,
 )
-from symmetries.nn.features import MLP
-from symmetries.nn.gelu_norm import gelu_norm
+from symmetries.perceptron import MLP, gelu_norm
 from symmetries.rows import draw_rows
 
 HALF = 3.0  # splines live on [-3, 3]

@@ -247,13 +247,13 @@ def warp_backward(
     if needs[0]:
         grad_images = torch.empty_like(images)
         block, blocks, warps = _launch(images.shape[-2] * images.shape[-1])
-        arguments = (theta, grad_out, grad_images, *common, block, MODES[mode])
-        _backward_images[(n * channels, blocks)](*arguments, num_warps=warps)
+        grid, rest = (n * channels, blocks), (*common, block, MODES[mode])
+        _backward_images[grid](theta, grad_out, grad_images, *rest, num_warps=warps)
     if needs[1]:
         block, blocks, warps = _launch(height * width)
         partial = torch.empty(n, versions, blocks, 6, dtype=theta.dtype, device=theta.device)
-        arguments = (images, theta, grad_out, partial, *common, block, MODES[mode])
-        _backward_theta[(n * versions, blocks)](*arguments, num_warps=warps)
+        grid, rest = (n * versions, blocks), (*common, block, MODES[mode])
+        _backward_theta[grid](images, theta, grad_out, partial, *rest, num_warps=warps)
         if len(theta) == 1:
             grad_theta = partial.sum((0, 2))[None]
         else:

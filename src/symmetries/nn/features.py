@@ -8,47 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.checks import check_choice, check_images, invalid
-from symmetries.nn.gelu_norm import hidden_units
+from symmetries.perceptron import MLP
 
 Network = Literal["mlp", "cnn"]
 NETWORKS = ("mlp", "cnn")
-
-
-class MLP(nn.Sequential):
-    """Hidden layers of the form linear, gelu, layer norm, dropout; no output layer.
-
-    Args:
-        inputs: number of inputs.
-        widths: of the hidden layers, at least one.
-        dropout: after each.
-
-    Example:
-        >>> MLP(784, (256, 64))(torch.zeros(5, 784)).shape
-        torch.Size([5, 64])
-    """
-
-    def __init__(self, inputs: int, widths: Sequence[int], dropout: float = 0.0) -> None:
-        if not widths or min(widths) < 1:
-            remedy = "name the width of each hidden layer"
-            raise invalid("widths", "positive widths, at least one", tuple(widths), remedy)
-        layers: list[nn.Module] = []
-        for before, after in zip((inputs, *widths[:-1]), widths, strict=True):
-            layers += [nn.Linear(before, after), nn.GELU(), nn.LayerNorm(after)]
-            if dropout:
-                layers.append(nn.Dropout(dropout))
-        super().__init__(*layers)
-        self.features = widths[-1]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
-        for layer in self:
-            if isinstance(layer, nn.Linear):
-                linear = layer
-            elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
-                x = hidden_units(x, linear, layer)
-            elif isinstance(layer, nn.Dropout):
-                x = layer(x)
-        return x
 
 
 class ImageFeatures(nn.Module):

@@ -1,13 +1,53 @@
-"""Hidden units of the library's networks: linear, gelu, layer norm."""
+"""Hidden layers of the library's networks: linear, gelu, layer norm."""
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries.checks import invalid
 from symmetries.kernels.available import usable
 
 _DTYPES = (torch.float32, torch.bfloat16)
 _MAX_WIDTH = 4096
+
+
+class MLP(nn.Sequential):
+    """Hidden layers of the form linear, gelu, layer norm, dropout; no output layer.
+
+    Args:
+        inputs: number of inputs.
+        widths: of the hidden layers, at least one.
+        dropout: after each.
+
+    Example:
+        >>> MLP(784, (256, 64))(torch.zeros(5, 784)).shape
+        torch.Size([5, 64])
+    """
+
+    def __init__(self, inputs: int, widths: Sequence[int], dropout: float = 0.0) -> None:
+        if not widths or min(widths) < 1:
+            remedy = "name the width of each hidden layer"
+            raise invalid("widths", "positive widths, at least one", tuple(widths), remedy)
+        layers: list[nn.Module] = []
+        for before, after in zip((inputs, *widths[:-1]), widths, strict=True):
+            layers += [nn.Linear(before, after), nn.GELU(), nn.LayerNorm(after)]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+        super().__init__(*layers)
+        self.features = widths[-1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
+        for layer in self:
+            if isinstance(layer, nn.Linear):
+                linear = layer
+            elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
+                x = hidden_units(x, linear, layer)
+            elif isinstance(layer, nn.Dropout):
+                x = layer(x)
+        return x
 
 
 def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
