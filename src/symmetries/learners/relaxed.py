@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_images, invalid
+from symmetries.checks import check_images, check_tensors, invalid
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import relaxation_penalty, relaxed_layers
 from symmetries.training import Batch, History, Step, TrainConfig, train
@@ -127,6 +127,8 @@ def cross_validate(
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
     """The share of images whose class is right, in evaluation mode; leaves the mode as it was."""
+    check_images(images)
+    check_tensors(labels=labels)
     device = next(model.parameters()).device
     training = model.training
     model.eval()

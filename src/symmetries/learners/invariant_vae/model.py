@@ -1,7 +1,6 @@
 """The invariant VAE: fit it to images, ask for prototypes and spreads, draw new images."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -32,6 +31,7 @@ from symmetries.nn.autoencoder import (
 )
 from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training.products import fast_products
 from symmetries.training.step import mix
 
 ROWS = 30_000  # decoded images at a time
@@ -170,7 +170,7 @@ class InvariantVAE(nn.Module):
             graph=graph,
             log_every=log_every,
         )
-        with _fast_products():
+        with fast_products():
             history = train(self, loss, (data,), config)
         self.eval()
         warn_if_collapsed(self, data)
@@ -414,14 +414,3 @@ def resolve_bounds(
         expected = f"{group.dim} positive numbers for {', '.join(group.names)}"
         raise invalid("bounds", expected, values, "give one for each")
     return values
-
-
-@contextmanager
-def _fast_products() -> Iterator[None]:
-    """TF32 for matrix products while training on CUDA."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

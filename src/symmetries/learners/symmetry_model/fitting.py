@@ -1,7 +1,6 @@
 """How a symmetry model is fitted: two stages, one after the other."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from symmetries.learners.symmetry_model.losses import (
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
 from symmetries.training import History, train
+from symmetries.training.products import fast_products
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def fit_stages(
             raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
         out = None if run["out"] is None else Path(run["out"]) / stage
         own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
-        with _fast_products(model.config.products):
+        with fast_products(model.config.products):
             histories[stage] = fits[stage](model, data, own)
     model.to(model.device).eval()
     warn_if_collapsed(model, data)
@@ -116,15 +116,3 @@ def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
         got = f"{constant} of {len(data)} constant"
         raise invalid("images", "images with some content", got, remedy)
     return data
-
-
-@contextmanager
-def _fast_products(products: str) -> Iterator[None]:
-    """How exact matrix products are while training on CUDA; see ``SymmetryConfig.products``."""
-    before = torch.get_float32_matmul_precision()
-    medium = products == "bf16" and torch.cuda.is_available()
-    torch.set_float32_matmul_precision("medium" if medium else "high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -1,7 +1,6 @@
 """The convolutional VAE: fit it to images, bound their likelihood, draw new ones."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from symmetries.nn.autoencoder import (
     split_gaussian,
 )
 from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training.products import fast_products
 from symmetries.training.step import mix
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -271,14 +271,3 @@ def checked_images(images: Tensor | ImageSet, shape: tuple[int, int, int]) -> Te
         raise invalid("images", "at least one image", "none", "check the loader")
     check_finite(data, "images")
     return data
-
-
-@contextmanager
-def fast_products() -> Iterator[None]:
-    """TF32 for matrix products while training on CUDA."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,32 @@
+"""How exact matrix products are while a model trains on CUDA."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+
+Products = Literal["tf32", "bf16"]
+
+
+@contextmanager
+def fast_products(products: Products = "tf32") -> Iterator[None]:
+    """Rounded matrix products on CUDA inside the block; torch's setting is put back after it.
+
+    Args:
+        products: "tf32", ten bits; or "bf16", seven bits, for the networks that honour it (see
+            :class:`symmetries.nn.features.ImageFeatures`) and TF32 elsewhere.
+
+    Example:
+        >>> with fast_products():
+        ...     torch.get_float32_matmul_precision()
+        'high'
+    """
+    before = torch.get_float32_matmul_precision()
+    # "medium" would reach products on the CPU too, where some processors cannot do them.
+    medium = products == "bf16" and torch.cuda.is_available()
+    torch.set_float32_matmul_precision("medium" if medium else "high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
