@@ -34,6 +34,10 @@ class Product(Group[ProductElement]):
     def __init__(self, *factors: Group[Any]) -> None:
         if not factors:
             raise invalid("factors", "at least one group", "none", "give the groups to multiply")
+        for factor in factors:
+            if not isinstance(factor, Group):
+                kind = type(factor).__name__
+                raise TypeError(str(invalid("factors", "groups", kind, "see parse_group")))
         names = [name for factor in factors for name in factor.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

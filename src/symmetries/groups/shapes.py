@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import check_tensors, invalid
 from symmetries.groups.base import Parameter
 
 
 def check_eta(eta: Tensor, dim: int) -> None:
-    """Raise unless ``eta`` has shape (..., dim)."""
+    """Raise unless ``eta`` is a tensor of shape (..., dim)."""
+    check_tensors(eta=eta)
     if eta.ndim == 0 or eta.shape[-1] != dim:
         shape = f"shape {tuple(eta.shape)}"
         raise invalid("eta", f"shape (..., {dim})", shape, "see group.names for the parameters")
