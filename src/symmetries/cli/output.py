@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,6 +33,7 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
+        remove_empty(made)
         raise OutputError(
             f"{out}: {error.strerror}; choose an --out in a folder that you may write to"
         ) from error
@@ -47,9 +48,14 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        for folder in made:
-            with suppress(OSError):  # there is something in it
-                folder.rmdir()
+        remove_empty(made)
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove those folders, one after the other, that are there and hold nothing."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def move_into(partial: Path, out: Path) -> None:

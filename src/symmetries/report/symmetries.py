@@ -96,7 +96,8 @@ def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
                 "The numbers",
                 "90 % of the learned distribution lie in a set of this width. The noise floor is "
                 "the same width for repeated looks at one image: what the method cannot tell "
-                "apart. Below twice the noise, a transformation counts as absent.",
+                "apart. Below twice the noise, a transformation counts as absent, unless it is an "
+                "angle that is as good as uniform.",
                 blocks=[_table(result)],
             ),
         ],
