@@ -30,7 +30,7 @@ def run(part, results, *options):
 
 
 def test_killed_learners_go_on_bit_for_bit(tmp_path):
-    names = ["symmetry model", "invariant weights, natural gradients", "penalties"]
+    names = ["symmetry model", "invariant weights, natural gradients"]
     found = run("kills", tmp_path, "--kills", "2", "--learners", *names)
     assert found["every_operation"]["whole"] == found["every_operation"]["places"] > 15
     for name in names:
@@ -59,7 +59,7 @@ def test_full_disks_and_locked_folders(tmp_path):
 
 def test_bad_input_breaks_no_entry_point(tmp_path):
     names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
-    names += ["audit.logit_invariance", "groups.parse_group", "distributions.UniformBox"]
+    names += ["audit.logit_invariance", "groups.parse_group", "data.rotated"]
     said = run("inputs", tmp_path, "--sample", "8", "--entries", *names)
     last = said.splitlines()[-1]
     assert last.startswith(f"{len(names)} entry points")
