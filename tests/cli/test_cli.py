@@ -1,6 +1,7 @@
 """Commands: what they write, what they say, and how they fail."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -168,3 +169,16 @@ def test_a_termination_stops_like_an_interrupt(run, tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == []
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_sigterm_means_ctrl_c_also_in_the_background(ignored):
+    from symmetries.cli.errors import terminated_like_interrupted
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_like_interrupted():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)

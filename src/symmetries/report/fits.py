@@ -83,12 +83,12 @@ def interval_text(part: Invariance) -> str:
         >>> interval_text(
         ...     Invariance(name="rotation", unit="degrees", half_width=32.1, interval=(27.2, 35.9))
         ... )
-        '  (27° to 36°)'
+        ' (95 %: 27° to 36°)'
     """
     if part.interval is None:
         return ""
     low, high = (quantity(end, part.unit).lstrip("+") for end in part.interval)
-    return f"  ({low} to {high})"
+    return f" (95 %: {low} to {high})"
 
 
 def fit_page(result: FitResult, pictures: FitPictures) -> Page:
