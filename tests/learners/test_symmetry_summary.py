@@ -9,6 +9,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Parameter
 from symmetries.groups.names import parse_group
 from symmetries.learners.symmetry_model.coordinates import (
+    content_centre,
     named_log,
     read_motions,
 )
@@ -147,3 +148,28 @@ def test_shifts_alone_are_read_as_they_are():
     group = Affine2("translation")
     eta = torch.randn(3, 40, 2)
     torch.testing.assert_close(read_motions(group, group.exp(eta)), eta)
+
+
+def test_content_that_only_turns_about_a_point_does_not_shift_and_other_content_does():
+    group = Affine2("rotation", "translation")
+    generator = torch.Generator().manual_seed(0)
+    eta = torch.zeros(2, 400, 3)
+    eta[..., 2] = math.pi * (2 * torch.rand(2, 400, generator=generator) - 1)
+    turns = group.exp(eta)
+    content = torch.tensor([[0.5, 0.0], [0.0, -0.3]])  # off the middle, about which all turns
+    assert float(read_motions(group, turns, content)[..., :2].abs().max()) < 0.01
+    # The same beside shifts: only where the content goes says how far it moves.
+    eta[..., :2] = 0.6 * torch.rand(2, 400, 2, generator=generator)
+    shifts = group.exp(torch.cat((eta[..., :2], torch.zeros(2, 400, 1)), -1))
+    moved = group.compose(shifts, turns)
+    points = torch.cat((content, torch.ones(2, 1)), -1)[:, None, :, None]
+    places = (moved @ points)[..., :2, 0]
+    found = read_motions(group, moved, content)[..., :2]
+    torch.testing.assert_close(found, places - content[:, None])
+
+
+def test_content_centre_is_where_the_picture_differs_from_its_background():
+    images = torch.full((1, 3, 6, 8), 0.25)
+    images[..., 4, 1] = 1.0
+    found = content_centre(images, fill=0.25)
+    torch.testing.assert_close(found, torch.tensor([[-5 / 8, -3 / 8]]))

@@ -10,6 +10,7 @@ from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 
 LEAST_SPREAD = 0.01  # of the linear parts, in order to say anything about the centre
+EXPLAINED = 0.25  # a turn about a point is one that leaves less than this share of the motion
 
 
 def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
@@ -38,17 +39,18 @@ def named_log(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements di
     return eta
 
 
-def read_motions(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
+def read_motions(group: Any, element: Any, content: Tensor | None = None) -> Tensor:  # noqa: ANN401
     """What the transformations of each image do, (N, S, dim): logarithms, but shifts as seen.
 
-    A shift in the logarithm is a velocity: beside a rotation the picture moves along an arc, and a
-    picture off the middle of its frame needs a shift in order to turn on the spot. So shifts are
-    read as how far one point c of the picture moves, T c - c, namely the point that moves least
-    (see :func:`resting_point`): nothing for what only ever turns about some point.
+    A shift in the logarithm is a velocity: beside a rotation the picture moves along an arc. So
+    shifts are read as how far one point c of the picture moves, T c - c. That point is where the
+    content is. But a picture that only ever turns about some other point is not shifted: where
+    the point that moves least (see :func:`resting_point`) explains almost all motion, c is that.
 
     Args:
         group: the transformations.
         element: leading shape (N, S): S transformations of each of N images.
+        content: (N, 2), see :func:`content_centre`; always the point that moves least without it.
 
     Example:
         >>> group = Affine2("rotation", "translation")
@@ -60,18 +62,54 @@ def read_motions(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements
     """
     if isinstance(group, Product):
         pairs = zip(group.factors, element, strict=True)
-        return torch.cat([read_motions(f, e) for f, e in pairs], -1)
+        return torch.cat([read_motions(f, e, content) for f, e in pairs], -1)
     eta = named_log(group, element)
     if not isinstance(group, Affine2 | SE2) or not {"shift_x", "shift_y"} & set(group.names):
         return eta
     linear, shift = element[..., :2, :2], element[..., :2, 2]
-    centre = resting_point(linear, shift)[:, None]
-    moved = (linear @ centre[..., None])[..., 0] + shift - centre
+    moved = _motion(linear, shift, resting_point(linear, shift))
+    if content is not None:
+        seen = _motion(linear, shift, content)
+        explained = _spread(moved) < EXPLAINED * _spread(seen)
+        moved = torch.where(explained[:, None, None], moved, seen)
     columns = list(eta.unbind(-1))
     for axis, name in enumerate(("shift_x", "shift_y")):
         if name in group.names:
             columns[group.names.index(name)] = moved[..., axis]
     return torch.stack(columns, -1)
+
+
+def content_centre(images: Tensor, fill: float = 0.0) -> Tensor:
+    """Centre of mass (N, 2) of what differs from the background, in half-image units, y up.
+
+    Args:
+        images: (N, C, H, W).
+        fill: value of the background.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 4, 4)
+        >>> image[0, 0, 0, 3] = 1.0  # top right
+        >>> content_centre(image).tolist()
+        [[0.75, 0.75]]
+    """
+    height, width = images.shape[-2:]
+    longer = max(height, width)
+    mass = (images - fill).abs().sum(1) + 1e-12
+    x = (2 * torch.arange(width, device=images.device) + 1 - width) / longer
+    y = (height - 1 - 2 * torch.arange(height, device=images.device)) / longer
+    total = mass.sum((1, 2))
+    return torch.stack(((mass.sum(1) * x).sum(1) / total, (mass.sum(2) * y).sum(1) / total), -1)
+
+
+def _motion(linear: Tensor, shift: Tensor, point: Tensor) -> Tensor:
+    """How far transformations (N, S) move a point (N, 2) of each image, (N, S, 2)."""
+    point = point[:, None]
+    return (linear @ point[..., None])[..., 0] + shift - point
+
+
+def _spread(moved: Tensor) -> Tensor:
+    """Root of the mean square distance from the mean, (N,)."""
+    return (moved - moved.mean(1, keepdim=True)).square().sum(-1).mean(1).sqrt()
 
 
 def resting_point(linear: Tensor, shift: Tensor) -> Tensor:

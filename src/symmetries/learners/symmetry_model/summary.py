@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.symmetry_model.coordinates import (
+    content_centre,
     read_motions,
     repeat_elements,
     split_elements,
@@ -42,7 +43,7 @@ class TransformationSummary:
             ends: 1.2 means sizes that vary by 20 %.
         width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
             data; eta is counted from the image, so that it does not depend on the prototype, and
-            shifts are those of the point that moves least.
+            shifts are those of the picture's content.
         noise_floor: the same length for repeated inference of one image.
         verdict: "absent", "partial" or "full".
         edges: of the histogram.
@@ -158,7 +159,8 @@ def counted_from_images(model: "SymmetryModel", x: Tensor, eta: Tensor) -> Tenso
     """
     group = model.group
     back = repeat_elements(group.inverse(model.element(x)), eta.shape[1])
-    counted = read_motions(group, group.compose(group.exp(eta), back))
+    content = content_centre(x, model.act.fill)
+    counted = read_motions(group, group.compose(group.exp(eta), back), content)
     plain = eta - model.infer(x)[:, None]  # where a matrix has no real logarithm
     return torch.where(torch.isfinite(counted), counted, plain)
 
@@ -178,7 +180,8 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     found = model.element(model.act(group.exp(random), rows))
     start = model.element(rows)
     gap = group.compose(group.exp(-random), found, group.inverse(start))
-    misses = read_motions(group, split_elements(gap, len(x)))
+    content = content_centre(x, model.act.fill)
+    misses = read_motions(group, split_elements(gap, len(x)), content)
     # No real logarithm: as wrong as can be.
     return torch.where(torch.isfinite(misses), misses, limit)
 
