@@ -1,8 +1,8 @@
 """A full disk, a folder that may not be written, a folder that is gone, two runs into one folder.
 
-``python campaign/faults.py``. As root the disk is a small file system of its own, and the folder is
-mounted read-only; otherwise file sizes are limited and permissions taken away. Every run must end
-with an error that names the file, leave its last checkpoint whole, and go on from it.
+``python campaign/faults.py``. Who may mount gets a small file system of its own and a read-only one
+over the folder; otherwise file sizes are limited and permissions taken away. Every run must end with
+an error that names the file, leave its last checkpoint whole, and go on from it.
 """
 
 import contextlib
@@ -28,6 +28,20 @@ import symmetries.training
 from symmetries.training import FolderInUseError, load_state
 
 ROOT_USER = os.geteuid() == 0
+
+
+def can_mount() -> bool:
+    """Whether this user may mount a file system, which root in a container often may not."""
+    if not ROOT_USER or shutil.which("mount") is None:
+        return False
+    with tempfile.TemporaryDirectory() as place:
+        tried = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True)
+        if tried.returncode == 0:
+            subprocess.run(["umount", place], check=True)
+    return tried.returncode == 0
+
+
+MOUNTS = can_mount()
 PLACE = 8  # the step after which something goes wrong
 
 
@@ -82,8 +96,8 @@ def meets(
             run(out, lambda: fault(folder), resume=False)
         except OSError as error:
             words = str(error)
-        kept = load_state(out, "checkpoint")[1]["step"] if (out / "checkpoint.json").exists() else 0
         repair(folder)
+        kept = load_state(out, "checkpoint")[1]["step"] if (out / "checkpoint.json").exists() else 0
         again = small_runs.fingerprint(run(out, None, resume=True))
     finally:
         if disk:
@@ -96,7 +110,7 @@ def meets(
 
 def fill(folder: Path) -> None:
     """Fill the disk."""
-    if not ROOT_USER:
+    if not MOUNTS:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
         return
@@ -110,19 +124,25 @@ def fill(folder: Path) -> None:
 def unfill(folder: Path) -> None:
     """Make room again."""
     (folder / "filler").unlink(missing_ok=True)
-    if not ROOT_USER:
+    if not MOUNTS:
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
 def protect(folder: Path) -> None:
     """Allow no more writing."""
+    if MOUNTS:  # something read-only in its place
+        mount(folder / "run", "-o", "ro")
+        return
     for path in (folder / "run" / "metrics.csv", folder / "run"):
         path.chmod(0o500)
 
 
 def allow(folder: Path) -> None:
     """Allow writing again."""
+    if MOUNTS:
+        subprocess.run(["umount", str(folder / "run")], check=True)
+        return
     for path in (folder / "run", folder / "run" / "metrics.csv"):
         path.chmod(0o700)
 
@@ -171,8 +191,8 @@ def main() -> None:
     numbers: dict[str, Any] = {}
     for name, (fault, repair) in faults.items():
         with tempfile.TemporaryDirectory() as scratch:
-            place, disk = Path(scratch), ROOT_USER and name == "full disk"
-            if name == "read-only folder":
+            place, disk = Path(scratch), MOUNTS and name == "full disk"
+            if name == "read-only folder" and ROOT_USER and not MOUNTS:
                 found = as_somebody(lambda: meets(protect, allow, place, False), place)  # noqa: B023
             else:
                 found = meets(fault, repair, place, disk)
@@ -184,7 +204,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         numbers["two runs into one folder"] = locked(Path(scratch))
     print(numbers["two runs into one folder"])
-    store("faults", {"faults": numbers, "as_root": ROOT_USER}, started)
+    store("faults", {"faults": numbers, "own_file_systems": MOUNTS}, started)
 
 
 if __name__ == "__main__":
