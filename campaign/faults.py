@@ -1,8 +1,8 @@
 """A full disk, a folder that may not be written, a folder that is gone, two runs into one folder.
 
 ``python campaign/faults.py``. Who may mount gets a small file system of its own and a read-only one
-over the folder; otherwise file sizes are limited and permissions taken away. Every run must end with
-an error that names the file, leave its last checkpoint whole, and go on from it.
+over the folder; otherwise file sizes are limited and permissions taken away. Every run must end
+with an error that names the file, leave its last checkpoint whole, and go on from it.
 """
 
 import contextlib
