@@ -64,7 +64,7 @@ def beta(progress: Tensor, start: float) -> Tensor:
     """From ``start`` to 1 as a cosine.
 
     Example:
-        >>> [beta(torch.tensor(p), 10.0).item() for p in (0.0, 0.5, 1.0)]
+        >>> [round(beta(torch.tensor(p), 10.0).item(), 4) for p in (0.0, 0.5, 1.0)]
         [10.0, 5.5, 1.0]
     """
     return 1 + (start - 1) * 0.5 * (1 + torch.cos(torch.pi * progress))
