@@ -59,10 +59,11 @@ def _backward(
     for j in range(STEPS):
         row = program * STEPS + j
         at = row.to(tl.int64) * width
-        there = keep & (row < rows)
+        there = columns < tl.where(row < rows, width, 0)
+        known = tl.minimum(row, rows - 1)
         h, g, share = _hidden(z + at, bias, columns, there, HAS_BIAS)
-        s = tl.load(scale + row, mask=row < rows, other=0.0)
-        unit = tl.where(there, (g - tl.load(mean + row, mask=row < rows, other=0.0)) * s, 0.0)
+        s = tl.load(scale + known)
+        unit = tl.where(there, (g - tl.load(mean + known)) * s, 0.0)
         dy = tl.load(grad_out + at + columns, mask=there, other=0.0).to(tl.float32)
         to_gamma += dy * unit
         to_beta += dy

@@ -10,7 +10,7 @@ from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 
 LEAST_SPREAD = 0.01  # of the linear parts, in order to say anything about the centre
-EXPLAINED = 0.25  # a turn about a point is one that leaves less than this share of the motion
+EXPLAINED = 0.35  # a turn about a point is one that leaves less than this share of the motion
 
 
 def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
