@@ -29,6 +29,8 @@ def growth(result: dict[str, Any]) -> plt.Figure:
         panel.set_ylim(0.5 * min(times), 2 * max(times))
         text = f"exponent {row['exponent']:.2f}, theory {row['theory']:g}"
         panel.text(0.04, 0.9, text, transform=panel.transAxes, fontsize=7.5)
+        panel.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+        panel.minorticks_off()
         panel.tick_params(labelsize=7)
     for panel in axes.flat[len(rows) :]:
         panel.set_visible(False)
