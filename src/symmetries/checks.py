@@ -4,7 +4,7 @@ Shapes are checked everywhere (they are known without waiting for a device); val
 data enters the library, as looking at a value makes a GPU wait.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -51,6 +51,19 @@ def check_images(images: Tensor, name: str = "images") -> None:
         raise invalid(name, "a floating-point dtype", images.dtype, "use images.float() / 255")
     if 0 in images.shape[1:]:
         raise invalid(name, "no empty axis", f"shape {tuple(images.shape)}", "check the loader")
+
+
+def check_image_shape(
+    images: Tensor,
+    shape: Sequence[int],
+    name: str = "images",
+    remedy: str = "resize them, or make a model for this size",
+) -> None:
+    """Raise unless ``images`` is a batch (N, C, H, W) of images of shape (C, H, W)."""
+    check_images(images, name)
+    if tuple(images.shape[1:]) != tuple(shape):
+        expected = f"images of shape (N, {', '.join(map(str, shape))})"
+        raise invalid(name, expected, f"shape {tuple(images.shape)}", remedy)
 
 
 def check_finite(values: Tensor, name: str) -> None:

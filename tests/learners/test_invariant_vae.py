@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAE, InvariantVAEConfig
+from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import beta, joint_loss
 from symmetries.learners.symmetry_model.summary import highest_density_width
@@ -103,7 +104,7 @@ def test_the_loss_is_minus_the_expected_log_weight(group):
     model.config = replace(model.config, samples=16)
     losses = torch.stack([joint_loss(model, x, step)["loss"].detach() for _ in range(80)])
     if group == "rotation":
-        weights = model._log_weights(x, 2000, torch.Generator().manual_seed(0)).mean().detach()
+        weights = log_weights(model, x, 2000, torch.Generator().manual_seed(0)).mean().detach()
     else:
         mean, scale = model.encode(x)
         weights = []

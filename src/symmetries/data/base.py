@@ -8,7 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_finite, check_images, check_tensors, invalid
+from symmetries.checks import (
+    check_finite,
+    check_image_shape,
+    check_images,
+    check_tensors,
+    invalid,
+)
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 
@@ -157,3 +163,13 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
     """The error for a data file that is not there, to be raised by the caller."""
     looked = ", ".join(str(place) for place in places)
     return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))
+
+
+def images_to_learn(images: Tensor | ImageSet, shape: Sequence[int]) -> Tensor:
+    """The images (N, C, H, W) of a set, checked: of shape (C, H, W), at least one, finite."""
+    data = images.images if isinstance(images, ImageSet) else images
+    check_image_shape(data, shape, "x")
+    if len(data) == 0:
+        raise invalid("images", "at least one image", "none", "check the loader")
+    check_finite(data, "images")
+    return data

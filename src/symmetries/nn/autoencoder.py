@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_images, invalid
+from symmetries.checks import check_image_shape, invalid
 
 REDUCED = 3  # channels before images become one row of numbers
 LOG_TWO_PI = math.log(2 * math.pi)
@@ -132,11 +132,8 @@ class ConvEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Numbers (N, outputs)."""
-        check_images(images)
-        if images.shape[1:] != self.shape:
-            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
-            shape = f"shape {tuple(images.shape)}"
-            raise invalid("images", expected, shape, "a network reads the size it was made for")
+        remedy = "a network reads the size it was made for"
+        check_image_shape(images, self.shape, remedy=remedy)
         with _half(images, self.half_precision):
             x = images.to(memory_format=torch.channels_last)
             x = self.convolutions(x)

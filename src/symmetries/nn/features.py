@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_images, invalid
+from symmetries.checks import check_choice, check_image_shape, check_images
 from symmetries.perceptron import MLP
 
 Network = Literal["mlp", "cnn"]
@@ -68,11 +68,8 @@ class ImageFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images (N, C, H, W)."""
-        check_images(images)
-        if images.shape[1:] != self.shape:
-            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
-            shape = f"shape {tuple(images.shape)}"
-            raise invalid("images", expected, shape, "a network reads the size it was made for")
+        remedy = "a network reads the size it was made for"
+        check_image_shape(images, self.shape, remedy=remedy)
         factor = 1 / self.scale
         x = torch.addcmul(-self.mean * factor, images, factor)
         with _products(x):

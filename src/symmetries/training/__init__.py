@@ -1,7 +1,7 @@
 """The loop: Fabric, progress, checkpoints, resume."""
 
 from symmetries.training.batches import Batch, Data
-from symmetries.training.checkpoint import CheckpointError, load_state, save_model
+from symmetries.training.checkpoint import CheckpointError, load_learner, load_state, save_model
 from symmetries.training.config import TrainConfig
 from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
@@ -19,6 +19,7 @@ __all__ = [
     "NonFiniteError",
     "Step",
     "TrainConfig",
+    "load_learner",
     "load_state",
     "save_model",
     "train",

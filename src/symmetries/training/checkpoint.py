@@ -70,6 +70,17 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
     return parse_tensors(path, content), header["meta"]
 
 
+def load_learner(
+    folder: Path | str, learner: str, what: str
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The same for a learner's model: raise, saying ``what`` was expected, if it is another's."""
+    state, meta = load_state(folder)
+    if meta.get("learner") != learner:
+        got = repr(meta.get("learner"))
+        raise invalid(str(folder), f"a saved {what}", got, "name its own folder")
+    return state, meta
+
+
 def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
     """The tensors in the bytes of a safetensors file; ``path`` is for the message."""
     try:

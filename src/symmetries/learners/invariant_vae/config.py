@@ -1,16 +1,18 @@
 """What an invariant VAE is told, and three sets of answers: quick, default, paper."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.checks import check_choice, invalid
+from symmetries.groups.base import Group
 from symmetries.training import TrainConfig
+from symmetries.training.recipe import PlainData, adamw_config
 
 
 @dataclass(frozen=True)
-class InvariantVAEConfig:
+class InvariantVAEConfig(PlainData):
     """Networks and training of the joint model. Defaults follow Allingham et al. 2022, Appendix A.
 
     Args:
@@ -95,29 +97,7 @@ class InvariantVAEConfig:
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
         """For the training loop; ``run`` are further fields, such as the seed and the folder."""
-        return TrainConfig(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            warmup=min(self.warmup, self.steps // 2),
-            final_lr=self.final * self.lr,
-            clip=self.clip,
-            weight_decay=self.weight_decay,
-            optimizer="adamw",
-            **run,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
-        return cls(**values)
+        return adamw_config(self, min(self.warmup, self.steps // 2), **run)
 
 
 PRESETS = {
@@ -147,3 +127,27 @@ def resolve_config(config: InvariantVAEConfig | str) -> InvariantVAEConfig:
         return config
     check_choice(config, PRESETS, "config")
     return PRESETS[config]
+
+
+def resolve_bounds(
+    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
+) -> tuple[float, ...]:
+    """How far each parameter goes: by name (others keep the group's own), one for each, or None.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.25})
+        (0.25, 1.0)
+    """
+    if isinstance(bounds, Mapping):
+        unknown = sorted(set(bounds) - set(group.names))
+        if unknown:
+            expected = f"names among {', '.join(group.names)}"
+            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
+        own = zip(group.names, group.bounds, strict=True)
+        return tuple(float(bounds.get(name, bound)) for name, bound in own)
+    values = group.bounds if bounds is None else tuple(float(b) for b in bounds)
+    if len(values) != group.dim or min(values) <= 0:
+        expected = f"{group.dim} positive numbers for {', '.join(group.names)}"
+        raise invalid("bounds", expected, values, "give one for each")
+    return values

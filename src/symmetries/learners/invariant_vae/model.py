@@ -9,14 +9,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_finite, check_images, invalid
-from symmetries.data.base import ImageSet
+from symmetries.checks import check_image_shape, invalid
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import group_name, parse_group
 from symmetries.groups.product import Product
-from symmetries.learners.invariant_vae.config import InvariantVAEConfig, resolve_config
+from symmetries.learners.invariant_vae.bound import log_weights
+from symmetries.learners.invariant_vae.config import (
+    InvariantVAEConfig,
+    resolve_bounds,
+    resolve_config,
+)
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import joint_loss
 from symmetries.learners.invariant_vae.networks import Posterior, Prior
@@ -24,13 +29,12 @@ from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
     GaussianPrior,
-    gaussian_log_prob,
     importance_bound,
     inverse_softplus,
     split_gaussian,
 )
 from symmetries.rows import draw_rows
-from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training import History, Step, load_learner, save_model, train
 from symmetries.training.products import fast_products
 from symmetries.training.step import mix
 
@@ -149,11 +153,7 @@ class InvariantVAE(nn.Module):
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
         """
-        data = images.images if isinstance(images, ImageSet) else images
-        self._check(data)
-        if len(data) == 0:
-            raise invalid("images", "at least one image", "none", "check the loader")
-        check_finite(data, "images")
+        data = images_to_learn(images, self.shape)
         self.posterior.features.standardise(data)
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
@@ -228,13 +228,13 @@ class InvariantVAE(nn.Module):
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
         """Prototypes (N, C, H, W): decoded mean codes, which do not know x's transformation."""
-        self._check(x)
+        check_image_shape(x, self.shape, "x")
         return torch.cat([self.decode(self.encode(part)[0]) for part in x.split(ROWS // VIEWS)])
 
     @torch.no_grad()
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
-        self._check(x)
+        check_image_shape(x, self.shape, "x")
         parts = x.split(max(1, ROWS // n))
         return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
 
@@ -243,7 +243,7 @@ class InvariantVAE(nn.Module):
         self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """Transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
-        self._check(x)
+        check_image_shape(x, self.shape, "x")
         parts = x.split(max(1, ROWS // max(n, VIEWS)))
         codes = [self.encode(part)[0] for part in parts]
         return torch.cat([self._prior_samples(z, n, generator) for z in codes])
@@ -286,13 +286,13 @@ class InvariantVAE(nn.Module):
             samples: K.
             generator: source of randomness, on that device.
         """
-        self._check(x)
+        check_image_shape(x, self.shape, "x")
         if samples < 1:
             raise invalid("samples", "at least 1", samples, "the papers take 300")
         order = cast(FiniteGroup, self.group).order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
         return torch.cat(
-            [importance_bound(self._log_weights(p, samples, generator)) for p in parts]
+            [importance_bound(log_weights(self, p, samples, generator)) for p in parts]
         )
 
     @torch.no_grad()
@@ -326,10 +326,7 @@ class InvariantVAE(nn.Module):
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
-        state, meta = load_state(folder)
-        if meta.get("learner") != "invariant_vae":
-            got = repr(meta.get("learner"))
-            raise invalid(str(folder), "a saved invariant VAE", got, "name its own folder")
+        state, meta = load_learner(folder, "invariant_vae", "invariant VAE")
         channels, height, width = meta["shape"]
         model = cls(
             meta["group"],
@@ -341,30 +338,6 @@ class InvariantVAE(nn.Module):
         )
         model.load_state_dict(state)
         return model.to(device)
-
-    def _log_weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
-        """Logarithms (N, k) of the importance weights."""
-        n = len(x)
-        mean, scale = (part[:, None] for part in self.encode(x))
-        shape = (n, k, self.config.latent)
-        z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
-        log_ratio = self.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
-        flat = z.flatten(0, 1)
-        prototypes = self.decode(flat)
-        if self.config.sampled:
-            noise = torch.randn(prototypes.shape, generator=generator, device=x.device)
-            prototypes = prototypes + self.prototype_noise * noise
-        if self.finite:
-            moved = self.act.orbit(self.elements(x.device), prototypes).unflatten(0, (n, k))
-            fit = gaussian_log_prob(x[:, None, None], moved, self.noise).sum((3, 4, 5))
-            log_p = self.log_prior(flat).unflatten(0, (n, k))
-            return torch.logsumexp(fit + log_p, -1) + log_ratio
-        eta, log_q = self.posterior.sample(x, k, generator)
-        moved = self.act(self.group.exp(eta.flatten(0, 1)), prototypes).unflatten(0, (n, k))
-        fit = gaussian_log_prob(x[:, None], moved, self.noise).sum((2, 3, 4))
-        log_p = self.prior_eta.distribution.log_prob(eta.flatten(0, 1), self.prior_eta(flat))
-        weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
-        return weights
 
     def _posterior_samples(self, x: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
         if self.finite:
@@ -383,34 +356,3 @@ class InvariantVAE(nn.Module):
         moved = self.act.orbit(self.group.exp(eta), prototypes)
         best = (moved - x[:, None]).square().mean((2, 3, 4)).argmin(1)
         return moved[torch.arange(len(x), device=x.device), best]
-
-    def _check(self, x: Tensor) -> None:
-        check_images(x)
-        if tuple(x.shape[1:]) != tuple(self.shape):
-            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
-            got = f"shape {tuple(x.shape)}"
-            raise invalid("x", expected, got, "resize them, or make a model for this size")
-
-
-def resolve_bounds(
-    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
-) -> tuple[float, ...]:
-    """How far each parameter goes: by name (others keep the group's own), one for each, or None.
-
-    Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.25})
-        (0.25, 1.0)
-    """
-    if isinstance(bounds, Mapping):
-        unknown = sorted(set(bounds) - set(group.names))
-        if unknown:
-            expected = f"names among {', '.join(group.names)}"
-            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
-        own = zip(group.names, group.bounds, strict=True)
-        return tuple(float(bounds.get(name, bound)) for name, bound in own)
-    values = group.bounds if bounds is None else tuple(float(b) for b in bounds)
-    if len(values) != group.dim or min(values) <= 0:
-        expected = f"{group.dim} positive numbers for {', '.join(group.names)}"
-        raise invalid("bounds", expected, values, "give one for each")
-    return values

@@ -1,7 +1,7 @@
 """What a symmetry model is told, and three sets of answers: quick, default, paper."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
@@ -9,6 +9,7 @@ from symmetries.checks import check_choice, invalid
 from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
+from symmetries.training.recipe import PlainData, adamw_config
 
 # How far random transformations go unless told otherwise: the whole circle, and what keeps a
 # picture that fills its frame inside it (Allingham et al. 2024, appendix C).
@@ -48,21 +49,11 @@ class Stage:
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
         """For the training loop; ``run`` are further fields, such as the seed and the folder."""
-        return TrainConfig(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            warmup=round(self.warmup * self.steps),
-            final_lr=self.final * self.lr,
-            clip=self.clip,
-            weight_decay=self.weight_decay,
-            optimizer="adamw",
-            **run,
-        )
+        return adamw_config(self, round(self.warmup * self.steps), **run)
 
 
 @dataclass(frozen=True)
-class SymmetryConfig:
+class SymmetryConfig(PlainData):
     """Networks and objectives of a symmetry model. Defaults are the paper's for MNIST.
 
     Args:
@@ -149,19 +140,11 @@ class SymmetryConfig:
         if not 0 <= self.holdout < 1:
             raise invalid("holdout", "a share in [0, 1)", self.holdout, "0 keeps nothing back")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
-        for name in ("inference", "generative"):
-            values[name] = Stage(**values[name])
-        return cls(**values)
+        stages = {name: Stage(**data[name]) for name in ("inference", "generative")}
+        return super().from_dict({**data, **stages})
 
 
 PRESETS = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_finite, invalid
-from symmetries.data.base import ImageSet
+from symmetries.checks import invalid
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import check_frame, warn_if_collapsed
 from symmetries.learners.symmetry_model.losses import (
@@ -104,11 +104,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> History:
 
 def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
     """The images, if they can be learned from."""
-    data = images.images if isinstance(images, ImageSet) else images
-    model.check_shape(data)
-    if len(data) == 0:
-        raise invalid("images", "at least one image", "none", "check the loader")
-    check_finite(data, "images")
+    data = images_to_learn(images, model.shape)
     flat = data.flatten(1)
     constant = int((flat.amax(1) == flat.amin(1)).sum())
     if constant:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_images, invalid
+from symmetries.checks import check_image_shape, invalid
 from symmetries.data.base import ImageSet
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
@@ -26,7 +26,7 @@ from symmetries.learners.symmetry_model.fitting import STAGES, fit_stages
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
-from symmetries.training import History, load_state, save_model
+from symmetries.training import History, load_learner, save_model
 
 SMALLEST = 8
 CHUNK = 2048  # images at a time when the model is asked
@@ -277,10 +277,7 @@ class SymmetryModel(nn.Module):
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
-        state, meta = load_state(folder)
-        if meta.get("learner") != "symmetry_model":
-            got = repr(meta.get("learner"))
-            raise invalid(str(folder), "a saved symmetry model", got, "name its own folder")
+        state, meta = load_learner(folder, "symmetry_model", "symmetry model")
         channels, height, width = meta["shape"]
         model = cls(
             meta["group"],
@@ -310,11 +307,7 @@ class SymmetryModel(nn.Module):
 
     def check_shape(self, x: Tensor) -> None:
         """Say so if these are not images (N, C, H, W) of the model's size."""
-        check_images(x)
-        if tuple(x.shape[1:]) != self.shape:
-            expected = f"images of shape (N, {', '.join(map(str, self.shape))})"
-            shape = f"shape {tuple(x.shape)}"
-            raise invalid("x", expected, shape, "resize them, or make a model for this size")
+        check_image_shape(x, self.shape, "x")
 
 
 def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:

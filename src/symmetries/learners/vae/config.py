@@ -1,15 +1,15 @@
 """What a VAE is told, and two sets of answers: quick, paper."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from symmetries.checks import check_choice, invalid
 from symmetries.training import TrainConfig
+from symmetries.training.recipe import PlainData, adamw_config
 
 
 @dataclass(frozen=True)
-class VAEConfig:
+class VAEConfig(PlainData):
     """Networks and training of a VAE. Defaults are those of Allingham et al. 2024, Appendix C.4.
 
     Args:
@@ -60,29 +60,7 @@ class VAEConfig:
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
         """For the training loop; ``run`` are further fields, such as the seed and the folder."""
-        return TrainConfig(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            warmup=round(self.warmup * self.steps),
-            final_lr=self.final * self.lr,
-            clip=self.clip,
-            weight_decay=self.weight_decay,
-            optimizer="adamw",
-            **run,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
-        return cls(**values)
+        return adamw_config(self, round(self.warmup * self.steps), **run)
 
 
 PRESETS = {

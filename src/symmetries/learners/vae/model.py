@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_finite, check_images, invalid
-from symmetries.data.base import ImageSet
+from symmetries.checks import check_image_shape, invalid
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.nn.autoencoder import (
@@ -21,7 +21,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.training import History, Step, load_state, save_model, train
+from symmetries.training import History, Step, load_learner, save_model, train
 from symmetries.training.products import fast_products
 from symmetries.training.step import mix
 
@@ -117,7 +117,7 @@ class VAE(nn.Module):
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
         """
-        data = checked_images(images, self.shape)
+        data = images_to_learn(images, self.shape)
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             x = batch[0]
@@ -217,11 +217,7 @@ class VAE(nn.Module):
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
-        state, meta = load_state(folder)
-        if meta.get("learner") != "vae":
-            raise invalid(
-                str(folder), "a saved VAE", repr(meta.get("learner")), "name its own folder"
-            )
+        state, meta = load_learner(folder, "vae", "VAE")
         channels, height, width = meta["shape"]
         config = VAEConfig.from_dict(meta["config"])
         model = cls((channels, height, width), config, seed=meta["seed"])
@@ -229,7 +225,7 @@ class VAE(nn.Module):
         return model.to(device)
 
     def _check(self, x: Tensor, samples: int) -> None:
-        check_shape(x, self.shape)
+        check_image_shape(x, self.shape, "x")
         if samples < 1:
             raise invalid("samples", "at least 1", samples, "the paper takes 300")
 
@@ -252,22 +248,3 @@ def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
     """Images some at a time, so that not too many are decoded at once."""
     parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
     return parts
-
-
-def check_shape(x: Tensor, shape: tuple[int, int, int]) -> None:
-    """Raise unless x is (N, *shape)."""
-    check_images(x, "x")
-    if tuple(x.shape[1:]) != tuple(shape):
-        expected = f"images of shape (N, {', '.join(map(str, shape))})"
-        got = f"shape {tuple(x.shape)}"
-        raise invalid("x", expected, got, "resize them, or make a model for this size")
-
-
-def checked_images(images: Tensor | ImageSet, shape: tuple[int, int, int]) -> Tensor:
-    """The images of a set, if they can be learned from."""
-    data = images.images if isinstance(images, ImageSet) else images
-    check_shape(data, shape)
-    if len(data) == 0:
-        raise invalid("images", "at least one image", "none", "check the loader")
-    check_finite(data, "images")
-    return data

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, invalid
-from symmetries.data.base import ImageSet
+from symmetries.checks import check_choice, check_image_shape, invalid
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.vae.config import VAEConfig
@@ -17,8 +17,6 @@ from symmetries.learners.vae.model import (
     NOISE_IMAGES,
     VAE,
     Augment,
-    check_shape,
-    checked_images,
     in_parts,
 )
 from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
@@ -133,7 +131,7 @@ class InvVAE(nn.Module):
             images: (N, C, H, W), or a set of images: those the symmetry model was fitted to.
             run: see :meth:`VAE.fit`.
         """
-        data = checked_images(images, self.symmetry.shape)
+        data = images_to_learn(images, self.symmetry.shape)
         here = _device_of(self.symmetry)
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
         history = self.vae.fit(torch.cat(prototypes), **run)
@@ -196,7 +194,7 @@ class InvVAE(nn.Module):
             samples: K, joint samples of z and eta.
             generator: source of randomness, on that device.
         """
-        check_shape(x, self.symmetry.shape)
+        check_image_shape(x, self.symmetry.shape, "x")
         order = cast(FiniteGroup, self.symmetry.group).order if self.finite else 1
         weights = self._finite_weights if self.finite else self._weights
         parts = in_parts(x, samples * order)

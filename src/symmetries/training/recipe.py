@@ -1,0 +1,69 @@
+"""What the configurations of learners share: plain data, and one way to the training loop."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Protocol, Self
+
+from symmetries.training.config import TrainConfig
+
+
+class PlainData:
+    """A dataclass of numbers, text, tuples and the like that goes into JSON and comes back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+
+
+class Recipe(Protocol):
+    """How long and how fast to train."""
+
+    @property
+    def steps(self) -> int:
+        """Of the optimiser."""
+
+    @property
+    def batch_size(self) -> int:
+        """Images per step."""
+
+    @property
+    def lr(self) -> float:
+        """Peak learning rate."""
+
+    @property
+    def final(self) -> float:
+        """The last rate as a share of ``lr``."""
+
+    @property
+    def clip(self) -> float | None:
+        """Largest norm of the gradient."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Of AdamW."""
+
+
+def adamw_config(recipe: Recipe, warmup: int, **run: Any) -> TrainConfig:  # noqa: ANN401
+    """For the training loop, with AdamW.
+
+    Args:
+        recipe: steps, batch, rates.
+        warmup: steps in which the rate rises.
+        run: further fields of :class:`TrainConfig`, such as the seed and the folder.
+    """
+    return TrainConfig(
+        steps=recipe.steps,
+        batch_size=recipe.batch_size,
+        lr=recipe.lr,
+        warmup=warmup,
+        final_lr=recipe.final * recipe.lr,
+        clip=recipe.clip,
+        weight_decay=recipe.weight_decay,
+        optimizer="adamw",
+        **run,
+    )
