@@ -15,22 +15,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from symmetries.kernels.warp import _point
+
 _PIXELS = 16
-
-
-@triton.jit
-def _read_at(theta, p, H: tl.constexpr, W: tl.constexpr):
-    """The points (x, y) of pixels p, and the row and column that theta makes them read."""
-    unit: tl.constexpr = H if H > W else W
-    x = (2 * (p % W) + 1 - W).to(tl.float32) / unit
-    y = (H - 1 - 2 * (p // W)).to(tl.float32) / unit
-    sx = tl.load(theta) * x + tl.load(theta + 1) * y + tl.load(theta + 2)
-    sy = tl.load(theta + 3) * x + tl.load(theta + 4) * y + tl.load(theta + 5)
-    # Far outside is brought near, where it still sees only zero: no integer overflows.
-    far: tl.constexpr = 4.0 * (H + W)
-    row_at = tl.minimum(tl.maximum(0.5 * ((H - 1) - sy * unit), -far), far)
-    column_at = tl.minimum(tl.maximum(0.5 * (sx * unit + (W - 1)), -far), far)
-    return x, y, row_at, column_at
 
 
 @triton.jit
@@ -42,7 +29,7 @@ def _gather(
     p = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
     k = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     keep, inner = p < P, k < K
-    _x, _y, row_at, column_at = _read_at(theta + (g // channels * S + s) * 6, p, H, W)
+    _x, _y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, 0, H, W)
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     start = table + g.to(tl.int64) * table_group + s.to(tl.int64) * table_sample
@@ -120,7 +107,7 @@ def _slope(
     p = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
     keep = p < P
     unit: tl.constexpr = H if H > W else W
-    x, y, row_at, column_at = _read_at(theta + (g // channels * S + s) * 6, p, H, W)
+    x, y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, 0, H, W)
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     left = at_output + g.to(tl.int64) * output_group + s.to(tl.int64) * output_sample
