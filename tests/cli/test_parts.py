@@ -12,6 +12,7 @@ import torch
 from symmetries.audit import audit
 from symmetries.cli import audit as audit_command
 from symmetries.cli.parts import InPrecision, Parts
+from symmetries.cli.resuming import RANKS, is_helper
 from symmetries.groups import Affine2
 
 MODEL = """
@@ -160,3 +161,15 @@ def test_two_processes_find_what_one_finds(run, tmp_path, pictures):
     assert done.returncode == 0, done.stderr
     assert without_run(done.stdout) == one
     assert not list(tmp_path.glob("*.resume"))
+
+
+@pytest.mark.parametrize("name", ["LOCAL_RANK", "RANK", "SLURM_PROCID"])
+def test_the_first_process_alone_writes(name, monkeypatch):
+    for other in RANKS:
+        monkeypatch.delenv(other, raising=False)
+    assert not is_helper(2)
+    monkeypatch.setenv(name, "0")
+    assert not is_helper(2)
+    monkeypatch.setenv(name, "1")
+    assert is_helper(2)
+    assert not is_helper(1)  # srun starts runs of one process side by side, too

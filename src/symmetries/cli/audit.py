@@ -82,7 +82,7 @@ def audit(
     run = begin("audit", words, output.folder("audit", data), machine, output, preset)
     source = Source(data, reading)
     away = None if drift is None else Source(drift, reading)
-    if is_helper():  # another process of the same run: it measures its share
+    if is_helper(run.processes):  # another process of the same run: it measures its share
         prepared = prepare(model, trust, source, examples, run)
         measure(*prepared, group, run)
         stop_processes()
@@ -150,14 +150,14 @@ def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "Aud
     inputs = images.images.to(run.place)
     labels = images.labels.to(run.place)  # type: ignore[union-attr]  # checked before
     parts = -(-len(images) // PART)
-    with progress_bar("audit", total=parts, quiet=run.quiet or is_helper()) as advance:
+    with progress_bar("audit", total=parts, quiet=run.quiet or is_helper(run.processes)) as advance:
         try:
             return measured(
                 model.call,
                 (inputs, labels),
                 parse_group(group),
                 steps=PRESETS[run.preset][1],
-                layers=None if model.layers and not is_helper() else (),
+                layers=None if model.layers and not is_helper(run.processes) else (),
                 gradients=model.without_gradients is None,
                 over=Parts(run, PART, advance),
                 seed=run.seed,

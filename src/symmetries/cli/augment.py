@@ -55,7 +55,7 @@ def augment(
     words = [model, data, *options.given(copies=copies), *reading.words()]
     run = begin("augment", words, out, machine, options.Output(out, overwrite, quiet, json))
     source = Source(data, reading)
-    if is_helper():  # another process of the same run: it makes its share
+    if is_helper(run.processes):  # another process of the same run: it makes its share
         make(model, source, copies, run)
         stop_processes()
         return
@@ -101,7 +101,9 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
         return {"images": torch.from_numpy(to_bytes(versions.float()))}
 
     total = -(-len(images) // AT_ONCE)
-    with progress_bar("augment", total=total, quiet=run.quiet or is_helper()) as advance:
+    with progress_bar(
+        "augment", total=total, quiet=run.quiet or is_helper(run.processes)
+    ) as advance:
         pixels = Parts(run, AT_ONCE, advance)(part, len(images))["images"].numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,

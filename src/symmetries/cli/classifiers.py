@@ -68,7 +68,7 @@ def learn(
         steps=size["steps"],
         batch_size=size["batch_size"],
     )
-    quiet = run.quiet or is_helper()
+    quiet = run.quiet or is_helper(run.processes)
     with progress_bar("training", total=size["steps"], quiet=quiet) as advance:
         classifier.fit(
             images.numpy(),

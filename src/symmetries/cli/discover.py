@@ -55,7 +55,7 @@ def discover(
     source = Source(data, reading)
     words = [data, *options.given(group=group, fill=fill), *reading.words()]
     run = begin("discover", words, output.folder("discover", data), machine, output, preset)
-    if is_helper():  # another process of the same run: it trains and writes nothing
+    if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         fit(source, group, fill, run)
         return
     with run.folder() as partial:

@@ -67,7 +67,7 @@ def fit(
     words += reading.words()
     run = begin("fit", words, output.folder("fit", data), machine, output, preset)
     source = Source(data, reading)
-    if is_helper():  # another process of the same run: it trains and writes nothing
+    if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         train(source, method, group, half_width, run)
         return
     with run.folder() as partial:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.cli.resuming import is_helper
 from symmetries.training import TrainConfig, load_state
 from symmetries.training.checkpoint import has_state, write_state
 from symmetries.training.fabric import make_fabric
@@ -86,8 +85,9 @@ def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
 
 def stop_processes() -> None:
     """Part as friends: without this, processes that are done complain about each other."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized() and is_helper():
-        torch.distributed.destroy_process_group()
+    group: Any = torch.distributed
+    if group.is_available() and group.is_initialized() and group.get_rank() > 0:
+        group.destroy_process_group()
 
 
 class InPrecision(nn.Module):

@@ -46,5 +46,5 @@ def learn_relaxed(train: ImageSet, group: str, run: "Run") -> RelaxedClassifier:
         precision=run.machine.precision,
         devices=run.machine.devices,
         nodes=run.machine.nodes,
-        progress=not (run.quiet or is_helper()),
+        progress=not (run.quiet or is_helper(run.processes)),
     )

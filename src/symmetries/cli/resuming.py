@@ -7,15 +7,19 @@ from types import TracebackType
 
 from symmetries.cli.errors import StoppedError
 
-RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK")
+RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
 
-def is_helper() -> bool:
+def is_helper(processes: int) -> bool:
     """Whether this is one of several processes of a run, and not the one that writes.
 
-    Launchers (Fabric's own, torchrun, SLURM through Fabric) say so in the environment.
+    Launchers (Fabric's own, torchrun, srun) say so in the environment. A run of one process is
+    nobody's helper, though srun may have started several such runs side by side.
+
+    Args:
+        processes: of the run.
     """
-    return any(os.environ.get(name, "0") != "0" for name in RANKS)
+    return processes > 1 and any(os.environ.get(name, "0") != "0" for name in RANKS)
 
 
 class Checkpoints:
