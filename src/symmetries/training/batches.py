@@ -20,7 +20,8 @@ from symmetries.checks import invalid
 from symmetries.training.step import example_seed, order_seed
 
 Batch = tuple[Tensor, ...]
-AHEAD = 4  # steps gathered before they are needed
+AHEAD = 8  # steps gathered before they are needed
+THREADS = 4  # that gather: one alone is slower than a GPU with a small network
 
 
 @runtime_checkable
@@ -131,7 +132,8 @@ class ResidentBatches:
 class HostBatches:
     """Tensors too large for the device, also memory-mapped: gathered on the host, then moved.
 
-    A thread gathers the examples of the next steps into pinned memory while the device computes.
+    Threads gather the examples of the next steps into pinned memory and send them on a stream of
+    their own, while the device computes.
 
     Args:
         tensors: one row per example.
@@ -145,24 +147,40 @@ class HostBatches:
         self.order = order
         self.device = device
         self.steps = steps
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
-        self._ahead: dict[int, Future[Batch]] = {}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="batches")
+        self._ahead: dict[int, Future[tuple[Batch, torch.cuda.Event | None]]] = {}
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def inputs(self, step: int) -> Batch:
         """The examples of a step, moved to the device."""
         for later in range(step, min(step + AHEAD, self.steps)):
             if later not in self._ahead:
-                self._ahead[later] = self._thread.submit(self._gather, later)
-        return _to_device(self._ahead.pop(step).result(), self.device)
+                self._ahead[later] = self._threads.submit(self._gather, self.order.indices(later))
+        rows, arrived = self._ahead.pop(step).result()
+        if arrived is not None:
+            now = torch.cuda.current_stream(self.device)
+            now.wait_event(arrived)
+            for row in rows:
+                row.record_stream(now)
+        return rows
 
     def batch(self, inputs: Batch) -> Batch:
         """The inputs are the batch."""
         return inputs
 
-    def _gather(self, step: int) -> Batch:
-        index = self.order.indices(step)
-        rows = tuple(tensor.index_select(0, index) for tensor in self.tensors)
-        return tuple(row.pin_memory() for row in rows) if self.device.type == "cuda" else rows
+    def _gather(self, index: Tensor) -> tuple[Batch, torch.cuda.Event | None]:
+        if self._stream is None:
+            rows = tuple(tensor.index_select(0, index) for tensor in self.tensors)
+            return _to_device(rows, self.device), None
+        with torch.cuda.stream(self._stream):
+            rows = _to_device([_pinned_rows(tensor, index) for tensor in self.tensors], self.device)
+            return rows, self._stream.record_event()
+
+
+def _pinned_rows(tensor: Tensor, index: Tensor) -> Tensor:
+    """Rows gathered straight into memory that the device can read by itself."""
+    rows = torch.empty(len(index), *tensor.shape[1:], dtype=tensor.dtype, pin_memory=True)
+    return torch.index_select(tensor, 0, index, out=rows)
 
 
 class LoadedBatches:
