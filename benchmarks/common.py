@@ -2,20 +2,19 @@
 
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from symmetries.provenance import provenance, versions
+
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "numpy", "lightning-fabric", "lightning", "kornia")
+PACKAGES = ("lightning-fabric", "lightning", "kornia")
 
 
 def record(name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -39,48 +38,11 @@ def record(name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
 def environment() -> dict[str, Any]:
     """Commit, device, versions and threads of this run."""
     return {
-        "commit": commit(),
-        "date": time.strftime("%Y-%m-%d"),
-        "device": device_name(),
+        **provenance("cuda" if torch.cuda.is_available() else "cpu"),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "versions": versions(),
+        "versions": versions(*PACKAGES),
     }
-
-
-def commit() -> str:
-    """The commit of the working tree, with "+" if files differ from it; "unknown" without git."""
-    root = Path(__file__).parent
-    try:
-        head = _git(root, "rev-parse", "--short=12", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "../src", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head + ("+" if changed else "")
-
-
-def device_name() -> str:
-    """The GPU if there is one, else the processor."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that matter, of those that are installed."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def interleaved(
@@ -119,12 +81,6 @@ def synchronise() -> None:
     """Wait for the GPU, if there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from symmetries.provenance import commit, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tests send results elsewhere.
@@ -23,27 +24,14 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **QUIET, "PYTHONPATH": str(ROOT / "campaign"), **more}
 
 
-def commit() -> str:
-    """The commit of the checkout, with "+" if files of the library were changed."""
-    words = ["git", "-C", str(ROOT)]
-    head = subprocess.run([*words, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    changed = subprocess.run(
-        [*words, "status", "--porcelain", "--", "src"], capture_output=True, text=True
-    )
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
 def store(part: str, numbers: dict[str, Any], started: float) -> Path:
     """Write the numbers of one part to campaign/results, with how they came about."""
-    import torch
-
     run = {
         "commit": commit(),
         "command": " ".join(["python", str(Path(sys.argv[0]).name), *sys.argv[1:]]),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": round(time.time() - started, 1),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
+        **versions(),
         "machine": f"{os.cpu_count()} CPU cores, {platform.machine()}",
     }
     RESULTS.mkdir(exist_ok=True)

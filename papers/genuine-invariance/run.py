@@ -9,7 +9,6 @@ again from what a folder holds.
 
 import argparse
 import json
-import platform
 import sys
 import time
 from pathlib import Path
@@ -23,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fitting import METHODS, Fit, Task, fit
 from measuring import drift, pictures, proposition, table_row
 from tasks import paper_task, quick_task
+
+from symmetries.provenance import provenance
 
 TABLE = ("WT", "DA", "IR")
 EXTRA = ("IR-random", "NLI-random", "DI-random")
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             arrays = pictures(task, fits, options.feature_examples, options.ig_steps)
             results["proposition_3_1"] = proposition(task)
         results["seconds"] = time.perf_counter() - begin
-        results["environment"] = _environment(device)
+        results["environment"] = provenance(device)
         _write(options.out, results, arrays)
     if "drift" in options.parts:
         _draw(options.out)
@@ -117,16 +118,6 @@ def _draw(out: Path) -> dict[str, Any]:
             print(f"wrote {path}", flush=True)
     loaded: dict[str, Any] = json.loads((out / "results.json").read_text())
     return loaded
-
-
-def _environment(device: torch.device) -> dict[str, str]:
-    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
-    return {
-        "device": f"{device.type} {name}",
-        "threads": str(torch.get_num_threads()),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

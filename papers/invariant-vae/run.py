@@ -14,8 +14,6 @@ Every run adds its row to OUT/results.json as soon as it is done, and its pictur
 
 import argparse
 import json
-import platform
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -30,6 +28,7 @@ import efficiency
 import joint
 
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
+from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
 PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9")
@@ -63,9 +62,8 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.file = folder / "results.json"
-        empty: dict[str, Any] = {"environment": {}, "rows": []}
+        empty: dict[str, Any] = {"rows": []}
         self.content = json.loads(self.file.read_text()) if self.file.exists() else empty
-        self.content["environment"] = environment()
 
     def has(self, key: dict[str, Any]) -> bool:
         """Whether there is a row with these entries."""
@@ -73,7 +71,8 @@ class Results:
 
     def add(self, row: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> None:
         """Write a row, and the numbers of its pictures."""
-        self.content["rows"].append(row)
+        made = provenance("cuda" if torch.cuda.is_available() else "cpu")
+        self.content["rows"].append(row | {"made": made})
         self.file.write_text(json.dumps(self.content, indent=1) + "\n")
         if arrays:
             words = [str(row[k]) for k in ("part", "kind", "size", "added", "seed") if k in row]
@@ -217,23 +216,6 @@ def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: 
             row = joint.ablation_run(which, changes, config, sets, arguments.device, count)
             results.add(key | row)
             yield key | row
-
-
-def environment() -> dict[str, Any]:
-    """Where and with what."""
-    try:
-        command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
-        commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
-    gpu = torch.cuda.is_available()
-    return {
-        "commit": commit,
-        "date": time.strftime("%Y-%m-%d"),
-        "device": torch.cuda.get_device_name() if gpu else platform.processor(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ batch, so that an interrupted run keeps what it has.
 import argparse
 import json
 import math
-import platform
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,28 +25,10 @@ from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, Stochastic, jobs
 from toy import toy
 
+from symmetries.provenance import provenance
+
 HERE = Path(__file__).parent
 EXTRA = {"deeper": deeper, "sgpr": sparse_gp, "toy": toy}
-
-
-def hardware(device: torch.device) -> dict[str, str]:
-    """What the numbers were made with."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
-    return {
-        "device": name or device.type,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def commit() -> str:
-    """The commit that is checked out, as far as it can be told."""
-    command = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"
 
 
 def summary(results: dict[str, list[dict]], expected: dict) -> str:
@@ -95,7 +75,8 @@ class Store:
 
     def __init__(self, path: Path, device: torch.device) -> None:
         self.path = path
-        self.head = {"commit": commit(), "hardware": hardware(device)}
+        made = provenance(device)
+        self.head = {"commit": made.pop("commit"), "hardware": made}
         self.tables: dict[str, list[dict]] = {}
         self.arrays: dict[str, np.ndarray] = {}
         if path.exists():

@@ -32,6 +32,7 @@ from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy, fit
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
+from symmetries.provenance import provenance
 from symmetries.testing import invariance_error
 from symmetries.training import TrainConfig
 
@@ -265,8 +266,7 @@ def main(words: Sequence[str] | None = None) -> None:
             print("stopped at the limit; run the same command to go on")
             break
         row = execute(run, arguments)
-        row["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        row["torch"] = torch.__version__
+        row |= provenance("cuda" if torch.cuda.is_available() else "cpu")
         rows.append(row)
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(stored, indent=1) + "\n")

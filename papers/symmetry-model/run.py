@@ -15,8 +15,6 @@ results.json are not repeated.
 
 import argparse
 import json
-import platform
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -33,6 +31,7 @@ from tasks import ABLATIONS, OURS_NAME, TASKS, Task, with_steps
 
 from symmetries.data import ImageSet
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
 
@@ -49,8 +48,7 @@ def main() -> None:
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     file = out / "results.json"
-    results = json.loads(file.read_text()) if file.exists() else {"environment": {}, "runs": []}
-    results["environment"] = environment()
+    results = json.loads(file.read_text()) if file.exists() else {"runs": []}
     todo = [
         {"task": arguments.task, "added": added, "seed": seed, "variant": variant}
         for variant in (ABLATIONS[arguments.task] if arguments.ablations else [OURS_NAME])
@@ -61,7 +59,8 @@ def main() -> None:
         if any(all(row[k] == v for k, v in key.items()) for row in results["runs"]):
             continue
         row = one_run(arguments, key["added"], key["seed"], key["variant"])
-        results["runs"].append({**key, **row})
+        made = provenance("cuda" if torch.cuda.is_available() else "cpu")
+        results["runs"].append({**key, **row, "made": made})
         file.write_text(json.dumps(results, indent=1) + "\n")
         print(json.dumps({**key, **row}), flush=True)
     try:
@@ -219,23 +218,6 @@ def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str,
     plain = {name: part.float().cpu().numpy() for name, part in arrays.items()}
     plain["names"] = np.array(model.group.names)
     return plain
-
-
-def environment() -> dict[str, Any]:
-    """Where and with what."""
-    try:
-        command = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
-        commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
-    gpu = torch.cuda.is_available()
-    return {
-        "commit": commit,
-        "date": time.strftime("%Y-%m-%d"),
-        "device": torch.cuda.get_device_name() if gpu else platform.processor(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import platform
 import shlex
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from symmetries import __version__
 from symmetries.cli.options import Machine, Output
 from symmetries.cli.output import output_folder
 from symmetries.cli.resuming import Checkpoints
+from symmetries.provenance import commit, device_name, versions
 from symmetries.results import DataSummary, Result, RunInfo
 
 if TYPE_CHECKING:
@@ -204,47 +204,14 @@ def data_hash(images: "ImageSet") -> str:
     return digest.hexdigest()
 
 
-def checkout_commit() -> str | None:
-    """The commit of the checkout that the package lies in, "+" if it was changed; None outside."""
-    package = Path(__file__).resolve().parents[1]
-    if not (package.parents[1] / ".git").exists():
-        return None
-    git = ["git", "-C", str(package)]
-    try:
-        head = subprocess.run(
-            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-        )
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
 def run_info(command: str, seed: int, device: "torch.device", seconds: float) -> RunInfo:
     """What a result says about how it came about."""
-    import numpy as np
-    import torch
-
     return RunInfo(
         command=command,
         seed=seed,
         device=device_name(device),
         time=round(seconds, 3),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        versions={
-            "symmetries": __version__,
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-        },
-        commit=checkout_commit(),
+        versions={"symmetries": __version__, **versions()},
+        commit=commit(),
     )
-
-
-def device_name(device: "torch.device") -> str:
-    """A device in words: "cpu" or the name of the GPU."""
-    import torch
-
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
