@@ -4,10 +4,10 @@ Targets on two CPU cores: integrated gradients at 50 steps at least 6x faster th
 where the network begins with a linear layer, and never slower on any network; the largest singular
 value at least 3x faster. On one H200: a whole audit of 10,000 images of 28 x 28 under four
 rotations, with saliency at 50 steps, in under 5 seconds. Behind a first convolution the singular
-value costs nine passes backwards whoever computes it, and only the svd can be saved: 3x is out of
-reach there (tried: all rows in one batched pass, rows repeated as a batch, parts of the batch,
-channels last, the first layer's adjoint as a product; none was clearly faster than row by row). The
-ratio is 1.6x in a fresh process and 1.0x after the other rows, whose memory the peer then reuses.
+value costs nine passes backwards whoever computes it, and only the svd and the way back through the
+first layer can be saved: 3x is out of reach there (tried besides: all rows in one batched pass,
+rows repeated as a batch, parts of the batch, channels last, power iteration; none was faster than
+row by row).
 
     python benchmarks/audit_speed.py [--threads 1 --processor-time]
 """

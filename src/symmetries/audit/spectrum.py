@@ -3,11 +3,13 @@
 Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-tying", section 4.4.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from symmetries.audit.adjoint import convolution_adjoint
 from symmetries.audit.first_layer import FirstLayer, first_layer
 from symmetries.audit.models import Model, model_device, untouched
 from symmetries.checks import check_choice, check_finite, invalid
@@ -31,7 +33,8 @@ def largest_singular_value(
 
     - "exact": J has few rows, so sigma_max^2 is the largest eigenvalue of the small matrix J J^T.
       Behind a linear first layer with weight W, J = D W and J J^T = D (W W^T) D^T, so rows are
-      propagated back to that layer only.
+      propagated back to that layer only. A first convolution of images with few channels is taken
+      back by :func:`~symmetries.audit.adjoint.convolution_adjoint`.
     - "power": power iteration on J^T J with products only, for many outputs. It comes from below
       and is slow where the two largest singular values are close.
 
@@ -60,7 +63,7 @@ def largest_singular_value(
     with untouched(model), torch.enable_grad():
         split = None
         if method != "power":
-            split = first_layer(model, x[:2].to(device), (nn.Linear,))
+            split = first_layer(model, x[:2].to(device), (nn.Linear, nn.Conv2d))
         power = method == "power" or (method == "auto" and _outputs(model, x[:1].to(device)) > FEW)
         values = []
         for part in x.detach().split(batch_size):
@@ -86,6 +89,10 @@ def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
         weight = split.layer.weight.detach()
         inner = rows @ (weight @ weight.T)
         gram = inner @ rows.mT
+    elif split is not None and (adjoint := convolution_adjoint(split.layer, split.shape)):
+        hidden = split.linear(x).detach().requires_grad_()
+        rows = _rows(split.rest(hidden, x), hidden, adjoint)
+        gram = rows @ rows.mT
     else:
         rows = _rows(model(x), x)
         gram = rows @ rows.mT
@@ -94,15 +101,18 @@ def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
     return eigenvalues[:, -1].clamp_min(0).sqrt()
 
 
-def _rows(output: Tensor, x: Tensor) -> Tensor:
-    """The Jacobian (N, K, D) of outputs (N, K) by inputs with D numbers each."""
+def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """The Jacobian (N, K, D) of outputs (N, K) by inputs with D numbers each.
+
+    Row by row, as what one row needs stays in the cache; ``then`` takes each further back.
+    """
     output = output.flatten(1)
-    summed = output.sum(0)
-    rows = [
-        torch.autograd.grad(one, x, retain_graph=True, allow_unused=True)[0]
-        for one in summed.unbind()
-    ]
-    return torch.stack([torch.zeros_like(x) if r is None else r for r in rows], 1).flatten(2)
+    rows = []
+    for one in output.sum(0).unbind():
+        row = torch.autograd.grad(one, x, retain_graph=True, allow_unused=True)[0]
+        row = torch.zeros_like(x) if row is None else row
+        rows.append((row if then is None else then(row)).flatten(1))
+    return torch.stack(rows, 1)
 
 
 def _by_power(model: Model, x: Tensor, iterations: int, tolerance: float, seed: int) -> Tensor:
