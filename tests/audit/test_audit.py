@@ -259,3 +259,15 @@ def test_groups_that_cannot_act(net, x, y):
 def test_progress_goes_to_the_error_stream(net, x, y, capsys):
     audit(net, (x, y), Cyclic(4), progress=True)
     assert capsys.readouterr().out == ""
+
+
+def test_a_model_that_answers_with_zeros_is_named():
+    x, y = torch.zeros(6, 1, 4, 4), torch.arange(6) % 2
+    x[:3, :, :, 0] = 1  # turned, these reach the corner that the model sees; the others do not
+    x[:2, :, 3, 3] = 1
+
+    def dead(x):
+        return torch.relu(x[:, 0, 3, 3:] * torch.tensor([1.0, 2.0]))
+
+    with pytest.raises(ValueError, match="only zeros for 1 of the images"):
+        audit(dead, (x, y), Cyclic(4), progress=False)

@@ -1,14 +1,18 @@
 """ONNX files: every operator against ONNX Runtime, whole networks, and what is refused."""
 
+import warnings
+
 import numpy as np
 import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
+from torch import nn
 
 from symmetries.audit import audit
 from symmetries.audit.onnx_graph import OnnxGraph, OnnxSession, load_onnx
 from symmetries.audit.onnx_operators import OPERATORS
+from symmetries.cli.models import Logarithm
 from symmetries.groups import Cyclic
 
 RNG = np.random.default_rng(0)
@@ -53,6 +57,10 @@ CASES = {
         one("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
         {},
     ),
+    "AveragePool beyond the edge": (
+        one("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        {},
+    ),
     "BatchNormalization": (one("BatchNormalization", "s", "b", "m", "v"), SCALES),
     "Cast": (one("Cast", to=1), {}),
     "Clip": (one("Clip", "low", "high"), {"low": np.float32(-0.5), "high": np.float32(0.5)}),
@@ -82,6 +90,7 @@ CASES = {
     ),
     "GlobalAveragePool": (one("GlobalAveragePool"), {}),
     "GlobalMaxPool": (one("GlobalMaxPool"), {}),
+    "HardSigmoid": (one("HardSigmoid", alpha=0.3), {}),
     "HardSwish": (one("HardSwish"), {}),
     "Identity": (one("Identity"), {}),
     "InstanceNormalization": (one("InstanceNormalization", "s", "b"), SCALES),
@@ -95,6 +104,11 @@ CASES = {
     "MatMul": (one("MatMul", "w"), {"w": floats(6, 5)}),
     "Max": (one("Max", "w"), {"w": np.float32(0.1)}),
     "MaxPool": (one("MaxPool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]), {}),
+    "MaxPool beyond the edge": (
+        one("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        {},
+    ),
+    "Mish": (one("Mish"), {}),
     "Min": (one("Min", "w"), {"w": np.float32(0.1)}),
     "Mul": (one("Mul", "w"), {"w": floats(6)}),
     "Neg": (one("Neg"), {}),
@@ -229,9 +243,9 @@ def test_channels_last_are_moved(tmp_path):
 
 
 def test_what_cannot_be_converted_runs_without_gradients(tmp_path):
-    last = (helper.make_node("Mish", ["l"], ["y"]),)
+    last = (helper.make_node("Celu", ["l"], ["y"]),)
     model, problem = load_onnx(perceptron(tmp_path / "a.onnx", last=last), X)
-    assert problem == "operators that are not converted: Mish"
+    assert problem == "operators that are not converted: Celu"
     found = audit(model, (X, Y), Cyclic(4), gradients=False, progress=False)
     assert (found.saliency_similarity, found.sensitivity, found.layers) == (None, None, ())
     assert found.logit_invariance.mean > 0
@@ -242,6 +256,63 @@ def test_a_conversion_that_differs_is_not_used(tmp_path, monkeypatch):
     model, problem = load_onnx(perceptron(tmp_path / "a.onnx"), X)
     assert "off by" in problem
     assert isinstance(model, OnnxSession)
+
+
+def test_images_that_the_file_does_not_take_are_refused(tmp_path, capfd):
+    path = perceptron(tmp_path / "a.onnx")
+    with pytest.raises(ValueError, match=r"expected a file that takes 7 images \(1, 5, 5\)"):
+        load_onnx(path, X[..., :5, :5])
+    assert capfd.readouterr().err == ""
+
+
+def residual():
+    """As others write it: residual, normalised, pooled beyond the edge, with a softmax."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                *(nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
+                *(nn.Conv2d(4, 4, 3, padding=1, groups=2), nn.BatchNorm2d(4)),
+            )
+
+        def forward(self, x):
+            return torch.relu(x + self.body(x))
+
+    torch.manual_seed(0)
+    return nn.Sequential(
+        *(nn.Conv2d(1, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU6()),
+        *(nn.MaxPool2d(2, ceil_mode=True), Block(), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)),
+        *(nn.Flatten(), nn.Dropout(), nn.Linear(4, 3), nn.Softmax(1)),
+    )
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_foreign_network_that_torch_exported(tmp_path, opset, fixed):
+    network = residual()
+    network.train()(X)  # moves the running means
+    network.eval()
+    path = tmp_path / "a.onnx"
+    axes = {} if fixed else {"x": {0: "n"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter
+        torch.onnx.export(
+            *(network, (X[:4],), path),
+            input_names=["x"],
+            dynamic_axes=axes,
+            opset_version=opset,
+            dynamo=False,
+        )
+    model, problem = load_onnx(path, X)
+    assert problem is None
+    torch.testing.assert_close(model(X), network(X), atol=1e-6, rtol=1e-5)
+    logits = Logarithm(model)
+    found = audit(logits, (X, Y), Cyclic(4), layers=(), progress=False)
+    direct = audit(Logarithm(network), (X, Y), Cyclic(4), layers=(), progress=False)
+    for measure in ("logit_invariance", "saliency_similarity", "sensitivity"):
+        ours, theirs = getattr(found, measure).mean, getattr(direct, measure).mean
+        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-6)
 
 
 def test_other_files_are_refused(tmp_path):

@@ -17,7 +17,7 @@ from symmetries.audit.examine import SIMILARITY, examine
 from symmetries.audit.models import Model, check_classifier, untouched
 from symmetries.audit.moves import make_moves
 from symmetries.audit.saliency import Saliency, saliency_map
-from symmetries.checks import check_finite, invalid
+from symmetries.checks import check_finite, check_tensors, invalid
 from symmetries.groups.base import Group
 
 BETAS = tuple(i / 10 for i in range(11))
@@ -88,6 +88,7 @@ def drift_curve(
         >>> len(curve), curve[-1].beta
         (11, 1.0)
     """
+    check_tensors(first=first, second=second)
     if first.shape != second.shape:
         got = f"{tuple(first.shape)} and {tuple(second.shape)}"
         raise invalid("second", "the shape of first", got, "pair and resize the two sets")

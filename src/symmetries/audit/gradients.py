@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from symmetries.audit.first_layer import FirstLayer, first_layer
-from symmetries.audit.models import Model
-from symmetries.checks import check_choice, check_tensors, invalid
+from symmetries.audit.models import Model, check_examples
+from symmetries.checks import check_choice, check_classes, check_whole, wrong_type
 
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
@@ -111,6 +111,8 @@ class _Path:
         column = self.nodes.reshape(-1, *[1] * end.ndim)
         points = torch.lerp(start, end, column).flatten(0, 1).requires_grad_()
         output = self.model(points) if self.split is None else self.split.rest(points, x)
+        if not isinstance(output, Tensor):
+            raise wrong_type("model", "one that gives logits (N, K)", output, "wrap it")
         chosen = output.gather(1, target.repeat(len(self.nodes))[:, None])
         (gradient,) = torch.autograd.grad(chosen.sum(), points)
         return gradient.reshape(len(self.nodes), *end.shape)
@@ -134,9 +136,6 @@ def gauss_legendre(steps: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 def _check_options(x: Tensor, target: Tensor, steps: int, absolute: str) -> None:
     check_choice(absolute, ABSOLUTE, "absolute")
-    if steps < 1:
-        raise invalid("steps", "at least 1", steps, "50 is usual")
-    check_tensors(target=target)
-    if target.shape != (len(x),) or target.dtype != torch.int64:
-        got = f"shape {tuple(target.shape)}, {target.dtype}"
-        raise invalid("target", f"{len(x)} class numbers, int64", got, "give one per example")
+    check_whole(steps, "steps", most=10_000)
+    check_examples(x)
+    check_classes(target, len(x), "target")

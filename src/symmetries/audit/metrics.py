@@ -13,7 +13,7 @@ from torch import Tensor
 from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, Reduction, estimate
 from symmetries.audit.models import Model, check_classifier, model_device, untouched
-from symmetries.audit.moves import Moves, make_moves
+from symmetries.audit.moves import Moves, check_moves, make_moves
 from symmetries.checks import check_finite, check_tensors, invalid
 from symmetries.groups.base import Group
 
@@ -149,6 +149,7 @@ def mean_error(
         error: such as :func:`logit_error`.
         batch_size: examples at once.
     """
+    check_moves(x, moves, batch_size)
     device = model_device(model, x)
     values = []
     with untouched(model), torch.no_grad():

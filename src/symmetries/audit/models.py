@@ -65,13 +65,16 @@ def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
     return classes
 
 
-def _check_data(x: Tensor, y: Tensor | None) -> None:
-    if not isinstance(x, Tensor):
-        got = type(x).__name__
-        raise TypeError(str(invalid("x", "a torch.Tensor", got, "use torch.as_tensor(...)")))
+def check_examples(x: Tensor, name: str = "x") -> None:
+    """Raise unless ``x`` is a floating-point tensor (N, ...) with at least one example."""
+    check_tensors(**{name: x})
     if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
         got = f"shape {tuple(x.shape)}, {x.dtype}"
-        raise invalid("x", "floating-point (N, ...) with at least one example", got, "reshape it")
+        raise invalid(name, "floating-point (N, ...) with at least one example", got, "reshape it")
+
+
+def _check_data(x: Tensor, y: Tensor | None) -> None:
+    check_examples(x)
     check_finite(x, "x")
     if y is None:
         return

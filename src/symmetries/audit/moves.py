@@ -12,7 +12,7 @@ from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
-from symmetries.checks import invalid
+from symmetries.checks import check_tensors, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
@@ -86,8 +86,7 @@ def make_moves(
     group = action.group
     every = _all_elements(group)
     if every is None:
-        if samples < 1:
-            raise invalid("samples", "at least one element per example", samples, "try 16")
+        check_whole(samples, "samples", most=10**6)
         elements = _sample(group, x, samples, _half_widths(group, half_width), seed)
     else:
         elements = every if identity else every[1:]
@@ -98,10 +97,17 @@ def make_moves(
     return moves
 
 
+def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
+    """Raise unless ``x`` is a tensor that ``moves`` can be asked about in batches."""
+    check_tensors(x=x)
+    check_whole(batch_size, "batch_size")
+    if not isinstance(moves, Moves):
+        raise wrong_type("moves", "Moves", moves, "see make_moves")
+
+
 def _usual_action(group: Group[Any], x: Tensor) -> Action:
     if not isinstance(group, Group):
-        got = type(group).__name__
-        raise TypeError(str(invalid("group", "a Group or an Action", got, "try Cyclic(4)")))
+        raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):
         return SignalAction(group)
     if x.ndim == 4:

@@ -70,34 +70,35 @@ def _convolve(inputs: list[Any], given: Attributes) -> Tensor:
     return result
 
 
-def _check_plain_pool(given: Attributes) -> None:
-    if given.get("ceil_mode", 0) or given.get("storage_order", 0):
-        raise invalid("pooling", "ceil_mode 0", given, "export it with another pooling")
-
-
 def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
-    _check_plain_pool(given)
+    if given.get("storage_order", 0):
+        raise invalid("MaxPool", "storage_order 0", 1, "export it with rows first")
     x, kernel = inputs[0], given["kernel_shape"]
     rank = len(kernel)
     function: Any = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[rank]
     x = _padded(x, _padding(given, x, kernel), value=float("-inf"))
-    strides = given.get("strides", [1] * rank)
-    result: Tensor = function(x, kernel, strides, 0, given.get("dilations", [1] * rank))
+    result: Tensor = function(
+        x,
+        kernel,
+        given.get("strides", [1] * rank),
+        0,
+        given.get("dilations", [1] * rank),
+        bool(given.get("ceil_mode", 0)),
+    )
     return result
 
 
 def _average_pool(inputs: list[Any], given: Attributes) -> Tensor:
-    _check_plain_pool(given)
     x, kernel = inputs[0], given["kernel_shape"]
     rank = len(kernel)
     function: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[rank]
     pads = _padding(given, x, kernel)
-    strides = given.get("strides", [1] * rank)
-    sums: Tensor = function(_padded(x, pads), kernel, strides)
+    how = kernel, given.get("strides", [1] * rank), 0, bool(given.get("ceil_mode", 0))
+    means: Tensor = function(_padded(x, pads), *how)
     if given.get("count_include_pad", 0) or not any(pads):
-        return sums
-    share: Tensor = function(_padded(torch.ones_like(x), pads), kernel, strides)
-    return sums / share
+        return means
+    share: Tensor = function(_padded(torch.ones_like(x), pads), *how)
+    return means / share
 
 
 def _gemm(inputs: list[Any], given: Attributes) -> Tensor:
@@ -284,6 +285,9 @@ OPERATORS: dict[str, Operator] = {
     "Gemm": _gemm,
     "GlobalAveragePool": _global(torch.mean),
     "GlobalMaxPool": _global(torch.amax),
+    "HardSigmoid": lambda inputs, given: torch.clamp(
+        given.get("alpha", 0.2) * inputs[0] + given.get("beta", 0.5), 0, 1
+    ),
     "HardSwish": _plain(F.hardswish),
     "Identity": _plain(lambda x: x),
     "InstanceNormalization": lambda inputs, given: F.instance_norm(
@@ -297,6 +301,7 @@ OPERATORS: dict[str, Operator] = {
     "Max": _of_all(torch.maximum),
     "MaxPool": _max_pool,
     "Min": _of_all(torch.minimum),
+    "Mish": _plain(F.mish),
     "Mul": _plain(torch.mul),
     "Neg": _plain(torch.neg),
     "PRelu": _plain(lambda x, slope: torch.where(x < 0, slope * x, x)),

@@ -121,8 +121,7 @@ def audit(
         return found
 
     values = over(part, len(x))
-    for name, numbers in values.items():
-        check_finite(numbers, name.replace("_", " "))
+    _check_values(values)
     measures: dict[str, Any] = {
         name: _measure(estimate(values[name]), level, _back(values, name))
         for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
@@ -153,6 +152,15 @@ def audit(
         seconds=time.perf_counter() - begin,
         **measures,
     )
+
+
+def _check_values(values: dict[str, Tensor]) -> None:
+    silent = int(values["normalised_logit_invariance"].isinf().sum())
+    if silent:
+        expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
+        raise invalid("model", expected, got, "look at the model: most of its units may be dead")
+    for name, numbers in values.items():
+        check_finite(numbers, name.replace("_", " "))
 
 
 def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:

@@ -15,8 +15,8 @@ from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, Reduction, estimate
 from symmetries.audit.gradients import integrated_gradients
 from symmetries.audit.models import Model, check_classifier, model_device, untouched
-from symmetries.audit.moves import Moves, make_moves
-from symmetries.checks import check_choice, check_finite, check_tensors, invalid
+from symmetries.audit.moves import Moves, check_moves, make_moves
+from symmetries.checks import check_choice, check_finite, check_number, check_tensors, invalid
 from symmetries.groups.base import Group
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
@@ -52,8 +52,7 @@ def saliency_map(
         Non-negative maps of the shape of x.
     """
     check_choice(absolute, ("after", "before"), "absolute")
-    if not 0 <= threshold <= 1:
-        raise invalid("threshold", "a share between 0 and 1", threshold, "the paper uses 0.9")
+    check_number(threshold, "threshold", 0, 1)
     found = integrated_gradients(
         model, x, target, steps=steps, baseline=baseline, absolute=absolute
     )
@@ -157,6 +156,7 @@ def mean_similarity(
         saliency: the maps.
         batch_size: examples at once.
     """
+    check_moves(x, moves, batch_size)
     device = model_device(model, x)
     values = []
     with untouched(model):

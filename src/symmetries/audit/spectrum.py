@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from symmetries.audit.adjoint import convolution_adjoint
 from symmetries.audit.first_layer import FirstLayer, first_layer
-from symmetries.audit.models import Model, model_device, untouched
-from symmetries.checks import check_choice, check_finite, invalid
+from symmetries.audit.models import Model, check_examples, model_device, untouched
+from symmetries.checks import check_choice, check_finite, check_whole, wrong_type
 
 Method = Literal["auto", "exact", "power"]
 METHODS = ("auto", "exact", "power")
@@ -57,8 +57,10 @@ def largest_singular_value(
         True
     """
     check_choice(method, METHODS, "method")
-    if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
-        raise invalid("x", "floating-point (N, ...)", f"shape {tuple(x.shape)}", "add an axis")
+    check_examples(x)
+    check_finite(x, "x")
+    for name, value in (("iterations", iterations), ("batch_size", batch_size)):
+        check_whole(value, name)
     device = model_device(model, x)
     with untouched(model), torch.enable_grad():
         split = None
@@ -79,7 +81,10 @@ def largest_singular_value(
 
 def _outputs(model: Model, x: Tensor) -> int:
     with torch.no_grad():
-        return model(x).flatten(1).shape[1]
+        found = model(x)
+    if not isinstance(found, Tensor):
+        raise wrong_type("model", "one that gives a tensor (N, K)", found, "wrap it")
+    return found.flatten(1).shape[1]
 
 
 def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
