@@ -47,6 +47,16 @@ def test_what_strict_symmetry_cannot_tell_relaxed_layers_tell(sixes, soft):
     assert set(soft.classes_) == {"six", "nine"}
 
 
+def test_history_has_the_loss_and_what_each_layer_learned(soft):
+    layers = [f"{row['layer']} {row['coordinate']}" for row in soft.relaxation_]
+    assert {"step", "loss", "cross_entropy", "accuracy", "relaxation", *layers} <= {*soft.history_}
+    assert {len(values) for values in soft.history_.values()} == {len(soft.history_["step"])}
+    assert soft.history_["loss"][-1] == soft.loss_ < soft.history_["loss"][0]
+    for layer in layers:  # from 0.1, and not of the same size at the end
+        assert soft.history_[layer][0] == pytest.approx(0.1)
+        assert soft.history_[layer][-1] != pytest.approx(0.1, abs=1e-4)
+
+
 def test_probabilities_logits_and_the_module_agree(sixes, soft):
     X = sixes[0][:10]
     p = soft.predict_proba(X)

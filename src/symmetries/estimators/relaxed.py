@@ -78,6 +78,9 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
             the relative equivariance error that was measured on training images.
         classes_: the labels.
         loss_: of the last steps.
+        history_: along the way, lists of equal length by name: "step", "loss", "cross_entropy",
+            "accuracy", "relaxation" (the squared norm of omega'), and what each layer had learned,
+            as "LAYER COORDINATE".
 
     Example:
         >>> from sklearn.datasets import load_digits
@@ -94,6 +97,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         "classes_",
         "relaxation_",
         "loss_",
+        "history_",
         "n_iter_",
     )
 
@@ -154,6 +158,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         )
         history = fit(model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0)
         self.loss_ = float(history["loss"][-1])
+        self.history_ = {"step": history.step, **history.metrics}
         if not math.isfinite(self.loss_):
             raise invalid("loss_", "a finite loss", self.loss_, "scale the data, or lower lr")
         self.n_iter_ = self.steps

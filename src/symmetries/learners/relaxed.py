@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_images, check_tensors, invalid
 from symmetries.nn.gconv import turn_grid
-from symmetries.nn.relaxation import relaxation_penalty, relaxed_layers
+from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
 from symmetries.training import Batch, History, Step, TrainConfig, train
 
 Loss = Callable[[nn.Module, Batch, Step], dict[str, Tensor]]
@@ -29,6 +29,9 @@ def relaxed_loss(
     random_turn: bool = False,
 ) -> Loss:
     """Cross-entropy + penalty ||omega'||^2, as a loss for :func:`symmetries.training.train`.
+
+    Beside the loss it reports its parts, the accuracy, and what each layer has learned so far (see
+    :func:`~symmetries.nn.relaxation.learned_relaxations`), so that a history has them too.
 
     Args:
         penalty: lambda.
@@ -51,6 +54,7 @@ def relaxed_loss(
             "cross_entropy": cross_entropy,
             "accuracy": (logits.argmax(1) == labels).float().mean(),
             "relaxation": relaxation,
+            **learned_relaxations(model),
         }
 
     return loss
@@ -81,7 +85,8 @@ def fit(
         random_turn: see :func:`relaxed_loss`.
 
     Returns:
-        The logged numbers.
+        The logged numbers: "loss", "cross_entropy", "accuracy" of the batch, "relaxation" (the
+        squared norm of omega'), and omega' or the fraction of each layer, as "LAYER COORDINATE".
     """
     check_images(images)
     if penalty < 0:

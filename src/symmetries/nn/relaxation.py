@@ -53,6 +53,30 @@ def relaxation(model: nn.Module, images: Tensor | None = None) -> list[dict[str,
     return rows
 
 
+def learned_relaxations(model: nn.Module) -> dict[str, Tensor]:
+    """The learned values of :func:`relaxation` as tensors without axes, by layer and coordinate.
+
+    Reading none of them, it can stand in a training step: these are what its history shows.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> from symmetries.nn.gconv import RelaxedGroupConv2d
+        >>> layer = RelaxedGroupConv2d(1, 1, 3, group=Cyclic(4), relax={"rotation": 0.5})
+        >>> learned_relaxations(nn.Sequential(layer))
+        {'0 rotation': tensor(0.5000)}
+    """
+    found: dict[str, Tensor] = {}
+    for name, layer in relaxed_layers(model).items():
+        if not layer.learn:
+            continue
+        if layer.mode == "soft":
+            sizes = layer.relaxed_frequency.detach().abs()
+            found.update({f"{name} {c}": sizes[i] for i, c in enumerate(layer.relaxed)})
+        else:
+            found[f"{name} rotation"] = layer.fraction.detach().abs().clamp(max=1)
+    return found
+
+
 @torch.no_grad()
 def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str, float | None]]:
     """|L(g x) - g L(x)| / |L(x)| of each group convolution L, on what it sees of some images.
