@@ -239,10 +239,19 @@ class Invariance(Record):
 
 
 class WidthCurve(Record):
-    """How a half-width moved while training, in the unit of :class:`Invariance`."""
+    """What moved while training: one number for each entry of ``step``.
+
+    Args:
+        step: of the training.
+        half_width: by name of the parameter, in the unit of :class:`Invariance`.
+        relaxation: of relaxed networks, by "LAYER COORDINATE", as in :class:`LayerRelaxation`.
+        loss: of relaxed networks, on the batch of that step.
+    """
 
     step: tuple[int, ...]
     half_width: dict[str, tuple[float, ...]]
+    relaxation: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    loss: tuple[float, ...] = ()
 
 
 class LayerRelaxation(Record):
@@ -275,7 +284,7 @@ class FitResult(Result):
         log_likelihood: of the test labels, per example.
         invariance: learned half-widths; empty for relaxed networks.
         relaxation: by layer, of relaxed networks.
-        training: half-widths while training.
+        training: half-widths, or relaxations and loss, while training.
         run: how.
     """
 

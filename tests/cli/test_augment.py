@@ -1,5 +1,7 @@
 """``symmetries augment`` and ``symmetries reproduce``."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,31 @@ def test_files_are_not_lost(run, tmp_path, model):
 def test_images_of_another_size_are_refused(run, model):
     result = run("augment", model, "sprites", "--out", "a.npz", "--quiet")
     assert (result.exit_code, "resize" in result.stderr) == (3, True)
+
+
+def test_an_interrupt_says_how_to_go_on_and_leaves_no_file(run, tmp_path, model, monkeypatch):
+    arguments = ["augment", model, "digits", "--copies", 2, "--quiet"]
+    run(*arguments, "--out", "whole.npz")
+    real, calls = SymmetryModel.sample, []
+
+    def sample(self, *given):
+        calls.append(given)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C
+        return real(self, *given)
+
+    monkeypatch.setattr(SymmetryModel, "sample", sample)
+    stopped = run(*arguments, "--out", "more/a.npz")
+    assert stopped.exit_code == 130
+    assert "interrupted; go on with: symmetries augment found digits --copies 2" in stopped.stderr
+    assert "--out more/a.npz --seed 0 --resume" in stopped.stderr
+    assert [path.name for path in (tmp_path / "more").iterdir()] == ["a.npz.resume"]
+    assert run(*arguments, "--out", "more/a.npz", "--resume").exit_code == 0
+    assert len(calls) == 3 + 4  # 6 parts, of which two were done
+    resumed, whole = np.load(tmp_path / "more" / "a.npz"), np.load(tmp_path / "whole.npz")
+    for name in ("images", "labels", "source"):
+        assert np.array_equal(resumed[name], whole[name])
+    assert [path.name for path in (tmp_path / "more").iterdir()] == ["a.npz"]
 
 
 def paper(tmp_path, options):

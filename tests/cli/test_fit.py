@@ -1,6 +1,7 @@
 """``symmetries fit``: metrics, methods, and models that load again."""
 
 import json
+import signal
 from contextlib import contextmanager
 
 import numpy as np
@@ -107,6 +108,14 @@ def test_relaxed_layers(run, tmp_path, monkeypatch):
     assert "Layer by layer" in html
     assert "away from strict equivariance" in html
     assert "features.0" in html
+    steps, curves = found["training"]["step"], found["training"]["relaxation"]
+    assert set(curves) == {f"{row['layer']} {row['coordinate']}" for row in found["relaxation"]}
+    for row in found["relaxation"]:
+        curve = curves[f"{row['layer']} {row['coordinate']}"]
+        assert (len(curve), steps[-1]) == (len(steps), 6)
+        assert curve[-1] == pytest.approx(row["value"], abs=0.05)  # one step before
+    assert len(found["training"]["loss"]) == len(steps)
+    assert "How it was learned" in html
     assert not (tmp_path / "out.resume").exists()
     audited = run("audit", "out", "digits", "--examples", 10, "--quiet", "--json")
     assert audited.exit_code == 0, audited.output
@@ -139,6 +148,37 @@ def test_an_interrupted_fit_goes_on(run, tmp_path, monkeypatch, method):
     for key in ("accuracy", "elbo", "invariance", "log_likelihood"):
         assert resumed[key] == whole[key]
     assert not (tmp_path / "out.resume").exists()
+
+
+def test_an_interrupted_relaxed_fit_goes_on(run, tmp_path, monkeypatch):
+    from symmetries.cli import relaxed
+    from symmetries.learners import relaxed as learner
+
+    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 8, "batch_size": 8})
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
+    arguments = ["fit", "a.npz", "--method", "relaxed", "--quiet", "--json"]
+    whole = json.loads(run(*arguments, "--out", "whole").stdout)
+    real, calls = learner.relaxation_penalty, []
+
+    def penalty(model):
+        calls.append(model)
+        if len(calls) == 5:
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C
+        return real(model)
+
+    monkeypatch.setattr(learner, "relaxation_penalty", penalty)
+    stopped = run(*arguments, "--out", "out")
+    assert stopped.exit_code == 130
+    assert "interrupted; go on with: symmetries fit a.npz --method relaxed" in stopped.stderr
+    assert "--seed 0 --resume" in stopped.stderr
+    assert not (tmp_path / "out").exists()
+    assert len(calls) == 5
+    resumed = json.loads(run(*arguments, "--out", "out", "--resume").stdout)
+    assert len(calls) == 8
+    for key in ("accuracy", "relaxation", "log_likelihood", "training"):
+        assert resumed[key] == whole[key]
+    assert {path.name for path in tmp_path.iterdir()} == {"a.npz", "out", "whole"}
 
 
 def test_relaxed_layers_need_rotations(run):

@@ -1,7 +1,7 @@
 """``symmetries fit``: a classifier that learns how much invariance its task has."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -128,7 +128,7 @@ def describe(
     from symmetries.cli.fit_pictures import draw, draw_relaxed
     from symmetries.cli.runs import summary
     from symmetries.estimators import InvariantClassifier
-    from symmetries.results import FitResult, WidthCurve
+    from symmetries.results import FitResult
 
     labels = np.asarray(test.labels)
     p = classifier.predict_proba(test.images.numpy())
@@ -148,7 +148,7 @@ def describe(
         log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
         invariance=half_widths(invariant) if invariant else (),
         relaxation=() if invariant else relaxations(classifier),
-        training=width_curve(invariant) if invariant else WidthCurve(step=(), half_width={}),
+        training=width_curve(invariant) if invariant else relaxation_curve(classifier),
         run=run.info(),
     )
     if invariant:
@@ -168,6 +168,20 @@ def relaxations(classifier: "RelaxedClassifier") -> "tuple[LayerRelaxation, ...]
             error=row["error"],
         )
         for row in classifier.relaxation_
+    )
+
+
+def relaxation_curve(classifier: "RelaxedClassifier") -> "WidthCurve":
+    """Relaxations and the loss along the training."""
+    from symmetries.results import WidthCurve
+
+    seen: dict[str, Any] = classifier.history_
+    names = [f"{row['layer']} {row['coordinate']}" for row in classifier.relaxation_]
+    return WidthCurve(
+        step=tuple(seen["step"]),
+        half_width={},
+        relaxation={name: tuple(seen[name]) for name in names if name in seen},
+        loss=tuple(seen["loss"]),
     )
 
 

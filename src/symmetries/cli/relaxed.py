@@ -17,6 +17,9 @@ PRESETS = {
 }
 
 
+LOOKS = 50  # at the relaxations, along the way
+
+
 def learn_relaxed(train: ImageSet, group: str, run: "Run") -> RelaxedClassifier:
     """The trained classifier.
 
@@ -40,6 +43,7 @@ def learn_relaxed(train: ImageSet, group: str, run: "Run") -> RelaxedClassifier:
         train.images.numpy(),
         train.labels.numpy(),
         warmup=size["steps"] // 20,
+        log_every=max(1, size["steps"] // LOOKS),
         out=run.checkpoints.folder,
         resume=run.checkpoints.resume,
         device=run.machine.device,

@@ -125,7 +125,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
             ),
         ]
     if result.relaxation:
-        sections = [_relaxations(result)]
+        sections = [_relaxations(result), *_relaxing(result)]
     sections += _bank_sections(result, pictures.banks)
     return Page(
         title=f"Classifying {result.data.name}",
@@ -177,6 +177,32 @@ def _relaxations(result: FitResult) -> Section:
         "relative to the size of the layer's output, measured on images.",
         blocks=[Table(("layer", "coordinate", "relaxation", "measured error"), rows)],
     )
+
+
+def _relaxing(result: FitResult) -> list[Section]:
+    """Relaxations and the loss over the training, where they were written down."""
+    seen = result.training
+    if not seen.step or not seen.relaxation:
+        return []
+    with figures.style(salt="relaxing"):
+        lines = figures.histories(seen.step, seen.relaxation, y_label="relaxation")
+        svg = figures.to_svg(lines)
+    blocks: list[Block] = [
+        Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation")
+    ]
+    if seen.loss:
+        with figures.style(salt="loss"):
+            svg = figures.to_svg(figures.history(seen.step, seen.loss, y_label="nats"))
+        blocks.append(Drawing(svg, alt="Loss over training.", title="loss"))
+    return [
+        Section(
+            "How it was learned",
+            "The relaxation of each layer while training: it grows where the task needs to see "
+            "how an image is turned, and a penalty draws it to 0 where it does not.",
+            blocks=blocks,
+            columns=True,
+        )
+    ]
 
 
 def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
