@@ -276,14 +276,17 @@ def main() -> None:
     parser.add_argument("--entries", nargs="+", help="only these")
     parser.add_argument("--sample", type=int, help="cells of each entry point")
     parser.add_argument("--show", action="store_true", help="print what is broken")
+    parser.add_argument("--rows", type=Path, help="write every cell to this file")
     options = parser.parse_args()
-    started = time.time()
+    started, rows_file = time.time(), options.rows and options.rows.resolve()
     os.chdir(tempfile.mkdtemp(prefix="inputs-"))
     counts: dict[str, dict[str, int]] = {}
+    every: dict[str, list[dict[str, str]]] = {}
     names = options.entries or [*recipes.entry_points()]
     found: dict[str, list[dict[str, str]]] = {} if options.entries else try_commands()
     for name in [*found, *names]:
         rows = found[name] if name in found else in_a_process(name, options.sample)
+        every[name] = rows
         states = Counter(row["state"] for row in rows)
         counts[name] = {"cells": len(rows), **states}
         print(name, counts[name], flush=True)
@@ -293,6 +296,8 @@ def main() -> None:
                 if row["state"] == "broken" and row["words"][:60] not in seen:
                     seen.add(row["words"][:60])
                     print(name, row["call"], row["argument"], row["input"], row["words"][:150])
+    if rows_file:
+        rows_file.write_text(json.dumps(every, indent=1))
     total = Counter()
     for row in counts.values():
         total.update(row)

@@ -4,10 +4,13 @@ Shapes are checked everywhere (they are known without waiting for a device); val
 data enters the library, as looking at a value makes a GPU wait.
 """
 
+import math
 from collections.abc import Collection, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+LARGEST = 10**12  # of a count: beyond it is a slip, and no run would end
 
 
 def invalid(name: str, expected: str, got: object, remedy: str) -> ValueError:
@@ -20,9 +23,19 @@ def invalid(name: str, expected: str, got: object, remedy: str) -> ValueError:
     return ValueError(f"{name}: expected {expected}, got {got}; {remedy}")
 
 
+def wrong_type(name: str, expected: str, got: object, remedy: str) -> TypeError:
+    """The same message for a value of a wrong type, which it names.
+
+    Example:
+        >>> str(wrong_type("group", "a Group", 3, "try Cyclic(4)"))
+        'group: expected a Group, got int; try Cyclic(4)'
+    """
+    return TypeError(str(invalid(name, expected, type(got).__name__, remedy)))
+
+
 def check_choice(value: object, choices: Collection[str], name: str) -> None:
     """Raise unless ``value`` is one of ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(choice) for choice in sorted(choices))
         raise invalid(name, f"one of {options}", repr(value), "choose one of these")
 
@@ -37,8 +50,93 @@ def check_tensors(**values: object) -> None:
     """
     for name, value in values.items():
         if not isinstance(value, Tensor):
-            kind = type(value).__name__
-            raise TypeError(str(invalid(name, "a torch.Tensor", kind, "use torch.as_tensor(...)")))
+            raise wrong_type(name, "a torch.Tensor", value, "use torch.as_tensor(...)")
+
+
+def check_floats(values: Tensor, name: str, *axes: int | str) -> None:
+    """Raise unless ``values`` is a floating-point tensor whose last axes are as said.
+
+    Args:
+        values: to check.
+        name: of the argument.
+        axes: its last axes: a number is a size, a letter any size. "..." in front allows more.
+
+    Example:
+        >>> check_floats(torch.zeros(2, 3), "z", "...", 3)
+        >>> check_floats(torch.zeros(2, 4), "z", "N", 3)
+        Traceback (most recent call last):
+        ValueError: z: expected floats (N, 3), got shape (2, 4), torch.float32; reshape it
+    """
+    check_tensors(**{name: values})
+    sizes = axes[1:] if axes[:1] == ("...",) else axes
+    shape = values.shape[values.ndim - len(sizes) :] if len(sizes) < len(axes) else values.shape
+    fits = len(shape) == len(sizes) and all(
+        isinstance(size, str) or size == given for size, given in zip(sizes, shape, strict=True)
+    )
+    if not fits or not values.is_floating_point():
+        expected = f"floats ({', '.join(map(str, axes))})"
+        got = f"shape {tuple(values.shape)}, {values.dtype}"
+        remedy = "reshape it" if values.is_floating_point() else f"use {name}.float()"
+        raise invalid(name, expected, got, remedy)
+
+
+def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
+    """Raise unless ``labels`` are ``count`` class numbers, int64."""
+    check_tensors(**{name: labels})
+    if labels.shape != (count,) or labels.dtype != torch.int64:
+        got = f"shape {tuple(labels.shape)}, {labels.dtype}"
+        raise invalid(name, f"{count} class numbers, int64", got, "one for each example")
+
+
+def check_module(model: object, name: str = "model") -> None:
+    """Raise unless ``model`` is a torch module."""
+    if not isinstance(model, nn.Module):
+        raise wrong_type(name, "an nn.Module", model, "give a network")
+
+
+def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -> None:
+    """Raise unless ``value`` is an int from ``least`` to ``most``.
+
+    Example:
+        >>> check_whole(0, "steps")
+        Traceback (most recent call last):
+        ValueError: steps: expected a whole number of at least 1, got 0; give a larger number
+    """
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        remedy = "give a larger number" if whole else "give an int"
+        raise invalid(name, f"a whole number of at least {least}", short(value), remedy)
+    if value > most:  # type: ignore[operator]
+        raise invalid(name, f"a whole number of at most {most}", value, "give a smaller number")
+
+
+def check_number(
+    value: object, name: str, least: float = -math.inf, most: float = math.inf
+) -> None:
+    """Raise unless ``value`` is a finite number from ``least`` to ``most``.
+
+    Example:
+        >>> check_number(2.0, "share", 0, 1)
+        Traceback (most recent call last):
+        ValueError: share: expected a number from 0 to 1, got 2.0; give a finite one
+    """
+    number = isinstance(value, int | float) and math.isfinite(value)
+    if not number or not least <= value <= most:  # type: ignore[operator]
+        between = f"a number from {least:g} to {most:g}" if math.isfinite(most) else ""
+        above = f"a number of at least {least:g}" if math.isfinite(least) else "a number"
+        raise invalid(name, between or above, short(value), "give a finite one")
+
+
+def check_positive(value: object, name: str) -> None:
+    """Raise unless ``value`` is a finite number above 0."""
+    if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise invalid(name, "a positive number", short(value), "give a finite one")
+
+
+def short(value: object) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:50]}... ({type(value).__name__})"
 
 
 def check_images(images: Tensor, name: str = "images") -> None:
@@ -51,6 +149,14 @@ def check_images(images: Tensor, name: str = "images") -> None:
         raise invalid(name, "a floating-point dtype", images.dtype, "use images.float() / 255")
     if 0 in images.shape[1:]:
         raise invalid(name, "no empty axis", f"shape {tuple(images.shape)}", "check the loader")
+
+
+def check_chw(shape: object) -> None:
+    """Raise unless ``shape`` is that of an image: (C, H, W), whole numbers of at least 1."""
+    three = isinstance(shape, Sequence) and len(shape) == 3
+    if not three or not all(isinstance(n, int) and 1 <= n <= LARGEST for n in shape):  # type: ignore[attr-defined]
+        expected = "(C, H, W), whole numbers of at least 1"
+        raise invalid("shape", expected, short(shape), "give the shape of one image")
 
 
 def check_image_shape(

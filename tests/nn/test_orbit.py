@@ -68,5 +68,5 @@ def test_bad_arguments_are_named():
     box = UniformBox(Affine2("rotation"))
     with pytest.raises(ValueError, match="space: expected one of"):
         OrbitAverage(nn.Flatten(), box, space="weights")
-    with pytest.raises(ValueError, match="samples: expected at least one"):
+    with pytest.raises(ValueError, match="samples: expected a whole number of at least 1"):
         OrbitAverage(nn.Flatten(), box, samples=0)

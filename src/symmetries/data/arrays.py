@@ -5,7 +5,7 @@ import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, invalid, wrong_type
 from symmetries.data.base import ImageSet
 from symmetries.data.files import AGAIN, check_claim
 
@@ -227,6 +227,8 @@ def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
     items: Iterable[Any]
     if isinstance(dataset, IterableDataset):
         items = dataset
+    elif isinstance(dataset, Mapping) or not hasattr(dataset, "__getitem__"):
+        raise wrong_type("dataset", "a torch Dataset", dataset, "give one with items by number")
     else:
         items = (dataset[i] for i in range(len(dataset)))  # type: ignore[arg-type]
     images: list[NDArray[Any]] = []

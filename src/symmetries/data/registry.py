@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, wrong_type
 from symmetries.data.arrays import array_file, from_dataset
 from symmetries.data.base import ImageSet
 from symmetries.data.bundled import digits
@@ -132,6 +132,8 @@ def describe(name: str) -> str:
         >>> describe("digits-rotated")
         'digits: every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
     """
+    if not isinstance(name, str):
+        raise wrong_type("name", "the name of a data set", name, f"known: {', '.join(NAMES)}")
     if name in _BASES or name in _SPECIAL:
         return NAMES[name]
     derived = _derived(name)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_whole, invalid
 from symmetries.data.arrays import npy_header
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.draws import Draws, Floats, Integers
@@ -42,7 +42,11 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
         [0.5, 1.0]
     """
     total = math.prod(GRID)
-    chosen = np.arange(total) if indices is None else np.asarray(indices, dtype=np.int64)
+    chosen = np.arange(total) if indices is None else np.asarray(indices)
+    if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
+        got = f"shape {chosen.shape}, {chosen.dtype}"
+        raise invalid("indices", "positions (N,), whole numbers", got, "give a row of them")
+    chosen = chosen.astype(np.int64)
     if len(chosen) and (chosen.min() < 0 or chosen.max() >= total):
         got = f"{chosen.min()} to {chosen.max()}"
         raise invalid("indices", f"positions from 0 to {total - 1}", got, "correct them")
@@ -98,8 +102,7 @@ def resampled_indices(count: int, seed: int = 0, stream: str = "dsprites/resampl
         seed: fixes them.
         stream: name of the stream of random numbers; train and test differ in it.
     """
-    if count < 1:
-        raise invalid("count", "at least 1", count, "ask for some sprites")
+    check_whole(count, "count", most=10**9)
     draws = Draws(seed, stream)
     shapes = draws.permutation(count) % len(SHAPES)
     parts = np.zeros((len(GRID), count), dtype=np.int64)

@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
 
 Sampling = Literal["random", "sobol", "grid"]
 SAMPLINGS = ("random", "sobol", "grid")
+MOST = 10**9  # samples at once
 CONSTRAINTS = ("none", "softplus", "tanh", "reflect")
 
 
@@ -50,12 +51,17 @@ class UniformBox(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(constraint, CONSTRAINTS, "constraint")
+        if not isinstance(group, Group):
+            raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
+        half_width = half_width.tolist() if isinstance(half_width, Tensor) else half_width
+        if not isinstance(half_width, int | float | Sequence):
+            raise wrong_type("half_width", "a number, or one each", half_width, "see group.names")
         widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
         if len(widths) != group.dim:
             expected = f"one number, or {group.dim} for {', '.join(group.names)}"
             raise invalid("half_width", expected, f"{len(widths)} numbers", "give one each")
         for name, width, bound in zip(group.names, widths, group.bounds, strict=True):
-            if not 0 <= width <= bound:
+            if not isinstance(width, int | float) or not 0 <= width <= bound:
                 expected = f"a number in [0, {bound:.4g}] for {name}"
                 raise invalid("half_width", expected, width, "see group.bounds and group.units")
         self.group = group
@@ -102,8 +108,7 @@ class UniformBox(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """The samples eps (n, dim) in [-1, 1]^dim, before they are scaled by the half-widths."""
-        if n < 1:
-            raise invalid("n", "at least one sample", n, "give n >= 1")
+        check_whole(n, "n", most=MOST)
         check_choice(method, SAMPLINGS, "method")
         k = self.group.dim
         if method == "random":

@@ -15,10 +15,11 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import check_floats, invalid
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.exponential import affine_exp, generators, with_last_row
 from symmetries.groups.phi import phi1_coefficients
+from symmetries.groups.shapes import check_eta, check_matrices
 from symmetries.kernels.available import usable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
@@ -183,13 +184,16 @@ class Affine2(Group[Tensor]):
 
     def exp(self, eta: Tensor) -> Tensor:
         """Matrices (..., 3, 3) of parameters eta (..., dim)."""
-        return affine_exp(self.six(eta))
+        six = self.six(eta)
+        check_floats(eta, "eta", "...")
+        return affine_exp(six)
 
     def log(self, element: Tensor) -> Tensor:
         """Principal logarithm (..., dim), or (..., 6) where the family is not closed.
 
         NaN where there is no real logarithm (see :meth:`has_log`).
         """
+        check_matrices(element)
         six = affine_log(element)
         if self._full or not self.closed:
             return six
@@ -202,10 +206,12 @@ class Affine2(Group[Tensor]):
             >>> Affine2().has_log(torch.diag(torch.tensor([-1.0, -2.0, 1.0]))).item()
             False
         """
+        check_matrices(element)
         return _has_log(element)
 
     def compose(self, *elements: Tensor) -> Tensor:
         """Matrix product; the rightmost acts first."""
+        check_matrices(*elements)
         product = elements[-1]
         for element in reversed(elements[:-1]):
             product = affine_product(element, product)
@@ -213,6 +219,7 @@ class Affine2(Group[Tensor]):
 
     def inverse(self, element: Tensor) -> Tensor:
         """Inverse matrices, in closed form."""
+        check_matrices(element)
         return affine_inverse(element)
 
     def identity(
@@ -226,9 +233,7 @@ class Affine2(Group[Tensor]):
 
     def six(self, eta: Tensor) -> Tensor:
         """All six coordinates (..., 6) of eta (..., dim); zeros where the family has none."""
-        if eta.ndim == 0 or eta.shape[-1] != self.dim:
-            shape = f"shape {tuple(eta.shape)}"
-            raise invalid("eta", f"shape (..., {self.dim}) for {self!r}", shape, "see group.names")
+        check_eta(eta, self.dim)
         if self._full:
             return eta
         columns = dict(zip(self.names, eta.unbind(-1), strict=True))

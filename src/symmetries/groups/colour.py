@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import choose, spread
 from symmetries.groups.special import wrap_angle
@@ -59,12 +60,15 @@ class Colour(Group[Tensor]):
 
     def log(self, element: Tensor) -> Tensor:
         """Parameters (..., dim), the hue in [-pi, pi)."""
+        check_floats(element, "element", "...", 3)
         hue, saturation, value = element.unbind(-1)
         columns = {"hue": wrap_angle(hue), "saturation": saturation, "value": value}
         return torch.stack([columns[name] for name in self.names], -1)
 
     def compose(self, *elements: Tensor) -> Tensor:
         """The sum."""
+        for element in elements:
+            check_floats(element, "element", "...", 3)
         product = elements[0]
         for element in elements[1:]:
             product = product + element
@@ -72,6 +76,7 @@ class Colour(Group[Tensor]):
 
     def inverse(self, element: Tensor) -> Tensor:
         """The negative."""
+        check_floats(element, "element", "...", 3)
         return -element
 
     def identity(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_tensors, check_whole
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import check_eta, matrix_from_rows
+from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
 
 AXES = ("x", "y")
 
@@ -55,6 +55,7 @@ class FiniteGroup(Group[Tensor]):
 
     def compose(self, *elements: Tensor) -> Tensor:
         """The product; the rightmost acts first."""
+        check_indices(*elements)
         product = elements[0]
         for element in elements[1:]:
             product = self.product(product, element)
@@ -79,6 +80,7 @@ class _Modular(FiniteGroup):
 
     def inverse(self, element: Tensor) -> Tensor:
         """As many steps back."""
+        check_indices(element)
         return -element % self.order
 
     def exp(self, eta: Tensor) -> Tensor:
@@ -88,6 +90,7 @@ class _Modular(FiniteGroup):
 
     def log(self, element: Tensor) -> Tensor:
         """Steps (..., 1) in [-order / 2, order / 2)."""
+        check_indices(element)
         return principal_steps(element, self.order)[..., None]
 
 
@@ -109,7 +112,7 @@ class Cyclic(_Modular):
     n: int
 
     def __post_init__(self) -> None:
-        _check_count(self.n, "n")
+        check_whole(self.n, "n")
 
     @property
     def order(self) -> int:
@@ -123,10 +126,12 @@ class Cyclic(_Modular):
 
     def angle(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """The angle in [-pi, pi)."""
+        check_indices(element)
         return _angle(principal_steps(element, self.n), self.n, dtype)
 
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
+        check_indices(element)
         return _rotation_matrix(element, self.n, dtype)
 
 
@@ -150,7 +155,7 @@ class CyclicShift(_Modular):
 
     def __post_init__(self) -> None:
         check_choice(self.axis, AXES, "axis")
-        _check_count(self.fold, "fold")
+        check_whole(self.fold, "fold")
 
     @property
     def order(self) -> int:
@@ -192,10 +197,12 @@ class Flip(_Modular):
 
     def log(self, element: Tensor) -> Tensor:
         """0 or 1, of shape (..., 1)."""
+        check_indices(element)
         return (element % 2)[..., None]
 
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Matrices (..., 3, 3), exact."""
+        check_indices(element)
         sign = 1 - 2 * (element % 2).to(dtype or torch.get_default_dtype())
         one = torch.ones_like(sign)
         diagonal = (sign, one, one) if self.axis == "x" else (one, sign, one)
@@ -223,7 +230,7 @@ class Dihedral(FiniteGroup):
     n: int
 
     def __post_init__(self) -> None:
-        _check_count(self.n, "n")
+        check_whole(self.n, "n")
 
     @property
     def order(self) -> int:
@@ -262,6 +269,7 @@ class Dihedral(FiniteGroup):
         return _rotation_matrix(r, self.n, dtype) @ Flip("x").matrix(f, dtype)
 
     def _parts(self, element: Tensor) -> tuple[Tensor, Tensor]:
+        check_indices(element)
         return element % self.n, element // self.n % 2
 
     def _index(self, rotation: Tensor, flip: Tensor) -> Tensor:
@@ -296,6 +304,8 @@ def relative_angle(i: Tensor, j: Tensor, n: int, dtype: torch.dtype | None = Non
         >>> bool((angles[0, 1] == angles[3, 0]).all())
         True
     """
+    check_tensors(i=i, j=j)
+    check_whole(n, "n")
     return _angle(principal_steps(j - i, n), n, dtype)
 
 
@@ -316,8 +326,3 @@ def _rotation_matrix(index: Tensor, n: int, dtype: torch.dtype | None) -> Tensor
 
 def _whole(steps: Tensor) -> Tensor:
     return steps.round().long() if steps.is_floating_point() else steps.long()
-
-
-def _check_count(value: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise invalid(name, "a whole number of at least 1", repr(value), f"give {name} as an int")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, wrong_type
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
@@ -61,8 +61,7 @@ def parse_group(text: str) -> Group[Any]:
         CyclicShift(axis='x', fold=3)
     """
     if not isinstance(text, str):
-        kind = type(text).__name__
-        raise TypeError(str(invalid("group", "a name", kind, f"known: {_known()}")))
+        raise wrong_type("group", "a name", text, f"known: {_known()}")
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if not names:
         raise invalid("group", "at least one name", repr(text), f"known: {_known()}")
@@ -76,6 +75,20 @@ def parse_group(text: str) -> Group[Any]:
             factors[family] = make(*(n for n in names if n in members))
     groups = sorted(factors.values(), key=lambda group: isinstance(group, Colour))
     return groups[0] if len(groups) == 1 else Product(*groups)
+
+
+def as_group(group: "str | Group[Any]") -> Group[Any]:
+    """A group as it is given, or by its name.
+
+    Example:
+        >>> as_group("c4") == as_group(Cyclic(4))
+        True
+    """
+    if isinstance(group, Group):
+        return group
+    if isinstance(group, str):
+        return parse_group(group)
+    raise wrong_type("group", "a Group or its name", group, "try Cyclic(4), or 'c4'")
 
 
 def group_name(group: Group[Any]) -> str:

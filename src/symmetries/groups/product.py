@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, wrong_type
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta
 
@@ -36,8 +36,7 @@ class Product(Group[ProductElement]):
             raise invalid("factors", "at least one group", "none", "give the groups to multiply")
         for factor in factors:
             if not isinstance(factor, Group):
-                kind = type(factor).__name__
-                raise TypeError(str(invalid("factors", "groups", kind, "see parse_group")))
+                raise wrong_type("factors", "groups", factor, "see parse_group")
         names = [name for factor in factors for name in factor.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -10,8 +10,9 @@ import math
 import torch
 from torch import Tensor
 
+from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import check_eta, matrix_from_rows
+from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
 
 
@@ -48,6 +49,7 @@ class SE2(Group[Tensor]):
     def exp(self, eta: Tensor) -> Tensor:
         """Matrices (..., 3, 3) of eta (..., 3)."""
         check_eta(eta, 3)
+        check_floats(eta, "eta", "...")
         bx, by, angle = eta.unbind(-1)
         half = angle / 2
         chord = sinc(half)
@@ -64,6 +66,7 @@ class SE2(Group[Tensor]):
 
     def angle(self, element: Tensor) -> Tensor:
         """The angle of rotation in [-pi, pi)."""
+        check_matrices(element)
         return wrap_angle(torch.atan2(element[..., 1, 0], element[..., 0, 0]))
 
     def element(self, angle: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -73,6 +76,7 @@ class SE2(Group[Tensor]):
 
     def compose(self, *elements: Tensor) -> Tensor:
         """Matrix product; the rightmost acts first."""
+        check_matrices(*elements)
         product = elements[0]
         for element in elements[1:]:
             product = product @ element
@@ -80,6 +84,7 @@ class SE2(Group[Tensor]):
 
     def inverse(self, element: Tensor) -> Tensor:
         """(R, t)^-1 = (R', -R' t)."""
+        check_matrices(element)
         c, s = element[..., 0, 0], element[..., 1, 0]
         x, y = element[..., 0, 2], element[..., 1, 2]
         return matrix_from_rows((c, s, -(c * x + s * y)), (-s, c, s * x - c * y))

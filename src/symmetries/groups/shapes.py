@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_tensors, invalid
+from symmetries.checks import check_floats, check_tensors, invalid
 from symmetries.groups.base import Parameter
 
 
@@ -15,6 +15,20 @@ def check_eta(eta: Tensor, dim: int) -> None:
     if eta.ndim == 0 or eta.shape[-1] != dim:
         shape = f"shape {tuple(eta.shape)}"
         raise invalid("eta", f"shape (..., {dim})", shape, "see group.names for the parameters")
+
+
+def check_matrices(*elements: Tensor) -> None:
+    """Raise unless all are floating-point matrices (..., 3, 3)."""
+    for element in elements:
+        check_floats(element, "element", "...", 3, 3)
+
+
+def check_indices(*elements: Tensor) -> None:
+    """Raise unless all are tensors of whole numbers."""
+    for element in elements:
+        check_tensors(element=element)
+        if element.is_floating_point() or element.is_complex():
+            raise invalid("element", "whole numbers", element.dtype, "use element.long()")
 
 
 def choose(parameters: Sequence[Parameter], names: Sequence[str]) -> tuple[Parameter, ...]:

@@ -6,6 +6,7 @@ r"""What can happen to a 1-D signal: its time is shifted and scaled, its values 
 import torch
 from torch import Tensor
 
+from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import choose, spread
 from symmetries.groups.special import phi1
@@ -64,6 +65,7 @@ class Signal(Group[Tensor]):
 
     def log(self, element: Tensor) -> Tensor:
         """Parameters (..., dim), the inverse of ``exp`` everywhere."""
+        check_floats(element, "element", "...", 4)
         f, b, gamma, o = element.unbind(-1)
         time_scale, amplitude = torch.log(f), torch.log(gamma.abs())
         columns = {
@@ -86,6 +88,7 @@ class Signal(Group[Tensor]):
 
     def inverse(self, element: Tensor) -> Tensor:
         """The maps t -> (t - b) / f and x -> (x - o) / gamma."""
+        check_floats(element, "element", "...", 4)
         f, b, gamma, o = element.unbind(-1)
         return torch.stack((1 / f, -b / f, 1 / gamma, -o / gamma), -1)
 

@@ -16,7 +16,14 @@ from torch.nn import functional as F
 
 from symmetries.actions.images import ImageAction
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
-from symmetries.checks import check_choice, check_images, check_tensors, invalid
+from symmetries.checks import (
+    check_choice,
+    check_images,
+    check_tensors,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.rows import draw_rows
@@ -100,8 +107,8 @@ def random_elements(
         torch.Size([5])
     """
     if not isinstance(group, Group):
-        kind = type(group).__name__
-        raise TypeError(str(invalid("group", "a Group", kind, "see symmetries.groups")))
+        raise wrong_type("group", "a Group", group, "see symmetries.groups")
+    check_whole(n, "n")
     if isinstance(group, FiniteGroup):
         below = functools.partial(torch.randint, group.order)
         return draw_rows(below, (n,), 0, generator, device=device)
@@ -276,6 +283,13 @@ def start_in_orbits(first: nn.Linear, second: nn.Linear, permutations: Tensor) -
         >>> torch.allclose(f(x), f(x.rot90(1, (2, 3))), atol=1e-6)
         True
     """
+    for name, layer in (("first", first), ("second", second)):
+        if not isinstance(layer, nn.Linear):
+            raise wrong_type(name, "an nn.Linear", layer, "give two layers in a row")
+    check_tensors(permutations=permutations)
+    if permutations.ndim != 2 or permutations.dtype != torch.int64 or not len(permutations):
+        got = f"shape {tuple(permutations.shape)}, {permutations.dtype}"
+        raise invalid("permutations", "int64 (|G|, D)", got, "use pixel_permutations(...)")
     order, inputs = permutations.shape
     units = first.weight.shape[0]
     if first.weight.shape[1] != inputs or second.weight.shape[1] != units:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_images, check_tensors, invalid
+from symmetries.checks import check_classes, check_images, check_module, check_number, check_whole
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
 from symmetries.training import Batch, History, Step, TrainConfig, train
@@ -88,9 +88,11 @@ def fit(
         The logged numbers: "loss", "cross_entropy", "accuracy" of the batch, "relaxation" (the
         squared norm of omega'), and omega' or the fraction of each layer, as "LAYER COORDINATE".
     """
+    check_module(model)
     check_images(images)
-    if penalty < 0:
-        raise invalid("penalty", "a number of at least 0", penalty, "0 leaves omega' alone")
+    check_classes(labels, len(images))
+    check_number(penalty, "penalty", least=0)
+    check_number(relaxation_lr, "relaxation_lr", least=0)
     learned = _relaxation_parameters(model)
     others = [p for p in model.parameters() if p.requires_grad and all(p is not q for q in learned)]
     groups: list[dict[str, Any]] = [{"params": others}]
@@ -132,8 +134,10 @@ def cross_validate(
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
     """The share of images whose class is right, in evaluation mode; leaves the mode as it was."""
+    check_module(model)
     check_images(images)
-    check_tensors(labels=labels)
+    check_classes(labels, len(images))
+    check_whole(batch_size, "batch_size")
     device = next(model.parameters()).device
     training = model.training
     model.eval()

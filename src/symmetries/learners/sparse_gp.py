@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_images, invalid
+from symmetries.checks import check_classes, check_images, check_positive, check_whole, invalid
 
 
 class SparseGP:
@@ -47,6 +47,10 @@ class SparseGP:
         dtype: torch.dtype = torch.float64,
         seed: int = 0,
     ) -> None:
+        sizes = {"classes": classes, "inducing": inducing, "steps": steps}
+        for name, value in sizes.items():
+            check_whole(value, name)
+        check_positive(lr, "lr")
         self.classes = classes
         self.inducing = inducing
         self.steps = steps
@@ -59,6 +63,7 @@ class SparseGP:
         """Learn from images (N, C, H, W) and class numbers (N,)."""
         gpytorch = _gpytorch()
         check_images(images)
+        check_classes(labels, len(images))
         if len(images) < self.inducing:
             remedy = "take fewer inducing points than examples"
             raise invalid("inducing", f"at most {len(images)}", self.inducing, remedy)
@@ -89,6 +94,7 @@ class SparseGP:
     @torch.no_grad()
     def predict(self, images: Tensor, chunk: int = 2000) -> Tensor:
         """Class numbers (N,)."""
+        check_images(images)
         self._model.eval()
         parts = []
         for part in images.flatten(1).to(self.dtype).split(chunk):

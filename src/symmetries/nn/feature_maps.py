@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice
+from symmetries.checks import check_choice, check_number, check_whole
 from symmetries.kernels.available import usable
 from symmetries.nn.invariant import Estimator, InvariantLinear, Side
 
@@ -66,6 +66,9 @@ class InvariantFeatures(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(kind, KINDS, "kind")
+        check_whole(features, "features")
+        check_number(sigma, "sigma", least=0)
+        check_number(amplitude, "amplitude")
         self.kind = kind
         self.features = features
         fourier = kind == "fourier"

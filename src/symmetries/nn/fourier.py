@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_floats, check_positive, check_tensors, check_whole, invalid
 
 
 def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
@@ -37,6 +37,7 @@ def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor)
         >>> torch.equal(features, moved), torch.allclose(features.norm(dim=-1), torch.ones(5))
         (True, True)
     """
+    check_tensors(coordinates=coordinates, directions=directions, frequency=frequency)
     dim = directions.shape[-1]
     if coordinates.shape[-1] != dim or frequency.shape != (dim,):
         got = f"shapes {tuple(coordinates.shape)} and {tuple(frequency.shape)}"
@@ -106,8 +107,10 @@ class KernelNetwork(nn.Module):
     ) -> None:
         super().__init__()
         for name, value in (("features", features), ("hidden", hidden), ("depth", depth)):
-            if value < 1:
-                raise invalid(name, "a whole number of at least 1", value, "give a larger number")
+            check_whole(value, name)
+        check_whole(relative, "relative")
+        check_whole(absolute, "absolute", least=0)
+        check_positive(variance, "variance")
         arguments = 2 if absolute else 1
         self.relative_directions: Tensor
         self.absolute_directions: Tensor
@@ -165,6 +168,7 @@ class KernelNetwork(nn.Module):
 
     def finish(self, z: Tensor) -> Tensor:
         """The remaining hidden layers: phi from the sum of both projections."""
+        check_floats(z, "z", "...", self.relative_weight.shape[0])
         z = unit_relu(z)
         for weight, bias in zip(self.weights, list(self.biases)[1:], strict=True):
             z = unit_relu(z @ weight.T + bias)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, invalid, short, wrong_type
 from symmetries.groups.finite import Cyclic, Dihedral, principal_steps
 from symmetries.groups.special import wrap_angle, x_cot_x
 
@@ -28,6 +28,12 @@ SHIFTS = ("shift_x", "shift_y")
 START = 0.1
 
 
+def check_point_group(group: object) -> None:
+    """Raise unless ``group`` is one of rotations, with or without flips."""
+    if not isinstance(group, Cyclic | Dihedral):
+        raise wrong_type("group", "Cyclic(n) or Dihedral(n)", group, "try Cyclic(4)")
+
+
 def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...]:
     """Names of the coordinates of T(2) times ``group``; an image to be lifted has positions only.
 
@@ -35,6 +41,7 @@ def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...
         >>> coordinate_names(Cyclic(1)), coordinate_names(Cyclic(4))
         (('shift_x', 'shift_y'), ('shift_x', 'shift_y', 'rotation'))
     """
+    check_point_group(group)
     names: tuple[str, ...] = SHIFTS
     if lifting:
         return names
@@ -191,11 +198,13 @@ def relaxed_coordinates(
 ) -> dict[str, float]:
     """The relaxed coordinates and their omega' at the start, in the order of ``names``."""
     if mode != "soft":
-        if relax:
-            raise invalid("relax", f"nothing with mode {mode!r}", dict(relax), "use mode='soft'")
+        if relax is not None and relax != {}:
+            raise invalid("relax", f"nothing with mode {mode!r}", short(relax), "use mode='soft'")
         return {}
     if relax is None:
         relax = {"rotation" if "rotation" in names else "translation": START}
+    if not isinstance(relax, Mapping):
+        raise wrong_type("relax", "numbers by coordinate", relax, "try {'rotation': 0.1}")
     given = _by_coordinate(names, relax, "relax")
     if not given:
         raise invalid("relax", "a coordinate with mode 'soft'", "none", "use mode='strict'")

@@ -7,7 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.resample import gaussian_blur, warp
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import (
+    check_choice,
+    check_chw,
+    check_floats,
+    check_number,
+    check_tensors,
+    check_whole,
+    invalid,
+)
 from symmetries.groups.affine import affine_inverse
 from symmetries.nn.resampling import resample
 
@@ -66,7 +74,11 @@ class InvariantLinear(nn.Module):
         super().__init__()
         check_choice(side, SIDES, "side")
         check_choice(estimator, ESTIMATORS, "estimator")
-        self.shape = shape
+        check_chw(shape)
+        check_whole(units, "units")
+        check_whole(runs, "runs")
+        check_number(blur, "blur", least=0)
+        self.shape = tuple(shape)
         self.units = units
         self.runs = runs
         self.side = side
@@ -96,6 +108,7 @@ class InvariantLinear(nn.Module):
         Returns:
             (S, B, units) for matrices (S, 3, 3), else (R, S, B, units).
         """
+        check_tensors(transformation=transformation)
         single = transformation.ndim == 3
         out = self.responses(images, transformation[None] if single else transformation)
         if self.bias is not None:
@@ -151,6 +164,8 @@ class InvariantLinear(nn.Module):
         return warp(copies, theta).reshape(-1, *filters.shape)
 
     def _check(self, images: Tensor, matrices: Tensor) -> None:
+        check_floats(matrices, "transformation", "...", 3, 3)
+        check_floats(images, "images", "...", "C", "H", "W")
         if matrices.ndim != 4 or matrices.shape[2:] != (3, 3) or len(matrices) != self.runs:
             expected = "(S, 3, 3)" if self.runs == 1 else f"({self.runs}, S, 3, 3)"
             shape = f"shape {tuple(matrices.shape)}"

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_floats, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.nn.feature_maps import InvariantFeatures
@@ -91,6 +91,7 @@ class InvariantModel(nn.Module):
             generator: source of randomness.
             half_width: (R, dim) in place of the model's own.
         """
+        check_floats(images, "images", "...", "C", "H", "W")
         noise = cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)
         width = self.half_width if half_width is None else half_width
         element = self.group.exp(noise * width[:, None])
@@ -144,7 +145,8 @@ def shallow_model(
         torch.Size([1, 5, 32])
     """
     check_choice(posterior, POSTERIORS, "posterior")
-    if group.exp(torch.zeros(1, group.dim)).shape[-2:] != (3, 3):
+    moves = isinstance(group, Group) and group.exp(torch.zeros(1, group.dim))
+    if not isinstance(moves, Tensor) or moves.shape[-2:] != (3, 3):
         remedy = "use Affine2 or SE2; other groups move inputs: OrbitAverage"
         raise invalid("group", "a group of the plane", repr(group), remedy)
     runs = len(half_widths)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_positive, check_whole
 from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
 
 # Largest factor by which a step may change the prior variance: early posteriors say little.
@@ -57,8 +57,9 @@ class NaturalLinear(nn.Module):
         learn_prior: bool = True,
     ) -> None:
         super().__init__()
-        if prior_variance <= 0:
-            raise invalid("prior_variance", "a positive number", prior_variance, "try 1.0")
+        for name, value in (("inputs", inputs), ("outputs", outputs), ("runs", runs)):
+            check_whole(value, name)
+        check_positive(prior_variance, "prior_variance")
         self.inputs, self.outputs, self.runs, self.bias = inputs, outputs, runs, bias
         self.learn_prior = learn_prior
         dim = inputs + bias

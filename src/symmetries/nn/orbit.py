@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, invalid
-from symmetries.distributions.box import Sampling, UniformBox
+from symmetries.checks import check_choice, check_module, check_whole, wrong_type
+from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
 
 Space = Literal["features", "logits", "probabilities"]
 SPACES = ("features", "logits", "probabilities")
@@ -53,8 +53,11 @@ class OrbitAverage(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(space, SPACES, "space")
-        if samples < 1:
-            raise invalid("samples", "at least one", samples, "give samples >= 1")
+        check_whole(samples, "samples")
+        check_module(module, "module")
+        if not isinstance(box, UniformBox):
+            raise wrong_type("box", "a UniformBox", box, "try UniformBox(Affine2('rotation'), 1.0)")
+        check_choice(sampling, SAMPLINGS, "sampling")
         self.module = module
         self.box = box
         self.head = head

@@ -7,13 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_images, invalid
+from symmetries.checks import check_choice, check_images, check_whole, invalid
 from symmetries.groups.finite import Dihedral, principal_steps
 from symmetries.nn.fourier import KernelNetwork
 from symmetries.nn.gconv_kernels import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
+    check_point_group,
     coordinate_names,
     filter_bank,
     frequencies,
@@ -99,8 +100,8 @@ class PlaneConv2d(nn.Module):
         check_choice(order, ORDERS, "order")
         counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": stride}
         for name, value in {**counts, "kernel_size": kernel_size}.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise invalid(name, "a whole number of at least 1", repr(value), "give an int")
+            check_whole(value, name)
+        check_point_group(group)
         self.group = group
         elements = group.order
         self.geometry = Geometry(

@@ -10,8 +10,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries.checks import wrong_type
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 
@@ -40,6 +41,9 @@ class Symmetry:
     learn: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_point_group(self.group)
+
     def layer(self) -> dict[str, Any]:
         """Arguments of a group convolution; its output goes through a relu."""
         common = {"group": self.group, "mode": self.mode, "relax": self.relax, "learn": self.learn}
@@ -49,6 +53,11 @@ class Symmetry:
         """Arguments of a lifting."""
         strict = {"mode": "strict", "relax": None} if self.mode == "partial" else {}
         return {**self.layer(), **strict}
+
+
+def _check_symmetry(symmetry: object) -> None:
+    if not isinstance(symmetry, Symmetry):
+        raise wrong_type("symmetry", "a Symmetry", symmetry, "try Symmetry(Cyclic(4))")
 
 
 class ResidualBlock(nn.Module):
@@ -113,6 +122,7 @@ class RelaxedResNet(nn.Module):
         last_kernel: int | None = None,
     ) -> None:
         super().__init__()
+        _check_symmetry(symmetry)
         group, last = symmetry.group, kernel_size if last_kernel is None else last_kernel
         self.lift = LiftingConv2d(
             channels, width, kernel_size, padding="same", **symmetry.lifting()
@@ -165,6 +175,7 @@ class RelaxedCNN(nn.Module):
         kernel_size: int = 5,
     ) -> None:
         super().__init__()
+        _check_symmetry(symmetry)
         group, layer, k = symmetry.group, symmetry.layer(), kernel_size
         self.features = nn.Sequential(
             LiftingConv2d(channels, width, k, padding="same", **symmetry.lifting()),

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_floats, check_tensors, check_whole, invalid
 from symmetries.groups.finite import FiniteGroup
 
 Pool = Literal["max", "mean"]
 POOLS = ("max", "mean")
+LARGEST_KERNEL = 1001
 
 
 def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
@@ -87,6 +88,8 @@ class TiedLinear(nn.Module):
 
     def __init__(self, permutations: Tensor, features: int, bias: bool = True) -> None:
         super().__init__()
+        check_tensors(permutations=permutations)
+        check_whole(features, "features")
         if permutations.ndim != 2 or permutations.dtype != torch.int64:
             got = f"shape {tuple(permutations.shape)}, {permutations.dtype}"
             raise invalid("permutations", "int64 (|G|, D)", got, "use pixel_permutations(...)")
@@ -106,8 +109,9 @@ class TiedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From inputs (N, ...) with D numbers each to (N, features, |G|)."""
-        n, d = len(x), self.weight.shape[1]
-        if x.ndim < 2 or x[0].numel() != d:
+        check_floats(x, "x", "...")
+        n, d = len(x) if x.ndim else 0, self.weight.shape[1]
+        if x.ndim < 2 or x.shape[1:].numel() != d:
             raise invalid("x", f"(N, ...) with {d} numbers each", tuple(x.shape), "reshape it")
         out = x.reshape(n, d) @ self.filters().reshape(-1, d).T
         out = out.reshape(n, -1, self.order)
@@ -154,6 +158,10 @@ class TiedConv2d(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(padding_mode, ("zeros", "circular"), "padding_mode")
+        for name, size in (("in_channels", in_channels), ("features", features)):
+            check_whole(size, name)
+        check_whole(kernel_size, "kernel_size", most=LARGEST_KERNEL)
+        check_whole(padding, "padding", least=0)
         table = pixel_permutations(group, (in_channels, kernel_size, kernel_size))
         self.register_buffer("permutations", table, persistent=False)
         like = nn.Conv2d(in_channels, features, kernel_size, bias=bias)  # torch's own start
@@ -169,6 +177,7 @@ class TiedConv2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From images (N, C, H, W) to (N, features, |G|, H', W')."""
+        check_floats(x, "x", "N", self.weight.shape[1], "H", "W")
         kernels = self.filters().flatten(0, 1)
         x = F.pad(x, (self.padding,) * 4, mode=self.padding_mode)
         out: Tensor = F.conv2d(x, kernels).unflatten(1, (len(self.weight), -1))
@@ -193,6 +202,7 @@ class GroupPool(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """Pool the third axis."""
+        check_floats(h, "h", "...")
         if h.ndim < 3:
             raise invalid("h", "(N, features, |G|, ...)", tuple(h.shape), "put it behind a layer")
         return h.amax(2) if self.how == "max" else h.mean(2)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_floats, check_positive, check_whole, invalid
 from symmetries.kernels.available import usable
 from symmetries.rows import draw_rows
 
@@ -49,6 +49,7 @@ def with_ones(features: Tensor) -> Tensor:
 
 def as_runs(features: Tensor, runs: int, inputs: int) -> Tensor:
     """Features (R, B, D) from (R, B, D), or from (B, D) where there is one run."""
+    check_floats(features, "features", "...", "D")
     if features.ndim == 2 and runs == 1:
         features = features[None]
     if features.ndim != 3 or features.shape[0] != runs or features.shape[2] != inputs:
@@ -100,8 +101,11 @@ class VariationalLinear(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(covariance, COVARIANCES, "covariance")
-        if prior_variance <= 0:
-            raise invalid("prior_variance", "a positive number", prior_variance, "try 1.0")
+        sizes = {"inputs": inputs, "outputs": outputs, "rank": rank, "runs": runs}
+        for name, size in sizes.items():
+            check_whole(size, name)
+        check_positive(prior_variance, "prior_variance")
+        check_positive(scale, "scale")
         self.inputs, self.outputs, self.runs = inputs, outputs, runs
         self.covariance, self.bias = covariance, bias
         dim = inputs + bias

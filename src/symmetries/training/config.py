@@ -1,11 +1,18 @@
 """What a training run is told: plain numbers, checked when they are set."""
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import (
+    check_choice,
+    check_number,
+    check_positive,
+    check_whole,
+    invalid,
+    short,
+    wrong_type,
+)
 
 # Of Fabric's precisions those without a gradient scale, which would have to look at the gradients.
 PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed")
@@ -90,23 +97,24 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):
-            _check_whole(getattr(self, name), name, at_least=1)
-        for name in ("warmup", "workers", "seed", "skip_bad"):
-            _check_whole(getattr(self, name), name, at_least=0)
+            check_whole(getattr(self, name), name)
+        for name in ("warmup", "workers", "skip_bad"):
+            check_whole(getattr(self, name), name, least=0)
+        check_whole(self.seed, "seed", least=0, most=2**64)
         for name in ("final_lr", "weight_decay", "momentum"):
-            _check_number(getattr(self, name), name, positive=False)
-        _check_number(self.lr, "lr", positive=True)
+            check_number(getattr(self, name), name, least=0)
+        check_positive(self.lr, "lr")
         if self.clip is not None:
-            _check_number(self.clip, "clip", positive=True)
-        for beta in self.betas:
-            if not 0 <= beta < 1:
-                raise invalid("betas", "two numbers in [0, 1)", self.betas, "try (0.9, 0.999)")
+            check_positive(self.clip, "clip")
+        _check_betas(self.betas)
         if self.warmup > self.steps:
             raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "shorten it")
         check_choice(self.schedule, SCHEDULES, "schedule")
         check_choice(self.optimizer, OPTIMIZERS, "optimizer")
         check_choice(self.precision, PRECISIONS, "precision")
         check_choice(self.graph, GRAPH_MODES, "graph")
+        if not isinstance(self.device, str):
+            raise wrong_type("device", "a name", self.device, "try 'auto', 'cpu' or 'cuda:1'")
         kind, _, number = self.device.partition(":")
         check_choice(kind, DEVICES, "device")
         if number and not (kind == "cuda" and number.isdecimal() and self.devices == 1):
@@ -128,14 +136,7 @@ class TrainConfig:
         return {name: value for name, value in fields.items() if name not in free}
 
 
-def _check_whole(value: object, name: str, at_least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        remedy = "give a larger number" if isinstance(value, int) else "give an int"
-        raise invalid(name, f"a whole number of at least {at_least}", repr(value), remedy)
-
-
-def _check_number(value: object, name: str, positive: bool) -> None:
-    bound = "a positive number" if positive else "a number of at least 0"
-    fine = isinstance(value, int | float) and math.isfinite(value)
-    if not fine or value < 0 or (positive and value == 0):  # type: ignore[operator]
-        raise invalid(name, bound, repr(value), "give a finite one")
+def _check_betas(betas: object) -> None:
+    pair = isinstance(betas, tuple | list) and len(betas) == 2
+    if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
+        raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_image_shape, invalid
+from symmetries.checks import check_image_shape, check_whole, invalid
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import Product
 from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.config import (
@@ -78,7 +78,7 @@ class InvariantVAE(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.group: Group[Any] = parse_group(group) if isinstance(group, str) else group
+        self.group: Group[Any] = as_group(group)
         if isinstance(self.group, Product) and any(
             isinstance(factor, FiniteGroup) for factor in self.group.factors
         ):
@@ -187,6 +187,8 @@ class InvariantVAE(nn.Module):
                 finite group.
             generator: source of randomness; the same views at every call without one.
         """
+        check_image_shape(x, self.shape, "x")
+        check_whole(views, "views")
         if self.finite:
             seen = self.act.orbit(self.elements(x.device), x)
         elif self.config.invariance == 0:
@@ -235,6 +237,7 @@ class InvariantVAE(nn.Module):
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
         check_image_shape(x, self.shape, "x")
+        check_whole(n, "n")
         parts = x.split(max(1, ROWS // n))
         return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
 
@@ -262,8 +265,7 @@ class InvariantVAE(nn.Module):
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x."""
-        if n < 1:
-            raise invalid("n", "at least one image", n, "give n >= 1")
+        check_whole(n, "n")
         z = self.prior.sample(n, generator)
         prototypes = self.decode(z)
         eta = self._prior_samples(z, 1, generator)[:, 0]
@@ -287,8 +289,7 @@ class InvariantVAE(nn.Module):
             generator: source of randomness, on that device.
         """
         check_image_shape(x, self.shape, "x")
-        if samples < 1:
-            raise invalid("samples", "at least 1", samples, "the papers take 300")
+        check_whole(samples, "samples")
         order = cast(FiniteGroup, self.group).order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
         return torch.cat(

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from symmetries.checks import check_whole
 from symmetries.distributions.box import Sampling
-from symmetries.learners.invariant_weights.objectives import images_of, log_likelihood
+from symmetries.learners.invariant_weights.objectives import (
+    check_labelled,
+    images_of,
+    log_likelihood,
+)
 from symmetries.nn.invariant_model import InvariantModel
 
 
@@ -58,6 +63,9 @@ def evaluate(
         seed: of all random numbers.
         half_width: (R, dim) in place of the model's own.
     """
+    check_labelled(model, images, targets)
+    for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
+        check_whole(value, name)
     device = model.half_width.device
     means, variances, fits = [], [], []
     generator = torch.Generator(device)

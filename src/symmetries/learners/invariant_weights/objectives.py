@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_classes, check_floats, check_tensors, invalid, wrong_type
 from symmetries.distributions.box import Sampling
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import sample_outputs
@@ -35,12 +35,16 @@ def log_likelihood(
         draws: samples of the outputs; regression needs none, its expectation is closed.
         generator: source of randomness.
     """
+    check_floats(mean, "mean", "R", "B", model.head.outputs)
+    check_floats(variance, "variance", *mean.shape)
+    check_tensors(targets=targets)
     if model.task == "regression":
         precision = (-2 * model.log_noise).exp()[:, None]
         square = ((targets - mean).square() + variance) * precision
         terms = -0.5 * (math.log(2 * math.pi) + square) - model.log_noise[:, None]
         return terms.sum(-1)
     log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
+    check_classes(targets, mean.shape[1], "targets")
     index = targets[None, None, :, None].expand(*log_p.shape[:-1], 1)
     return log_p.gather(-1, index)[..., 0].mean(0)
 
@@ -52,11 +56,26 @@ def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Ten
         batch: one or several tensors (B, C, H, W).
         sets: for each run the number of its tensor; None where there is one for all.
     """
+    if not isinstance(batch, Sequence) or not batch:
+        raise wrong_type("batch", "a list of tensors", batch, "wrap a single one: [images]")
+    for images in batch:
+        check_floats(images, "images", "N", "C", "H", "W")
     if len(batch) == 1 and sets is None:
         return batch[0]
     if sets is None or max(sets) >= len(batch):
         raise invalid("sets", "the number of a set for each run", sets, "name them all")
     return torch.stack([batch[number] for number in sets])
+
+
+def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Tensor) -> None:
+    """Raise unless these are a model, tensors of images (N, C, H, W) and N targets."""
+    if not isinstance(model, InvariantModel):
+        raise wrong_type("model", "an InvariantModel", model, "see shallow_model")
+    images_of([*images] if isinstance(images, list | tuple) else images, [0])
+    check_tensors(targets=targets)
+    if targets.ndim == 0 or len(targets) == 0 or any(len(part) != len(targets) for part in images):
+        got = f"{tuple(targets.shape)} for {[len(part) for part in images]} images"
+        raise invalid("targets", "one for each image, at least one", got, "check the labels")
 
 
 def elbo_loss(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, check_whole, invalid
 from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
@@ -13,6 +13,7 @@ from symmetries.training.recipe import PlainData, adamw_config
 
 # How far random transformations go unless told otherwise: the whole circle, and what keeps a
 # picture that fills its frame inside it (Allingham et al. 2024, appendix C).
+MOST = 10**6  # of samples, layers, units
 USUAL_BOUNDS = {
     "shift_x": 0.25,
     "shift_y": 0.25,
@@ -46,6 +47,11 @@ class Stage:
     final: float = 1e-3
     clip: float = 10.0
     weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        check_whole(self.steps, "steps")
+        for name in ("warmup", "final"):
+            check_number(getattr(self, name), name, 0, 1)
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
         """For the training loop; ``run`` are further fields, such as the seed and the folder."""
@@ -132,12 +138,11 @@ class SymmetryConfig(PlainData):
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
         check_choice(self.circular, ("exact", "all", "none"), "circular")
         check_choice(self.products, ("tf32", "bf16"), "products")
-        if self.samples < 1:
-            raise invalid("samples", "at least 1", self.samples, "give a larger number")
+        for name in ("samples", "layers", "bins", "conditioner"):
+            check_whole(getattr(self, name), name, most=MOST)
         for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
-            if getattr(self, name) < 0:
-                raise invalid(name, "a number >= 0", getattr(self, name), "0 turns it off")
-        if not 0 <= self.holdout < 1:
+            check_number(getattr(self, name), name, least=0)
+        if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
             raise invalid("holdout", "a share in [0, 1)", self.holdout, "0 keeps nothing back")
 
     @classmethod

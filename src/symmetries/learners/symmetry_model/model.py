@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_image_shape, invalid
+from symmetries.checks import check_chw, check_image_shape, check_whole, invalid
 from symmetries.data.base import ImageSet
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import (
     SymmetryConfig,
@@ -29,6 +29,7 @@ from symmetries.learners.symmetry_model.summary import SymmetrySummary, summaris
 from symmetries.training import History, load_learner, save_model
 
 SMALLEST = 8
+MOST_REFINEMENTS = 1000
 CHUNK = 2048  # images at a time when the model is asked
 
 
@@ -67,7 +68,7 @@ class SymmetryModel(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.group: Group[Any] = parse_group(group) if isinstance(group, str) else group
+        self.group: Group[Any] = as_group(group)
         self.config = resolve_config(config)
         self.shape = _checked_shape(shape, self.group)
         self.seed = seed
@@ -134,6 +135,7 @@ class SymmetryModel(nn.Module):
             refine: how many times; each composes another inferred element.
         """
         self.check_shape(x)
+        check_whole(refine, "refine", least=0, most=MOST_REFINEMENTS)
         total = self._found(x)
         for _ in range(refine):
             inner = self._found(self.act(self.group.inverse(total), x))
@@ -300,6 +302,7 @@ class SymmetryModel(nn.Module):
 
     def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
         """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
+        check_whole(n, "n")
         step = max(1, CHUNK * 32 // n)
         parts = prototypes.split(step)
         draw = self.generative.distribution.sample
@@ -311,7 +314,8 @@ class SymmetryModel(nn.Module):
 
 
 def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:
-    if len(shape) != 3 or min(shape[1:]) < SMALLEST or shape[0] < 1:
+    check_chw(shape)
+    if min(shape[1:]) < SMALLEST:
         expected = f"(C, H, W) with sides of at least {SMALLEST} pixels"
         raise invalid("shape", expected, tuple(shape), "enlarge the images first")
     if isinstance(group, Product) and any(isinstance(f, FiniteGroup) for f in group.factors):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_image_shape, invalid
+from symmetries.checks import check_image_shape, check_whole
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
@@ -205,8 +205,7 @@ class VAE(nn.Module):
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """New images (n, C, H, W): means at codes from the prior, without pixel noise."""
-        if n < 1:
-            raise invalid("n", "at least one image", n, "give n >= 1")
+        check_whole(n, "n")
         return self.decode(self.prior.sample(n, generator))
 
     def save(self, folder: Path | str) -> Path:
@@ -226,8 +225,7 @@ class VAE(nn.Module):
 
     def _check(self, x: Tensor, samples: int) -> None:
         check_image_shape(x, self.shape, "x")
-        if samples < 1:
-            raise invalid("samples", "at least 1", samples, "the paper takes 300")
+        check_whole(samples, "samples")
 
 
 def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:

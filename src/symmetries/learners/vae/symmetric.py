@@ -1,5 +1,6 @@
 """A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -7,7 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_image_shape, invalid
+from symmetries.checks import (
+    check_choice,
+    check_image_shape,
+    check_number,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
@@ -23,6 +31,7 @@ from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
 from symmetries.rows import draw_rows
 from symmetries.training import History
 
+MOST_REFINEMENTS = 1000
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # tried for the proposal, shares of the bounds
@@ -64,6 +73,12 @@ def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augme
         >>> augment(torch.rand(4, 1, 8, 8), torch.Generator()).shape
         torch.Size([4, 1, 8, 8])
     """
+    if not isinstance(act, ImageAction):
+        raise wrong_type("act", "an ImageAction", act, "try ImageAction(Affine2('rotation'))")
+    if not isinstance(half_width, Sequence) or isinstance(half_width, str):
+        raise wrong_type("half_width", "numbers", half_width, "one for each parameter")
+    for width in half_width:
+        check_number(width, "half_width", least=0)
     if len(half_width) != act.group.dim:
         expected = f"{act.group.dim} numbers for {', '.join(act.group.names)}"
         raise invalid("half_width", expected, f"{len(half_width)} numbers", "give one each")
@@ -107,6 +122,7 @@ class InvVAE(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_whole(refine, "refine", least=0, most=MOST_REFINEMENTS)
         if refine and not symmetry.group.closed:
             remedy = "composed elements have no parameters there: take 0, or a closed group"
             raise invalid("refine", f"0, as {symmetry.group!r} is not closed", refine, remedy)
