@@ -7,6 +7,8 @@ nothing to a user (AttributeError, KeyError, ZeroDivisionError, ...), a hang, or
 """
 
 import argparse
+import copy
+import inspect
 import json
 import os
 import re
@@ -40,7 +42,7 @@ NATIVE = (
     NotImplementedError,
     ImportError,
 )
-HANG = 20  # seconds for one cell
+HANG = 60  # seconds for one cell: examples that train take some on a busy machine
 MEMORY = 8 * 2**30  # bytes of address space for one entry point
 
 ANYTHING: dict[str, Any] = {
@@ -103,7 +105,7 @@ def _tensors(good: Tensor) -> dict[str, Tensor]:
         "complex": good.to(torch.complex64),
         "no memory (meta)": good.to("meta"),
         "negative": -good.double().to(torch.float32) - 1,
-        "huge": good.double().fill_(3e38).to(good.dtype),
+        "huge": torch.full_like(good, 3e38, dtype=torch.float64).to(good.dtype),
     }
     if good.is_floating_point():
         found |= {"NaN": torch.full_like(good, float("nan"))}
@@ -115,6 +117,17 @@ class HangError(Exception):
     """A cell took too long."""
 
 
+def fresh(function: Any) -> Any:  # noqa: ANN401
+    """The same method of a copy of its object: what one cell does to it is not seen by the next."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or inspect.isclass(owner) or inspect.ismodule(owner):
+        return function
+    copied = copy.deepcopy(owner)
+    for name in [name for name in vars(copied) if inspect.isfunction(vars(copied)[name])]:
+        del copied.__dict__[name]  # the recorder's
+    return getattr(copied, function.__name__)
+
+
 def outcome(call: recipes.Call, arguments: dict[str, Any]) -> tuple[str, str]:
     """What a cell does: "ok", "refused", "native" or "broken", and its words."""
 
@@ -124,7 +137,7 @@ def outcome(call: recipes.Call, arguments: dict[str, Any]) -> tuple[str, str]:
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(HANG)
     try:
-        call.function(**arguments)
+        fresh(call.function)(**arguments)
     except HangError as error:
         return "broken", str(error)
     except NATIVE as error:
