@@ -473,6 +473,24 @@ def test_a_deep_strict_stack_keeps_the_size_of_its_activations():
     assert 1 / 3 < typical < 3
 
 
+@pytest.mark.parametrize("hidden", [32, 33])
+@pytest.mark.parametrize("omega", [0.0, 0.1, 1.0])
+def test_a_soft_kernel_starts_without_a_blur(omega, hidden):
+    """What depends on the absolute element alone would be common to all taps, and add up."""
+    shares, sizes = [], []
+    for seed in range(8):
+        conv = RelaxedGroupConv2d(
+            8, 8, 5, group=Cyclic(4), relax={"rotation": omega}, hidden=hidden,
+            generator=seeded(seed),
+        )  # fmt: skip
+        weight = conv.sampled((9, 9)).weight.detach()
+        shares.append(float(weight.mean((2, 3)).square().mean() / weight.square().mean()))
+        x = torch.randn(1, 32, 9, 9, generator=seeded(seed + 50)).relu()
+        sizes.append(float(conv(x).detach().square().mean() / x.square().mean()))
+    assert sum(shares) / 8 < 2 / 25  # 1 / 25 if taps were independent
+    assert 0.6 < sum(sizes) / 8 < 1.7  # also of inputs with a mean
+
+
 def test_relaxed_frequency_has_a_gradient_at_zero():
     for relax in ({"rotation": 0.0}, {"translation": 0.0}):
         conv = RelaxedGroupConv2d(2, 2, 3, group=Cyclic(4), relax=relax, generator=seeded())

@@ -71,9 +71,9 @@ class KernelNetwork(nn.Module):
     Started with normal numbers so that every hidden unit has variance 1, at every point and
     frequency, and every output variance ``variance``: as gamma has norm 1, the first layer's
     variance is 1 / (number of gammas), and units of mean 0 and variance 1 (:func:`unit_relu`) do
-    the rest. Values at far points of a stationary kernel start uncorrelated; those of a kernel
-    with a domain share what b gives, a constant part that adds up over the taps where inputs have
-    a mean: put a norm after such a layer.
+    the rest. Values at far points start uncorrelated. With a domain, what b gives would be common
+    to all points a, a blur that adds up over the taps; so units start in pairs that see r(a) and
+    -r(a) beside the same s(b), and V weighs their difference (:meth:`pair_units`).
 
     Args:
         relative: number of coordinates of a, in filter space.
@@ -130,6 +130,28 @@ class KernelNetwork(nn.Module):
             normal(hidden, hidden, variance=1 / hidden) for _ in range(depth - 1)
         )
         self.output = nn.Parameter(normal(*outputs, hidden, variance=variance / hidden))
+        if absolute:
+            self.pair_units()
+
+    @torch.no_grad()
+    def pair_units(self) -> None:
+        """Let k be odd in r(a) = A gamma(a), so that it has no part that depends on b alone.
+
+        relu(s + r) - relu(s - r) is 2 r for a large s, 0 for a small one: b opens and shuts what
+        a gives. The second half of the units of each layer mirrors the first; every weight is
+        free afterwards. Variances stay, as s + r and s - r are uncorrelated. Of an odd number of
+        units, the one that is left over starts unread; one unit alone stays as it is.
+        """
+        half = self.output.shape[-1] // 2
+        if half == 0:
+            return
+        one, two = slice(half), slice(half, 2 * half)
+        self.relative_weight[two] = -self.relative_weight[one]
+        self.absolute_weight[two] = self.absolute_weight[one]
+        for weight in self.weights:
+            weight[two, two], weight[two, one] = weight[one, one], weight[one, two]
+        self.output[..., half:] = 0
+        self.output[..., two] = -self.output[..., one]
 
     def features(
         self,
