@@ -6,6 +6,7 @@ data enters the library, as looking at a value makes a GPU wait.
 
 import math
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +87,21 @@ def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
     if labels.shape != (count,) or labels.dtype != torch.int64:
         got = f"shape {tuple(labels.shape)}, {labels.dtype}"
         raise invalid(name, f"{count} class numbers, int64", got, "one for each example")
+
+
+def as_path(path: object, name: str = "path") -> Path:
+    """The path that a text or a path stands for.
+
+    Example:
+        >>> as_path(3)
+        Traceback (most recent call last):
+        TypeError: path: expected a path, got int; give a text or a pathlib.Path
+    """
+    if not isinstance(path, str | Path):
+        raise wrong_type(name, "a path", path, "give a text or a pathlib.Path")
+    if "\0" in str(path):
+        raise invalid(name, "a path", short(path), "a file's name has no zero byte")
+    return Path(path)
 
 
 def check_module(model: object, name: str = "model") -> None:

@@ -295,11 +295,11 @@ def test_bad_input():
     good = torch.rand(2, *SHAPE)
     with pytest.raises(ValueError, match="x: expected images of shape"):
         model.prototype(torch.rand(2, 3, 8, 8))
-    with pytest.raises(ValueError, match="samples: expected at least 1"):
+    with pytest.raises(ValueError, match="samples: expected a whole number of at least 1"):
         model.bound(good, 0)
     with pytest.raises(ValueError, match="finite values"):
         model.fit(good / 0, progress=False)
-    with pytest.raises(ValueError, match="n: expected at least one image"):
+    with pytest.raises(ValueError, match="n: expected a whole number of at least 1"):
         model.sample(0)
     with pytest.raises(ValueError, match="no finite factor in a product"):
         InvariantVAE("rotation,flip_x", SHAPE, TINY)

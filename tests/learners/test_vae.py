@@ -220,11 +220,11 @@ def test_bad_input():
     vae = VAE(SHAPE, TINY)
     with pytest.raises(ValueError, match="x: expected images of shape"):
         vae.bound(torch.rand(2, 3, 8, 8))
-    with pytest.raises(ValueError, match="samples: expected at least 1"):
+    with pytest.raises(ValueError, match="samples: expected a whole number of at least 1"):
         vae.bound(torch.rand(2, *SHAPE), 0)
     with pytest.raises(ValueError, match="finite values"):
         vae.fit(torch.full((4, *SHAPE), math.nan), progress=False)
-    with pytest.raises(ValueError, match="n: expected at least one image"):
+    with pytest.raises(ValueError, match="n: expected a whole number of at least 1"):
         vae.sample(0)
     with pytest.raises(ValueError, match="config: expected one of"):
         VAE(SHAPE, "huge")

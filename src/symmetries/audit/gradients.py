@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symmetries.audit.first_layer import FirstLayer, first_layer
-from symmetries.audit.models import Model, check_examples
+from symmetries.audit.models import Model, check_callable, check_examples
 from symmetries.checks import check_choice, check_classes, check_whole, wrong_type
 
 Absolute = Literal["never", "after", "before"]
@@ -55,6 +55,7 @@ def integrated_gradients(
         >>> integrated_gradients(f, torch.tensor([[3.0, 1.0]]), torch.tensor([0])).round().tolist()
         [[9.0, 0.0]]
     """
+    check_callable(model)
     _check_options(x, target, steps, absolute)
     x = x.detach()
     b = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach().expand_as(x)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.audit.models import model_device, untouched
+from symmetries.audit.models import check_examples, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
-from symmetries.checks import check_finite, invalid
+from symmetries.checks import check_finite, invalid, wrong_type
 from symmetries.groups.base import Group
 
 Act = Callable[[Any, Tensor], Tensor]
@@ -82,8 +82,8 @@ def layer_equivariance(
         [('0', 'equivariance', True), ('1', 'invariance', False), ('2', 'invariance', False)]
     """
     if not isinstance(model, nn.Module):
-        got = type(model).__name__
-        raise TypeError(str(invalid("model", "an nn.Module", got, "only modules have layers")))
+        raise wrong_type("model", "an nn.Module", model, "only modules have layers")
+    check_examples(x)
     check_finite(x, "x")
     moves = make_moves(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed

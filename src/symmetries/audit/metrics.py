@@ -12,9 +12,15 @@ from torch import Tensor
 
 from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, Reduction, estimate
-from symmetries.audit.models import Model, check_classifier, model_device, untouched
+from symmetries.audit.models import (
+    Model,
+    check_callable,
+    check_classifier,
+    model_device,
+    untouched,
+)
 from symmetries.audit.moves import Moves, check_moves, make_moves
-from symmetries.checks import check_finite, check_tensors, invalid
+from symmetries.checks import check_finite, check_floats, invalid
 from symmetries.groups.base import Group
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
@@ -149,6 +155,7 @@ def mean_error(
         error: such as :func:`logit_error`.
         batch_size: examples at once.
     """
+    check_callable(model)
     check_moves(x, moves, batch_size)
     device = model_device(model, x)
     values = []
@@ -166,7 +173,8 @@ def mean_error(
 
 
 def _check_same(logits: Tensor, moved: Tensor) -> None:
-    check_tensors(logits=logits, moved=moved)
+    check_floats(logits, "logits", "...")
+    check_floats(moved, "moved", "...")
     if logits.shape != moved.shape or logits.ndim < 1:
         got = f"{tuple(logits.shape)} and {tuple(moved.shape)}"
         raise invalid("logits", "two tensors of one shape (..., K)", got, "compare like with like")

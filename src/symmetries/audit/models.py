@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_finite, check_tensors, invalid
+from symmetries.checks import check_finite, check_tensors, invalid, wrong_type
 
 Model = Callable[[Tensor], Tensor]
 
@@ -49,6 +49,7 @@ def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
         x: (N, ...).
         y: (N,) class numbers, if there are any.
     """
+    check_callable(model)
     _check_data(x, y)
     some = x[:PROBE].to(model_device(model, x))
     with torch.no_grad():
@@ -63,6 +64,12 @@ def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
         got = f"{int(y.min())} to {int(y.max())}"
         raise invalid("y", f"class numbers from 0 to {classes - 1}", got, "check the labels")
     return classes
+
+
+def check_callable(model: object) -> None:
+    """Raise unless ``model`` can be called."""
+    if not callable(model):
+        raise wrong_type("model", "a function from inputs to logits", model, "give a network")
 
 
 def check_examples(x: Tensor, name: str = "x") -> None:

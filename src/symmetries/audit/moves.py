@@ -100,6 +100,8 @@ def make_moves(
 def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
     """Raise unless ``x`` is a tensor that ``moves`` can be asked about in batches."""
     check_tensors(x=x)
+    if x.ndim == 0 or len(x) == 0:
+        raise invalid("x", "at least one example", f"shape {tuple(x.shape)}", "check the loader")
     check_whole(batch_size, "batch_size")
     if not isinstance(moves, Moves):
         raise wrong_type("moves", "Moves", moves, "see make_moves")

@@ -14,9 +14,15 @@ from torch.nn import functional as F
 from symmetries.actions.base import Action
 from symmetries.audit.estimate import Estimate, Reduction, estimate
 from symmetries.audit.gradients import integrated_gradients
-from symmetries.audit.models import Model, check_classifier, model_device, untouched
+from symmetries.audit.models import (
+    Model,
+    check_callable,
+    check_classifier,
+    model_device,
+    untouched,
+)
 from symmetries.audit.moves import Moves, check_moves, make_moves
-from symmetries.checks import check_choice, check_finite, check_number, check_tensors, invalid
+from symmetries.checks import check_choice, check_finite, check_floats, check_number, invalid
 from symmetries.groups.base import Group
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
@@ -81,7 +87,8 @@ def smooth(maps: Tensor, sigma: float) -> Tensor:
 
 def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
     """Cosine of two saliency maps (N, ...) of each example, (N,); 1 where both are zero."""
-    check_tensors(maps=maps, moved=moved)
+    check_floats(maps, "maps", "...")
+    check_floats(moved, "moved", "...")
     if maps.shape != moved.shape:
         got = f"{tuple(maps.shape)} and {tuple(moved.shape)}"
         raise invalid("maps", "two tensors of one shape", got, "move one back first")
@@ -156,6 +163,7 @@ def mean_similarity(
         saliency: the maps.
         batch_size: examples at once.
     """
+    check_callable(model)
     check_moves(x, moves, batch_size)
     device = model_device(model, x)
     values = []

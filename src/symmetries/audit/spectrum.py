@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from symmetries.audit.adjoint import convolution_adjoint
 from symmetries.audit.first_layer import FirstLayer, first_layer
-from symmetries.audit.models import Model, check_examples, model_device, untouched
+from symmetries.audit.models import (
+    Model,
+    check_callable,
+    check_examples,
+    model_device,
+    untouched,
+)
 from symmetries.checks import check_choice, check_finite, check_whole, wrong_type
 
 Method = Literal["auto", "exact", "power"]
@@ -57,6 +63,7 @@ def largest_singular_value(
         True
     """
     check_choice(method, METHODS, "method")
+    check_callable(model)
     check_examples(x)
     check_finite(x, "x")
     for name, value in (("iterations", iterations), ("batch_size", batch_size)):

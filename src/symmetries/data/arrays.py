@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from symmetries.checks import check_choice, invalid, wrong_type
+from symmetries.checks import as_path, check_choice, invalid, wrong_type
 from symmetries.data.base import ImageSet
 from symmetries.data.files import AGAIN, check_claim
 
@@ -194,7 +194,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
         path: the file.
         split: "train" or "test".
     """
-    path = Path(path)
+    path = as_path(path)
     check_choice(split, ("train", "test"), "split")
     if path.suffix == ".npz":
         members = read_npz(path)

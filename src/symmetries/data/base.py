@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from symmetries.checks import (
+    as_path,
     check_finite,
+    check_floats,
     check_image_shape,
     check_images,
     check_tensors,
     invalid,
+    wrong_type,
 )
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
@@ -50,6 +53,8 @@ class ImageSet:
         if self.images.dtype != torch.float32:
             raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
         _check_unit_range(self.images)
+        if self.class_names is not None and not isinstance(self.class_names, tuple | list):
+            raise wrong_type("class_names", "a tuple of names", self.class_names, "or None")
         if self.labels is not None:
             _check_labels(self.labels, len(self.images), self.class_names)
 
@@ -97,7 +102,7 @@ def check_set(data: object, name: str = "data") -> None:
     """Raise unless ``data`` is an :class:`ImageSet`."""
     if not isinstance(data, ImageSet):
         remedy = "load it: symmetries.data.load, or from_array"
-        raise TypeError(str(invalid(name, "an ImageSet", type(data).__name__, remedy)))
+        raise wrong_type(name, "an ImageSet", data, remedy)
 
 
 def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | None) -> None:
@@ -128,6 +133,8 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
         >>> abs(standardise(train, train).mean().item()) < 1e-5
         True
     """
+    check_floats(reference, "reference", "...")
+    check_floats(images, "images", "...")
     deviation, mean = torch.std_mean(reference)
     if float(deviation) == 0:
         raise invalid("reference", "more than one pixel value", "a constant", "nothing to scale by")
@@ -137,7 +144,7 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
 def data_folder(folder: str | Path | None = None) -> Path:
     """The folder of data files: the argument, else $SYMMETRIES_DATA, else the user's cache."""
     if folder is not None:
-        chosen = Path(folder).expanduser()
+        chosen = as_path(folder, "folder").expanduser()
         if not chosen.is_dir():
             got = f"{str(folder)!r}, which is no folder"
             raise invalid("folder", "a folder of data files", got, "give the folder, not a file")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, invalid
 from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws, Floats
 from symmetries.groups.affine import Affine2
@@ -70,6 +70,7 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
         seed: fixes the angles.
     """
     check_set(data)
+    check_number(degrees, "degrees")
     if not 0 <= degrees <= 180:
         raise invalid("degrees", "0 to 180", degrees, "the angle is drawn from both directions")
     most = math.radians(degrees)
@@ -108,6 +109,7 @@ def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int 
         seed: fixes the factors.
     """
     check_set(data)
+    check_number(factor, "factor", least=1)
     if not 1 <= factor < math.inf:
         raise invalid("factor", "a number from 1", factor, "it is also divided by")
     most = math.log(factor)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, invalid
 from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws
 from symmetries.data.idx import idx_set
@@ -139,6 +139,7 @@ def drift(first: ImageSet, second: ImageSet, beta: float) -> ImageSet:
     """
     check_set(first, "first")
     check_set(second, "second")
+    check_number(beta, "beta", 0, 1)
     if not 0 <= beta <= 1:
         raise invalid("beta", "a number from 0 to 1", beta, "0 gives the first set, 1 the second")
     if first.labels is None or second.labels is None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import as_path, check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, check_claim, read_bytes
@@ -38,7 +38,7 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
         path: the file.
         rank: how many axes it must have, or None for any.
     """
-    path = Path(path)
+    path = as_path(path)
     header = read_bytes(path, 4)
     if len(header) < 4 or header[:3] != b"\0\0\x08" or header[3] == 0:
         got = f"a file that begins with {header.hex() or 'nothing'}"

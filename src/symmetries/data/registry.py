@@ -168,9 +168,8 @@ def load(
     if isinstance(name_or_path, Path):
         return _load_path(name_or_path, split)
     if not isinstance(name_or_path, str):
-        kind = type(name_or_path).__name__
         remedy = "use symmetries.data.from_array for arrays and tensors"
-        raise TypeError(str(invalid("data", "a name, a path or a torch data set", kind, remedy)))
+        raise wrong_type("data", "a name, a path or a torch data set", name_or_path, remedy)
     plain = _SPECIAL.get(name_or_path) or _BASES.get(name_or_path)
     if plain is not None:
         return plain[0](split, folder)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import as_path, check_choice, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
 from symmetries.data.files import AGAIN
-from symmetries.data.pictures import picture_files, read_picture
+from symmetries.data.pictures import check_pixels, picture_files, read_picture
 
 Example = tuple[Tensor, ...]
 
@@ -52,9 +52,11 @@ class ArrayShards(Dataset[Example]):
         labels: Sequence[Path] | None = None,
         layout: str | None = None,
     ) -> None:
-        if not images:
+        if isinstance(images, Sequence) and not images:
             raise invalid("images", "at least one file", "none", "check the folder")
-        self.paths = [Path(path) for path in images]
+        if not isinstance(images, Sequence):
+            raise wrong_type("images", "a list of paths", images, "give the files of the shards")
+        self.paths = [as_path(path, "images") for path in images]
         heads = [_head(path) for path in self.paths]
         (_, first, self.dtype, _), names = heads[0], [path.name for path in self.paths]
         for name, (_, shape, dtype, _) in zip(names, heads, strict=True):
@@ -129,7 +131,8 @@ class PictureStream(Dataset[Example]):
         *,
         colour: bool = True,
     ) -> None:
-        self.files, classes = picture_files(Path(folder), split)
+        self.files, classes = picture_files(as_path(folder, "folder"), split)
+        check_pixels(size)
         self.size = size
         self.mode = "RGB" if colour else "L"
         self.class_names = tuple(path.name for path in classes)
@@ -168,7 +171,7 @@ def stream(
         size: (height, width) that pictures are resized to.
         colour: whether pictures have three channels.
     """
-    path = Path(path).expanduser()
+    path = as_path(path).expanduser()
     check_choice(split, ("train", "test"), "split")
     if path.is_file():
         return ArrayShards([path])
@@ -197,7 +200,7 @@ def mapped(path: str | Path) -> Tensor:
     Args:
         path: a .npy file of float32 in C order.
     """
-    start, shape, dtype, fortran = _head(Path(path))
+    start, shape, dtype, fortran = _head(as_path(path))
     if dtype != np.float32 or fortran:
         got = f"{dtype}{' in Fortran order' if fortran else ''}"
         raise invalid(str(path), "float32 in C order", got, "save it anew, or use stream()")

@@ -1,6 +1,8 @@
 """What every estimator of images shares: how arrays are read."""
 
 import math
+from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -9,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, short
 from symmetries.estimators.saving import Saved
 
 
@@ -20,6 +22,9 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
         >>> image_size((10, 64), None), image_size((10, 63), None), image_size((10, 5, 7), None)
         ((1, 8, 8), (1, 1, 63), (1, 5, 7))
     """
+    for name, sizes in (("X", shape), ("image_shape", image_shape or ())):
+        if not isinstance(sizes, Sequence) or not all(isinstance(n, Integral) for n in sizes):
+            raise invalid(name, "a shape: whole numbers", short(sizes), "give array.shape")
     if len(shape) not in (2, 3, 4):
         got = f"shape {shape}"
         raise invalid("X", "2 to 4 axes", got, "Reshape your data: (N, C, H, W) is general")

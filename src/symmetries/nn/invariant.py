@@ -170,6 +170,9 @@ class InvariantLinear(nn.Module):
             expected = "(S, 3, 3)" if self.runs == 1 else f"({self.runs}, S, 3, 3)"
             shape = f"shape {tuple(matrices.shape)}"
             raise invalid("transformation", expected, shape, "use group.exp(eta)")
+        if images.numel() == 0 or matrices.numel() == 0:
+            got = f"shapes {tuple(images.shape)} and {tuple(matrices.shape)}"
+            raise invalid("images", "at least one, and one transformation", got, "check the loader")
         lead = images.shape[:-4] if images.ndim in (4, 5) else None
         if lead not in ((), (self.runs,)) or images.shape[-3:] != self.shape:
             size = ", ".join(map(str, self.shape))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from symmetries.checks import invalid
+from symmetries.checks import as_path, invalid
 
 Value = bool | int | float | str | tuple[int | float, ...]
 
@@ -104,7 +104,7 @@ def read_config(path: str | Path) -> SweepConfig:
         ...     read_config(file.name).search
         {'lr': [0.001, 0.01]}
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         content = tomllib.loads(path.read_bytes().decode())
     except OSError as error:

@@ -17,7 +17,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import as_path, invalid, wrong_type
 from symmetries.training.files import write_atomic, writing
 
 FORMAT = "symmetries-state"
@@ -48,7 +48,7 @@ def save_model(folder: Path | str, module: nn.Module, meta: Mapping[str, Any]) -
         >>> torch.equal(state["weight"], layer.weight), meta
         (True, {'inputs': 2})
     """
-    return write_state(Path(folder), "model", module_state(module), meta)
+    return write_state(as_path(folder, "folder"), "model", module_state(module), meta)
 
 
 def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -57,7 +57,7 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
     Raises:
         CheckpointError: if it is not there, was changed, or has another or a newer format.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "folder")
     header = _read_header(folder / f"{name}.json")
     path = folder / str(header["tensors"])
     try:
@@ -92,7 +92,7 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """A module's ``state_dict``; an error where it holds anything but tensors."""
     if not isinstance(module, nn.Module):
-        raise TypeError(str(invalid("module", "an nn.Module", type(module).__name__, "give one")))
+        raise wrong_type("module", "an nn.Module", module, "give one")
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, check_whole, invalid
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import PlainData, adamw_config
 
@@ -49,8 +49,11 @@ class VAEConfig(PlainData):
 
     def __post_init__(self) -> None:
         for name in ("latent", "hidden"):
-            if getattr(self, name) < 1:
-                raise invalid(name, "at least 1", getattr(self, name), "give a larger number")
+            check_whole(getattr(self, name), name, most=10**6)
+        for name in ("initial_noise", "least_noise"):
+            check_number(getattr(self, name), name)
+        for name in ("kl_warmup", "warmup", "final"):
+            check_number(getattr(self, name), name, 0, 1)
         if not self.least_noise > 0:
             remedy = "without a least noise the likelihood of constant pixels has no bound"
             raise invalid("least_noise", "a positive number", self.least_noise, remedy)
