@@ -231,6 +231,13 @@ class PlaneConv2d(nn.Module):
         steps = principal_steps(self.group.elements(self.fraction.device) % n, n).abs()
         return (1 + self.fraction.abs() * n / 2 - steps).clamp(0, 1)
 
+    def relaxation(self) -> dict[str, float]:
+        """By coordinate, the size of omega' (0 is strict) or the fraction kept (1 is strict)."""
+        if self.mode == "partial":
+            return {"rotation": min(1.0, self.fraction.abs().item())}
+        values = self.relaxed_frequency.abs().tolist() if self.relaxed else []
+        return dict(zip(self.relaxed, values, strict=True))
+
     def baked(self, size: tuple[int, int], images: int) -> nn.Module:
         """The same map as a plain layer with fixed weights, for so many images of a size."""
         g = self.geometry

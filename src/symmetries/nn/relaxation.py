@@ -40,13 +40,9 @@ def relaxation(model: nn.Module, images: Tensor | None = None) -> list[dict[str,
     errors = {} if images is None else equivariance_errors(model, images)
     rows: list[dict[str, Any]] = []
     for name, layer in relaxed_layers(model).items():
-        if layer.mode == "soft":
-            values = dict(zip(layer.relaxed, layer.relaxed_frequency.tolist(), strict=True))
-        else:
-            values = {"rotation": min(1.0, layer.fraction.abs().item())}
-        for coordinate, value in values.items():
+        for coordinate, value in layer.relaxation().items():
             row: dict[str, Any] = {"layer": name, "mode": layer.mode, "coordinate": coordinate}
-            row |= {"value": abs(value), "learned": layer.learn}
+            row |= {"value": value, "learned": layer.learn}
             if images is not None:
                 row["error"] = errors.get(name, {}).get(coordinate)
             rows.append(row)
