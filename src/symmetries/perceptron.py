@@ -1,12 +1,14 @@
 """Hidden layers of the library's networks: linear, gelu, layer norm."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
+from symmetries.folding import fold, foldable
 from symmetries.kernels.available import usable
 
 _DTYPES = (torch.float32, torch.bfloat16)
@@ -78,8 +80,20 @@ def gelu_norm(z: Tensor, norm: nn.LayerNorm, bias: Tensor | None = None) -> Tens
         arguments = (bias, norm.weight, norm.bias, norm.eps, _plain)
         fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
         return fused
+    if z.ndim == 2 and foldable(z, dtypes=_DTYPES) and norm.weight.numel() <= _MAX_WIDTH:
+        z = z if bias is None else z + bias
+        plain = _unit_norm(norm.weight.numel(), norm.eps, z.device)
+        units: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
+        return torch.addcmul(norm.bias.to(units.dtype), units, norm.weight.to(units.dtype))
     normalised: Tensor = norm(F.gelu(z if bias is None else z + bias))
     return normalised
+
+
+@lru_cache(maxsize=64)
+def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm:
+    """A layer norm with weights 1 and biases 0: what models have in common."""
+    with torch.inference_mode(False):
+        return nn.LayerNorm(width, epsilon, device=device).requires_grad_(False)
 
 
 def _fused(z: Tensor, norm: nn.LayerNorm) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from symmetries.actions.spline import spline_coefficients, spline_sample
 from symmetries.caching import constant
 from symmetries.checks import check_choice, check_images, invalid
+from symmetries.folding import fold, foldable
 from symmetries.kernels.available import usable
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
@@ -86,6 +87,11 @@ def _resample(
 ) -> Tensor:
     """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W)."""
     theta = theta.to(images.dtype)
+    if padding == "constant" and foldable(images, theta):
+        maps = theta.expand(len(images), *theta.shape[1:])
+        rest = (interpolation, padding, fill)
+        folded: Tensor = fold(lambda x, t: _resample(x, t, *rest), images, maps, axes=(0, 0))
+        return folded
     shift = fill if padding == "constant" else 0.0
     if shift:
         images = images - shift
@@ -98,16 +104,20 @@ def _resample(
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
     from symmetries.kernels.warp import KernelWarp
+    from symmetries.kernels.warp_cuda import plan
 
     size = (images.shape[-2], images.shape[-1])
-    source = spline_coefficients(images, "constant") if interpolation == "bspline" else images
+    maps = theta.flatten(2)
+    # Small images are filtered by the kernel itself.
+    filtered = interpolation == "bspline" and plan(images, maps, interpolation, *size) is None
+    source = spline_coefficients(images, "constant") if filtered else images
 
     def plain(source: Tensor, maps: Tensor) -> Tensor:
-        """The same from torch's operations; sources of splines are coefficients already."""
+        """The same from torch's operations; sources of splines may be coefficients already."""
         maps = maps.reshape(*maps.shape[:2], 2, 3)
-        return _grid_warp(source, maps, interpolation, "constant", size)
+        return _grid_warp(source, maps, interpolation, "constant", size if filtered else None)
 
-    out: Tensor = KernelWarp.apply(source, theta.flatten(2), interpolation, size, plain)  # type: ignore[no-untyped-call]
+    out: Tensor = KernelWarp.apply(source, maps, interpolation, size, plain)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.checks import invalid
+from symmetries.folding import fold, foldable
 from symmetries.kernels.available import usable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
@@ -59,6 +60,11 @@ def rational_quadratic(
     bins = _bins(parameters, rest=-1)
     if usable(x, parameters):
         return _kernel_spline(x, parameters, half, inverse, bins, circular=False)
+    if foldable(x, parameters):
+        several: tuple[Tensor, Tensor] = fold(
+            lambda x, p: rational_quadratic(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
+        )
+        return several
     return _straight(x, parameters, half, inverse)
 
 
@@ -91,6 +97,11 @@ def circular_spline(
         The result in [-half, half), and the logarithm of the derivative of what was applied.
     """
     bins = _bins(parameters, rest=1)
+    if foldable(x, parameters):
+        several: tuple[Tensor, Tensor] = fold(
+            lambda x, p: circular_spline(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
+        )
+        return several
     shape, turn = parameters.split((3 * bins, 1))
     x = wrap(x - turn[0] if inverse else x, half)
     if usable(x, shape):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from symmetries.checks import check_floats, invalid
+from symmetries.folding import fold, foldable
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.exponential import affine_exp, generators, with_last_row
 from symmetries.groups.phi import phi1_coefficients
@@ -90,6 +91,9 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
 
         product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
         return product
+    if foldable(left, right):
+        product = fold(affine_product, *torch.broadcast_tensors(left, right))
+        return product
     return left @ right
 
 
@@ -99,6 +103,9 @@ def affine_inverse(matrix: Tensor) -> Tensor:
         from symmetries.kernels.matrices import KernelInverse
 
         inverse: Tensor = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
+        return inverse
+    if foldable(matrix):
+        inverse = fold(affine_inverse, matrix)
         return inverse
     return _inverse_plain(matrix)
 

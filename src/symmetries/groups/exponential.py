@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries.caching import constant
+from symmetries.folding import fold, foldable
 from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.kernels.available import usable
 
@@ -46,6 +47,9 @@ def affine_exp(eta: Tensor) -> Tensor:
 
         fused: Tensor = KernelExp.apply(eta, _exp_plain)  # type: ignore[no-untyped-call]
         return fused
+    if foldable(eta):
+        several: Tensor = fold(affine_exp, eta)
+        return several
     compiling = torch.compiler.is_compiling()
     small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
     if small and not compiling:

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from symmetries.checks import check_classes, check_images, check_module, check_number, check_whole
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
-from symmetries.training import Batch, History, Step, TrainConfig, train
+from symmetries.training import Batch, History, Step, TrainConfig
+from symmetries.training.ensemble import Fitting, Job, Numbers, fit_alone
 
 Loss = Callable[[nn.Module, Batch, Step], dict[str, Tensor]]
 
 
 def relaxed_loss(
-    penalty: float = 0.0,
+    penalty: float | Numbers = 0.0,
     augment: Callable[[Tensor, Step], Tensor] | None = None,
     random_turn: bool = False,
 ) -> Loss:
@@ -34,7 +35,7 @@ def relaxed_loss(
     :func:`~symmetries.nn.relaxation.learned_relaxations`), so that a history has them too.
 
     Args:
-        penalty: lambda.
+        penalty: lambda; or :class:`~symmetries.training.ensemble.Numbers` that hold it.
         augment: ``augment(images, step)``, applied to each batch.
         random_turn: whether each step samples the rotations from an angle of its own on.
     """
@@ -49,8 +50,9 @@ def relaxed_loss(
         logits = model(images)
         cross_entropy = F.cross_entropy(logits.float(), labels)
         relaxation = relaxation_penalty(model)
+        weight = penalty["penalty"] if isinstance(penalty, Numbers) else penalty
         return {
-            "loss": cross_entropy + penalty * relaxation,
+            "loss": cross_entropy + weight * relaxation,
             "cross_entropy": cross_entropy,
             "accuracy": (logits.argmax(1) == labels).float().mean(),
             "relaxation": relaxation,
@@ -58,6 +60,36 @@ def relaxed_loss(
         }
 
     return loss
+
+
+def fitting(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    config: TrainConfig,
+    *,
+    penalty: float = 0.0,
+    relaxation_lr: float = 1.0,
+    augment: Callable[[Tensor, Step], Tensor] | None = None,
+    random_turn: bool = False,
+) -> Fitting[History]:
+    """What :func:`fit` does, for :func:`symmetries.training.fit_together`."""
+    check_module(model)
+    check_images(images)
+    check_classes(labels, len(images))
+    check_number(penalty, "penalty", least=0)
+    check_number(relaxation_lr, "relaxation_lr", least=0)
+    weight = Numbers(penalty=penalty)  # in which runs that train as one may differ
+    learned = _relaxation_parameters(model)
+    others = [p for p in model.parameters() if p.requires_grad and all(p is not q for q in learned)]
+    groups: list[dict[str, Any]] = [{"params": others}]
+    if learned:
+        groups.append({"params": learned, "lr_multiplier": relaxation_lr, "weight_decay": 0.0})
+    loss = relaxed_loss(weight, augment, random_turn)
+    data = images, labels
+    history = yield Job(model, loss, data, config, param_groups=groups, reads=(weight,))
+    turn_grid(model, None)
+    return history
 
 
 def fit(
@@ -88,20 +120,18 @@ def fit(
         The logged numbers: "loss", "cross_entropy", "accuracy" of the batch, "relaxation" (the
         squared norm of omega'), and omega' or the fraction of each layer, as "LAYER COORDINATE".
     """
-    check_module(model)
-    check_images(images)
-    check_classes(labels, len(images))
-    check_number(penalty, "penalty", least=0)
-    check_number(relaxation_lr, "relaxation_lr", least=0)
-    learned = _relaxation_parameters(model)
-    others = [p for p in model.parameters() if p.requires_grad and all(p is not q for q in learned)]
-    groups: list[dict[str, Any]] = [{"params": others}]
-    if learned:
-        groups.append({"params": learned, "lr_multiplier": relaxation_lr, "weight_decay": 0.0})
-    loss = relaxed_loss(penalty, augment, random_turn)
-    history = train(model, loss, (images, labels), config, param_groups=groups)
-    turn_grid(model, None)
-    return history
+    return fit_alone(
+        fitting(
+            model,
+            images,
+            labels,
+            config,
+            penalty=penalty,
+            relaxation_lr=relaxation_lr,
+            augment=augment,
+            random_turn=random_turn,
+        )
+    )
 
 
 def cross_validate(

@@ -183,8 +183,10 @@ class FieldBatchNorm2d(nn.Module):
         """Let the running averages follow a batch."""
         count = fields.numel() // fields.shape[1]
         unbiased = variance * (count / max(count - 1, 1))
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+        mean = mean.to(self.running_mean.dtype)
+        self.running_mean.copy_(torch.lerp(self.running_mean, mean, self.momentum))
+        unbiased = unbiased.to(self.running_var.dtype)
+        self.running_var.copy_(torch.lerp(self.running_var, unbiased, self.momentum))
 
 
 def _affine(

@@ -3,6 +3,7 @@
 from symmetries.training.batches import Batch, Data
 from symmetries.training.checkpoint import CheckpointError, load_learner, load_state, save_model
 from symmetries.training.config import TrainConfig
+from symmetries.training.ensemble import Job, fit_many, fit_together, train_together
 from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
 from symmetries.training.loop import train
@@ -16,12 +17,16 @@ __all__ = [
     "Data",
     "FolderInUseError",
     "History",
+    "Job",
     "NonFiniteError",
     "Step",
     "TrainConfig",
+    "fit_many",
+    "fit_together",
     "load_learner",
     "load_state",
     "save_model",
     "train",
+    "train_together",
     "watching",
 ]

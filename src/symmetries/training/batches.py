@@ -232,6 +232,33 @@ class LoadedBatches:
         return inputs
 
 
+class JoinedBatches:
+    """The batches of several runs side by side: tensors (runs, examples, ...).
+
+    Args:
+        runs: the batches of each; all of one size.
+    """
+
+    def __init__(self, runs: Sequence[Batches]) -> None:
+        self.runs = runs
+        self._widths: list[int] = []
+
+    def inputs(self, step: int) -> Batch:
+        """What each run needs, one after the other."""
+        parts = [run.inputs(step) for run in self.runs]
+        self._widths = [len(part) for part in parts]
+        return tuple(tensor for part in parts for tensor in part)
+
+    def batch(self, inputs: Batch) -> Batch:
+        """The batches of all runs, stacked."""
+        rest = iter(inputs)
+        parts = [
+            run.batch(tuple(next(rest) for _ in range(width)))
+            for run, width in zip(self.runs, self._widths, strict=True)
+        ]
+        return tuple(torch.stack(tensors) for tensors in zip(*parts, strict=True))
+
+
 class _Places:
     """Sampler of batches: for each example its place in the run and its index in the data."""
 

@@ -101,7 +101,8 @@ class GraphedUpdate:
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.step.generator)
+        for generator in self.step.sources():
+            graph.register_generator_state(generator)
         self.step.host = False
         try:
             # Other threads (a loader's) may go on using the device meanwhile.

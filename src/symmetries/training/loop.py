@@ -1,7 +1,7 @@
 """The training loop that every learner uses."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from symmetries.checks import invalid
-from symmetries.training.batches import Data
+from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
 from symmetries.training.files import FolderInUseError, folder_lock
@@ -21,8 +21,8 @@ from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
 from symmetries.training.skipping import BadBatches
-from symmetries.training.source import count_examples, make_batches
-from symmetries.training.step import Step
+from symmetries.training.source import count_examples, join_batches, make_batches
+from symmetries.training.step import Step, Steps
 from symmetries.training.update import Loss, Metrics, Objective, Update
 
 OnStep = Callable[[Step, Metrics], None]
@@ -82,7 +82,31 @@ def train(
     if not isinstance(model, nn.Module):
         remedy = "give the model itself, not its output"
         raise TypeError(str(invalid("model", "an nn.Module", type(model).__name__, remedy)))
-    examples = count_examples(data)
+    return run_loop(model, loss, (data,), config, (config.seed,), param_groups, on_step)
+
+
+def run_loop(
+    model: nn.Module,
+    loss: Loss,
+    data: Sequence[Data],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    param_groups: ParamGroups | None = None,
+    on_step: OnStep | None = None,
+) -> History:
+    """The loop itself, of one run, or of several whose models are stacked in ``model``.
+
+    Args:
+        model: see :func:`train`.
+        loss: of several runs gets batches (runs, examples, ...) and :class:`Steps`.
+        data: of each run.
+        config: what the runs share.
+        seeds: of each run.
+        param_groups: see :func:`train`.
+        on_step: see :func:`train`.
+    """
+    several = len(seeds) > 1
+    examples = count_examples(data[0])
     fabric = make_fabric(config)
     device, rank, world = fabric.device, fabric.global_rank, fabric.world_size
     graphed = wants_graph(config, device, world)
@@ -95,14 +119,19 @@ def train(
         checkpoints = None
         first, history = 0, History()
         if config.out is not None:
-            checkpoints = Checkpoints(config.out, model, optimizer, config, examples)
+            checkpoints = Checkpoints(config.out, model, optimizer, config, examples, tuple(seeds))
             first, history = _start(fabric, config, checkpoints)
-        batches = make_batches(data, config, device, rank, world, first)
-        step = Step(config.steps, config.seed, device, rank, world)
+        batches: Batches
+        if several:
+            batches = join_batches(data, config, seeds, device, first)
+            step: Step = Steps(config.steps, seeds, device)
+        else:
+            batches = make_batches(data[0], config, device, rank, world, first)
+            step = Step(config.steps, config.seed, device, rank, world)
         bad = None
         if config.skip_bad:
             bad = BadBatches(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
-        update = Update(fabric, objective, optimizer, batches, step, config, bad)
+        update = Update(fabric, objective, optimizer, batches, step, config, bad, several)
         advance = GraphedUpdate(update, step, model) if graphed else update
         log = Log(fabric, config, history, first, stack)
         interrupt = stack.enter_context(Interrupt())

@@ -10,18 +10,21 @@ Products = Literal["tf32", "bf16"]
 
 
 @contextmanager
-def fast_products(products: Products = "tf32") -> Iterator[None]:
+def fast_products(products: Products | None = "tf32") -> Iterator[None]:
     """Rounded matrix products on CUDA inside the block; torch's setting is put back after it.
 
     Args:
         products: "tf32", ten bits; or "bf16", seven bits, for the networks that honour it (see
-            :class:`symmetries.nn.features.ImageFeatures`) and TF32 elsewhere.
+            :class:`symmetries.nn.features.ImageFeatures`) and TF32 elsewhere; None changes nothing.
 
     Example:
         >>> with fast_products():
         ...     torch.get_float32_matmul_precision()
         'high'
     """
+    if products is None:
+        yield
+        return
     before = torch.get_float32_matmul_precision()
     # "medium" would reach products on the CPU too, where some processors cannot do them.
     medium = products == "bf16" and torch.cuda.is_available()

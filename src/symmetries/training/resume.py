@@ -42,6 +42,7 @@ class Checkpoints:
         optimizer: its state.
         config: of the run.
         examples: number of examples, which decides their order.
+        seeds: of all runs where several train as one.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Checkpoints:
     optimizer: Optimizer
     config: TrainConfig
     examples: int
+    seeds: tuple[int, ...] = ()
     last: int | None = None  # steps done at the newest checkpoint
     skipped: int = 0  # bad batches left out before it
 
@@ -63,7 +65,13 @@ class Checkpoints:
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run goes on."""
         groups = [len(group["params"]) for group in self.optimizer.param_groups]
-        return {**self.config.identity(), "examples": self.examples, "parameters": groups}
+        several = {"seeds": list(self.seeds)} if len(self.seeds) > 1 else {}
+        return {
+            **self.config.identity(),
+            "examples": self.examples,
+            "parameters": groups,
+            **several,
+        }
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:
         """Write the state after ``done`` steps, replacing the one before."""

@@ -1,5 +1,8 @@
 """From what a caller hands in as data to batches on the device."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
@@ -11,6 +14,7 @@ from symmetries.training.batches import (
     Data,
     HostBatches,
     Images,
+    JoinedBatches,
     LoadedBatches,
     Order,
     ResidentBatches,
@@ -86,6 +90,36 @@ def make_batches(
     if resident:
         return ResidentBatches(tuple(tensor.to(device) for tensor in tensors), order)
     return HostBatches(tensors, order, device, config.steps)
+
+
+def join_batches(
+    data: Sequence[Data],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    device: torch.device,
+    first: int,
+) -> JoinedBatches:
+    """Batches of several runs side by side, each in the order of its own seed.
+
+    Args:
+        data: of each run; tensors that several share are kept on the device once.
+        config: what the runs share.
+        seeds: of the runs.
+        device: where batches are wanted.
+        first: the step the runs start or resume with.
+    """
+    made: dict[tuple[int, ...], Batches] = {}
+    runs: list[Batches] = []
+    for own, seed in zip(data, seeds, strict=True):
+        key = tuple(id(tensor) for tensor in as_tensors(own) or (own,))
+        before = made.get(key)
+        if isinstance(before, ResidentBatches):
+            order = Order(before.order.examples, config.batch_size, seed, device=device)
+            runs.append(ResidentBatches(before.tensors, order))
+        else:
+            runs.append(make_batches(own, replace(config, seed=seed), device, 0, 1, first))
+            made[key] = runs[-1]
+    return JoinedBatches(runs)
 
 
 def _fits(tensors: Batch, device: torch.device) -> bool:

@@ -1,5 +1,7 @@
 """One step of a run as the loss sees it: where we are, and where random numbers come from."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -127,6 +129,10 @@ class Step:
             return self._on_device
         return torch.full((), self._index / self.total, device=self.device)
 
+    def sources(self) -> tuple[torch.Generator, ...]:
+        """All generators a step draws from, beside the global ones."""
+        return (self.generator,)
+
     def keep_on_device(self) -> None:
         """Hold ``progress`` in one fixed tensor from now on, as a graph needs it."""
         self._on_device = self.progress.clone()
@@ -138,3 +144,41 @@ class Step:
     def randn(self, *shape: int) -> Tensor:
         """Standard normal numbers; the first axis runs over this process's examples."""
         return draw_rows(torch.randn, shape, 0, self.generator, device=self.device)
+
+
+class Steps(Step):
+    """The step of several models that train as one: each has the random numbers of its own seed.
+
+    ``rand``, ``randn`` and ``generator`` are those of the first seed, except where
+    :class:`symmetries.training.numbers.OwnNumbers` is active.
+
+    Args:
+        total: steps of the whole run.
+        seeds: of the runs.
+        device: where the loss is computed.
+
+    Example:
+        >>> steps = Steps(10, (3, 4), torch.device("cpu"))
+        >>> steps.begin(5)
+        >>> alone = Step(10, 4, torch.device("cpu"))
+        >>> alone.begin(5)
+        >>> alone.generator.initial_seed() == steps.generators[1].initial_seed()
+        True
+    """
+
+    def __init__(self, total: int, seeds: Sequence[int], device: torch.device) -> None:
+        super().__init__(total, seeds[0], device)
+        self.seeds = tuple(seeds)
+        self.generators = (self.generator, *(torch.Generator(device) for _ in seeds[1:]))
+        self.layers = tuple(torch.Generator(device) for _ in seeds)
+
+    def begin(self, index: int) -> None:
+        """Move to a step and seed the random numbers of all models."""
+        super().begin(index)
+        for seed, own, layers in zip(self.seeds, self.generators, self.layers, strict=True):
+            own.manual_seed(mix(seed, _STEP, index))
+            layers.manual_seed(mix(seed, _LAYERS, index, 0))
+
+    def sources(self) -> tuple[torch.Generator, ...]:
+        """All generators a step draws from."""
+        return (*self.generators, *self.layers)

@@ -1,6 +1,6 @@
 """One update of the weights: loss, gradient, clipping, optimiser."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +75,7 @@ class Update:
         step: handed to the loss.
         config: the run: largest norm of the gradient, precision.
         bad: passes over bad batches, if that is wanted.
+        several: whether parameters are those of several models, stacked: each is clipped alone.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Update:
         step: Step,
         config: TrainConfig,
         bad: BadBatches | None = None,
+        several: bool = False,
     ) -> None:
         self.fabric = fabric
         self.objective = objective
@@ -94,6 +96,7 @@ class Update:
         self.step = step
         self.clip = config.clip
         self.bad = bad
+        self.several = several
         # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
         self.converts = config.precision != "32-true" and config.precision.endswith("-true")
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
@@ -133,5 +136,26 @@ class Update:
 
     def _move(self) -> None:
         if self.clip is not None and self.clipped:
-            torch.nn.utils.clip_grad_norm_(self.clipped, self.clip)
+            clip = clip_each if self.several else torch.nn.utils.clip_grad_norm_
+            clip(self.clipped, self.clip)
         self.fabric.strategy.optimizer_step(self.optimizer)
+
+
+def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
+    """Clip the gradients of several models, stacked along the first axis, each by its own norm.
+
+    Example:
+        >>> stacked = torch.zeros(2, 1, requires_grad=True)
+        >>> stacked.grad = torch.tensor([[0.5], [4.0]])
+        >>> clip_each([stacked], 1.0)
+        >>> [round(g, 3) for g in stacked.grad.flatten().tolist()]
+        [0.5, 1.0]
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
+    norms = torch.stack([torch.linalg.vector_norm(g.reshape(len(g), -1), dim=1) for g in gradients])
+    total = torch.linalg.vector_norm(norms, dim=0)
+    factor = (largest / (total + 1e-6)).clamp_max(1.0)
+    for gradient in gradients:
+        gradient.mul_(factor.reshape(-1, *[1] * (gradient.ndim - 1)))

@@ -34,8 +34,8 @@ from symmetries.nn.autoencoder import (
     split_gaussian,
 )
 from symmetries.rows import draw_rows
-from symmetries.training import History, Step, load_learner, save_model, train
-from symmetries.training.products import fast_products
+from symmetries.training import History, Step, load_learner, save_model
+from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.step import mix
 
 ROWS = 30_000  # decoded images at a time
@@ -153,25 +153,20 @@ class InvariantVAE(nn.Module):
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
         """
+        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
+        run |= {"progress": progress, "graph": graph, "log_every": log_every}
+        return fit_alone(self.fitting(images, **run))
+
+    def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
+        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         data = images_to_learn(images, self.shape)
         self.posterior.features.standardise(data)
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
 
-        config = self.config.train_config(
-            seed=mix(self.seed, 0),
-            out=None if out is None else Path(out),
-            resume=resume,
-            device=device,
-            devices=devices,
-            nodes=nodes,
-            progress=progress,
-            graph=graph,
-            log_every=log_every,
-        )
-        with fast_products():
-            history = train(self, loss, (data,), config)
+        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)
         return history

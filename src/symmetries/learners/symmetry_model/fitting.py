@@ -17,8 +17,8 @@ from symmetries.learners.symmetry_model.losses import (
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
-from symmetries.training import History, train
-from symmetries.training.products import fast_products
+from symmetries.training import History
+from symmetries.training.ensemble import Fitting, Job
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ MOST_HELD_OUT = 4096
 Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 
 
-def fit_stages(
+def fitting(
     model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
-) -> dict[str, History]:
-    """Fit the networks of a model in the order of ``stages``.
+) -> Fitting[dict[str, History]]:
+    """Fit the networks of a model in the order of ``stages``; yields what is to be trained.
 
     Args:
         model: is changed.
@@ -51,14 +51,13 @@ def fit_stages(
             raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
         out = None if run["out"] is None else Path(run["out"]) / stage
         own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
-        with fast_products(model.config.products):
-            histories[stage] = fits[stage](model, data, own)
+        histories[stage] = yield from fits[stage](model, data, own)
     model.to(model.device).eval()
     warn_if_collapsed(model, data)
     return histories
 
 
-def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> History:
+def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[History]:
     net = model.inference
     net.features.standardise(data)
     finite = isinstance(net, FiniteInference)
@@ -76,10 +75,11 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> History:
     if free:
         groups.append({"params": free, "clip": False, "weight_decay": 0.0})
     config = model.config.inference.train_config(**run)
-    return train(net, loss, (data,), config, param_groups=groups)
+    products = model.config.products
+    return (yield Job(net, loss, (data,), config, param_groups=groups, products=products))
 
 
-def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> History:
+def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[History]:
     net, inference = model.generative, model.inference
     net.features.standardise(data)
     inference.eval()
@@ -96,7 +96,8 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> History:
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(model.seed))
         held, kept = data[order[:count]], data[order[count:]]
         watch = BestWeights(net, held, loss, config)
-    history = train(net, loss, (kept,), config, on_step=watch)
+    products, reads = model.config.products, (inference,)
+    history = yield Job(net, loss, (kept,), config, on_step=watch, reads=reads, products=products)
     if watch is not None:
         watch.restore()
     return history

@@ -21,8 +21,8 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.training import History, Step, load_learner, save_model, train
-from symmetries.training.products import fast_products
+from symmetries.training import History, Step, load_learner, save_model
+from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.step import mix
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -117,6 +117,18 @@ class VAE(nn.Module):
             graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
             log_every: steps between two looks at the metrics.
         """
+        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
+        run |= {"progress": progress, "graph": graph, "log_every": log_every}
+        return fit_alone(self.fitting(images, augment=augment, **run))
+
+    def fitting(
+        self,
+        images: Tensor | ImageSet,
+        *,
+        augment: Augment | None = None,
+        **run: Any,  # noqa: ANN401
+    ) -> Fitting[History]:
+        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         data = images_to_learn(images, self.shape)
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
@@ -126,19 +138,8 @@ class VAE(nn.Module):
                     x = augment(x, step.generator)
             return elbo_loss(model, x, step)
 
-        config = self.config.train_config(
-            seed=mix(self.seed, 0),
-            out=None if out is None else Path(out),
-            resume=resume,
-            device=device,
-            devices=devices,
-            nodes=nodes,
-            progress=progress,
-            graph=graph,
-            log_every=log_every,
-        )
-        with fast_products():
-            history = train(self, loss, (data,), config)
+        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
         warn_if_collapsed(self, data)

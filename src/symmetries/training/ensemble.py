@@ -1,0 +1,376 @@
+"""Many models at once: runs that differ in seed, start or a number train as one computation.
+
+Parameters of all models are stacked, ``torch.vmap`` evaluates the loss of all at once, and one
+optimiser moves them: what a run costs beside its arithmetic is paid once. Every model has the
+order of the data and the random numbers that it would have alone, and its gradient is clipped by
+its own norm, so it learns what it would learn alone, up to rounding.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.checks import invalid
+from symmetries.training.batches import Batch, Data
+from symmetries.training.config import TrainConfig
+from symmetries.training.history import History
+from symmetries.training.loop import OnStep, run_loop, train
+from symmetries.training.numbers import OwnNumbers
+from symmetries.training.optim import ParamGroups
+from symmetries.training.products import Products, fast_products
+from symmetries.training.step import Step, Steps
+from symmetries.training.update import Loss, Metrics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What :func:`symmetries.training.train` is asked for, as a value.
+
+    Args:
+        model: see there, as the next five.
+        loss: see there.
+        data: see there.
+        config: see there.
+        param_groups: see there.
+        on_step: see there.
+        reads: modules that the loss reads and does not train. Whatever else differs between runs
+            that are to train as one must be a buffer of one of them, or of the model.
+        products: how exact matrix products are; None leaves torch's setting alone.
+    """
+
+    model: nn.Module
+    loss: Loss
+    data: Data
+    config: TrainConfig
+    param_groups: ParamGroups | None = None
+    on_step: OnStep | None = None
+    reads: tuple[nn.Module, ...] = ()
+    products: Products | None = None
+
+
+Fitting = Generator[Job, History, T]
+
+
+class Numbers(nn.Module):
+    """Numbers that a loss uses, as buffers: runs that train as one may differ in them.
+
+    Example:
+        >>> Numbers(penalty=0.5)["penalty"]
+        tensor(0.5000)
+    """
+
+    def __init__(self, **values: float) -> None:
+        super().__init__()
+        for name, value in values.items():
+            self.register_buffer(name, torch.tensor(float(value)))
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.get_buffer(name)
+
+
+def fit_alone(fitting: "Fitting[T]") -> T:
+    """Run a learner's fitting: train what it yields, send back the history; what it returns.
+
+    Example:
+        >>> def fitting(model, x):
+        ...     def loss(model, batch, step):
+        ...         return {"loss": model(batch[0]).square().mean()}
+        ...     config = TrainConfig(steps=3, batch_size=2, device="cpu", progress=False)
+        ...     history = yield Job(model, loss, (x,), config)
+        ...     return history.step[-1]
+        >>> fit_alone(fitting(nn.Linear(1, 1), torch.ones(4, 1)))
+        3
+    """
+    return fit_together([fitting])[0]
+
+
+def fit_together(fittings: Sequence["Fitting[T]"]) -> list[T]:
+    """Run several fittings side by side: what they yield at the same time is trained as one.
+
+    Args:
+        fittings: generators of :class:`Job`, alike but for seeds, starts and buffers.
+
+    Returns:
+        What each returns.
+
+    Example:
+        >>> def fitting(model, x, seed):
+        ...     def loss(model, batch, step):
+        ...         return {"loss": (model(batch[0]) - 1).square().mean()}
+        ...     config = TrainConfig(100, 2, 0.1, seed=seed, device="cpu", progress=False)
+        ...     history = yield Job(model, loss, (x,), config)
+        ...     return history["loss"][-1] < 0.01
+        >>> x = torch.ones(4, 1)
+        >>> fit_together([fitting(nn.Linear(1, 1), x, seed) for seed in (0, 1)])
+        [True, True]
+    """
+    found: list[T] = []
+    histories: Sequence[History | None] = [None] * len(fittings)
+    while not found:
+        jobs: list[Job] = []
+        for fitting, history in zip(fittings, histories, strict=True):
+            try:
+                jobs.append(next(fitting) if history is None else fitting.send(history))
+            except StopIteration as end:
+                found.append(end.value)
+        if jobs and found:
+            remedy = "fit models of one kind with the same options"
+            raise invalid("fittings", "as many trainings in each", "different numbers", remedy)
+        if jobs:
+            histories = train_together(jobs)
+    return found
+
+
+def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  # noqa: ANN401
+    """Fit several learners' models as one, as ``model.fit(*data, **options)`` would fit each.
+
+    For models that have ``fitting`` beside ``fit``: symmetry models, VAEs, invariant VAEs. They
+    must agree in all but their seeds and weights.
+
+    Args:
+        models: fitted in place.
+        data: see ``fit``; the same for all.
+        options: see ``fit``; the folder ``out`` gets a folder for each model.
+
+    Returns:
+        What ``fit`` would return for each; times are those of all together.
+
+    Example:
+        >>> from symmetries.learners.vae import VAE, VAEConfig
+        >>> small = VAEConfig(2, channels=(4,), strides=(2,), hidden=8, steps=2, batch_size=4)
+        >>> models = [VAE((1, 8, 8), small, seed=seed) for seed in (0, 1)]
+        >>> histories = fit_many(models, torch.rand(8, 1, 8, 8), device="cpu", progress=False)
+        >>> [history.step[-1] for history in histories]
+        [2, 2]
+    """
+    for name in ("config", "shape", "bounds"):
+        settings = [getattr(model, name, None) for model in models]
+        if any(other != settings[0] for other in settings[1:]):
+            remedy = "fit models of other settings on their own"
+            raise invalid(name, "the same for all models", "different ones", remedy)
+    out = options.pop("out", None)
+    fittings = []
+    for r, model in enumerate(models):
+        folder = None if out is None else Path(out) / f"{r}"
+        fittings.append(model.fitting(*data, out=folder, **options))
+    return fit_together(fittings)
+
+
+def train_together(jobs: Sequence[Job]) -> list[History]:
+    """Train the models of several jobs as one; see :class:`Job` for what may differ.
+
+    The configurations must agree but for the seed and the folder; the checkpoint of all is in the
+    folder of the first. The loss of the first job serves all: what it closes over must be the same
+    for every job, or be among its ``reads``.
+
+    Returns:
+        The numbers of each run; the times are those of all together.
+    """
+    products = jobs[0].products
+    if len(jobs) == 1:
+        job = jobs[0]
+        with fast_products(products):
+            return [
+                train(
+                    job.model,
+                    job.loss,
+                    job.data,
+                    job.config,
+                    param_groups=job.param_groups,
+                    on_step=job.on_step,
+                )
+            ]
+    config = jobs[0].config
+    _check_alike(jobs)
+    ensemble = Ensemble(jobs)
+
+    def loss(model: nn.Module, batch: Batch, step: Step) -> Metrics:
+        terms: Metrics = model(batch, step)
+        return terms
+
+    def on_step(step: Step, metrics: Metrics) -> None:
+        for r, job in enumerate(jobs):
+            if job.on_step is not None:
+                job.on_step(step, _own(metrics, r))
+
+    data, seeds = [job.data for job in jobs], [job.config.seed for job in jobs]
+    watched = on_step if any(job.on_step for job in jobs) else None
+    try:
+        with fast_products(products):
+            history = run_loop(
+                ensemble, loss, data, config, seeds, ensemble.groups(jobs[0]), watched
+            )
+    finally:
+        ensemble.separate()
+    return [
+        replace(history, metrics={**_own(history.metrics, r), "lr": history["lr"]})
+        for r in range(len(jobs))
+    ]
+
+
+class Ensemble(nn.Module):
+    """The models of several jobs, with their parameters and buffers stacked along a first axis.
+
+    The models' own parameters become views of the stacked ones, so they can be looked at while
+    these are trained.
+
+    Args:
+        jobs: alike.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        super().__init__()
+        shared = [all(job.reads[i] is read for job in jobs) for i, read in enumerate(jobs[0].reads)]
+        self.runs = tuple(_Run(job, shared) for job in jobs)
+        self.names: dict[str, str] = {}
+        parameters = [dict(run.named_parameters()) for run in self.runs]
+        buffers = [dict(run.named_buffers()) for run in self.runs]
+        kept = self.runs[0].state_dict().keys()
+        for name, first in parameters[0].items():
+            stacked = _stack([own[name] for own in parameters], name)
+            trained = first.requires_grad and name.startswith("model.")
+            self.register_parameter(self._key(name), nn.Parameter(stacked, trained))
+        for name in buffers[0]:
+            stacked = _stack([own[name] for own in buffers], name)
+            self.register_buffer(self._key(name), stacked, persistent=name in kept)
+        self._tie()
+
+    def forward(self, batch: Batch, step: Steps) -> Metrics:
+        """The sum of the losses, and each model's own terms as "NAME.NUMBER"."""
+        run = self.runs[0]
+
+        def one(state: dict[str, Tensor], member: Tensor, batch: Batch) -> Mapping[str, Tensor]:
+            with OwnNumbers(step, member):
+                terms: Mapping[str, Tensor] = torch.func.functional_call(run, state, (batch, step))
+                return dict(terms)
+
+        state = {name: self.get(key) for name, key in self.names.items()}
+        members = torch.arange(len(self.runs), device=step.device)
+        with _buffers_kept(run):
+            terms = torch.vmap(one, randomness="error")(state, members, batch)
+        each = {
+            f"{name}.{r}": value
+            for name, values in terms.items()
+            for r, value in enumerate(values.detach().unbind(0))
+        }
+        return {"loss": terms["loss"].sum(), **each}
+
+    def get(self, key: str) -> Tensor:
+        """A stacked parameter or buffer."""
+        found = self._parameters.get(key)
+        return self._buffers[key] if found is None else found  # type: ignore[return-value]
+
+    def groups(self, job: Job) -> list[dict[str, Any]] | None:
+        """The parameter groups of the first job, of stacked parameters."""
+        if job.param_groups is None:
+            return None
+        own = {id(p): self._parameters[self.names[n]] for n, p in self.runs[0].named_parameters()}
+        return [
+            {**group, "params": [own[id(p)] for p in group["params"]]} for group in job.param_groups
+        ]
+
+    def train(self, mode: bool = True) -> "Ensemble":
+        """Set the mode of the models that are trained."""
+        super().train(mode)
+        for run in self.runs:
+            run.model.train(mode)
+        return self
+
+    def separate(self) -> None:
+        """Give each model memory of its own."""
+        for run in self.runs:
+            for parameter in run.parameters():
+                parameter.data = parameter.data.clone()
+            for holder, leaf, buffer in _buffers(run):
+                holder._buffers[leaf] = buffer.clone()
+
+    def _key(self, name: str) -> str:
+        self.names[name] = name.replace(".", "/")  # torch allows no dots
+        return self.names[name]
+
+    def _tie(self) -> None:
+        for r, run in enumerate(self.runs):
+            for name, parameter in run.named_parameters():
+                parameter.data = self.get(self.names[name]).detach()[r]
+            names = iter([name for name, _ in run.named_buffers()])
+            for holder, leaf, _ in list(_buffers(run)):
+                holder._buffers[leaf] = self.get(self.names[next(names)])[r]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Ensemble":  # noqa: ANN401 - of torch
+        """To another device or precision: the models go with it."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._tie()
+        return self
+
+
+class _Run(nn.Module):
+    """A job as a module whose output is its loss, so that all it reads can be replaced."""
+
+    def __init__(self, job: Job, shared: Sequence[bool]) -> None:
+        super().__init__()
+        self.model = job.model
+        own = [read for read, same in zip(job.reads, shared, strict=True) if not same]
+        self.reads = nn.ModuleList(own)
+        self.loss = job.loss
+
+    def forward(self, batch: Batch, step: Step) -> Mapping[str, Tensor]:
+        return self.loss(self.model, batch, step)
+
+
+def _buffers(module: nn.Module) -> Generator[tuple[nn.Module, str, Tensor], None, None]:
+    """Each buffer with the module that holds it, in the order of ``named_buffers``."""
+    seen: set[int] = set()
+    for holder in module.modules():
+        for leaf, buffer in holder._buffers.items():
+            if buffer is not None and id(buffer) not in seen:
+                seen.add(id(buffer))
+                yield holder, leaf, buffer
+
+
+@contextmanager
+def _buffers_kept(module: nn.Module) -> Iterator[None]:
+    """Put back what a loss sets as a buffer: a tensor of vmap means nothing outside of it."""
+    before = [(holder, dict(holder._buffers)) for holder in module.modules()]
+    try:
+        yield
+    finally:
+        for holder, buffers in before:
+            holder._buffers.update(buffers)
+
+
+def _stack(parts: list[Tensor], name: str) -> Tensor:
+    shapes = {tuple(part.shape) for part in parts}
+    if len(shapes) > 1:
+        remedy = "only models of one architecture train as one"
+        raise invalid(f"parameter {name!r}", "one shape in all models", sorted(shapes), remedy)
+    return torch.stack([part.detach() for part in parts])
+
+
+def _own(values: Mapping[str, Any], member: int) -> dict[str, Any]:
+    """Those of the entries "NAME.NUMBER" that belong to one model, by name."""
+    ending = f".{member}"
+    return {name.removesuffix(ending): v for name, v in values.items() if name.endswith(ending)}
+
+
+def _check_alike(jobs: Sequence[Job]) -> None:
+    first = jobs[0].config
+    for job in jobs[1:]:
+        same = replace(job.config, seed=first.seed, out=first.out)
+        if same != first or job.products != jobs[0].products:
+            remedy = "train runs of other settings on their own"
+            raise invalid("config", "one for all but for seed and out", "others", remedy)
+        if list(dict(job.model.named_parameters())) != list(dict(jobs[0].model.named_parameters())):
+            remedy = "only models of one architecture train as one"
+            raise invalid("model", "the same parameters in all", "others", remedy)
+    if len({id(job.model) for job in jobs}) < len(jobs):
+        raise invalid("model", "one for each job", "the same one twice", "build another")
+    if first.skip_bad or first.devices * first.nodes > 1:
+        remedy = "train the runs on their own"
+        raise invalid("config", "skip_bad=0 on one device, for several models", "others", remedy)
