@@ -14,74 +14,82 @@ import triton.language as tl
 from torch import Tensor
 
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
+_TILE = 2048  # numbers of a program at a time, where rows are many and narrow
+_MANY = 16_384
 
 
 @triton.jit
-def _hidden(z, bias, columns, keep, HAS_BIAS: tl.constexpr):
-    """Bias added: h, then gelu(h) and the two factors of its slope."""
-    h = tl.load(z + columns, mask=keep, other=0.0).to(tl.float32)
+def _hidden(z, bias, at, columns, there, HAS_BIAS: tl.constexpr):
+    """Bias added: h, then gelu(h) and the two factors of its slope; rows by columns."""
+    h = tl.load(z + at, mask=there, other=0.0).to(tl.float32)
     if HAS_BIAS:
-        h += tl.load(bias + columns, mask=keep, other=0.0)
+        h += tl.load(bias + columns, mask=there, other=0.0)
     share = 0.5 * (1.0 + tl.erf(h * 0.7071067811865476))
     return h, h * share, share
 
 
 @triton.jit
 def _forward(
-    z, bias, gamma, beta, out, mean, scale, width, epsilon,
-    HAS_BIAS: tl.constexpr, BLOCK: tl.constexpr,
+    z, bias, gamma, beta, out, mean, scale, rows, width, epsilon,
+    HAS_BIAS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    columns = tl.arange(0, BLOCK)
+    row = (tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
+    columns = tl.arange(0, BLOCK)[None, :]
     keep = columns < width
-    _h, g, _share = _hidden(z + row * width, bias, columns, keep, HAS_BIAS)
-    m = tl.sum(g, 0) / width
+    there = keep & (row < rows)
+    at = row * width + columns
+    _h, g, _share = _hidden(z, bias, at, columns, there, HAS_BIAS)
+    m = tl.sum(g, 1)[:, None] / width
     centred = tl.where(keep, g - m, 0.0)
-    s = 1.0 / tl.sqrt(tl.sum(centred * centred, 0) / width + epsilon)
+    s = 1.0 / tl.sqrt(tl.sum(centred * centred, 1)[:, None] / width + epsilon)
     weight = tl.load(gamma + columns, mask=keep, other=0.0)
     y = centred * s * weight + tl.load(beta + columns, mask=keep, other=0.0)
-    tl.store(out + row * width + columns, y, mask=keep)
-    tl.store(mean + row, m)
-    tl.store(scale + row, s)
+    tl.store(out + at, y, mask=there)
+    tl.store(mean + row, m, mask=row < rows)
+    tl.store(scale + row, s, mask=row < rows)
 
 
 @triton.jit
 def _backward(
     z, bias, gamma, grad_out, mean, scale, grad_z, partial, rows, width,
-    HAS_BIAS: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_BIAS: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
+    column = tl.arange(0, BLOCK)
+    columns = column[None, :]
     keep = columns < width
     weight = tl.load(gamma + columns, mask=keep, other=0.0)
     to_gamma, to_beta = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     to_bias = tl.zeros([BLOCK], tl.float32)
     for j in range(STEPS):
-        row = program * STEPS + j
-        at = row.to(tl.int64) * width
-        there = columns < tl.where(row < rows, width, 0)
+        row = ((program * STEPS + j) * ROWS + tl.arange(0, ROWS))[:, None]
+        at = row.to(tl.int64) * width + columns
+        there = keep & (row < rows)
         known = tl.minimum(row, rows - 1)
-        h, g, share = _hidden(z + at, bias, columns, there, HAS_BIAS)
+        h, g, share = _hidden(z, bias, at, columns, there, HAS_BIAS)
         s = tl.load(scale + known)
         unit = tl.where(there, (g - tl.load(mean + known)) * s, 0.0)
-        dy = tl.load(grad_out + at + columns, mask=there, other=0.0).to(tl.float32)
-        to_gamma += dy * unit
-        to_beta += dy
+        dy = tl.load(grad_out + at, mask=there, other=0.0).to(tl.float32)
+        to_gamma += tl.sum(dy * unit, 0)
+        to_beta += tl.sum(dy, 0)
         d = dy * weight
-        d = s * (d - tl.sum(d, 0) / width - unit * (tl.sum(d * unit, 0) / width))
+        d = s * (d - tl.sum(d, 1)[:, None] / width - unit * (tl.sum(d * unit, 1)[:, None] / width))
         d *= share + h * 0.3989422804014327 * tl.exp(-0.5 * h * h)
-        to_bias += tl.where(there, d, 0.0)
-        tl.store(grad_z + at + columns, d, mask=there)
+        to_bias += tl.sum(tl.where(there, d, 0.0), 0)
+        tl.store(grad_z + at, d, mask=there)
     partial += program * 3 * width
-    tl.store(partial + columns, to_gamma, mask=keep)
-    tl.store(partial + width + columns, to_beta, mask=keep)
-    tl.store(partial + 2 * width + columns, to_bias, mask=keep)
+    inside = column < width
+    tl.store(partial + column, to_gamma, mask=inside)
+    tl.store(partial + width + column, to_beta, mask=inside)
+    tl.store(partial + 2 * width + column, to_bias, mask=inside)
 
 
-def _launch(width: int) -> tuple[int, int]:
-    """Block of columns, and warps for it."""
+def _launch(rows: int, width: int) -> tuple[int, int, int]:
+    """Rows and columns of a program's tile, and warps for it."""
     block = triton.next_power_of_2(width)
-    return block, min(max(block // 256, 1), 16)
+    if rows < _MANY or block >= _TILE:
+        return 1, block, min(max(block // 256, 1), 16)
+    return _TILE // block, block, 8
 
 
 class KernelGeluNorm(torch.autograd.Function):
@@ -102,11 +110,11 @@ class KernelGeluNorm(torch.autograd.Function):
         rows, width = z.shape
         out = torch.empty_like(z)
         mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
-        block, warps = _launch(width)
+        tall, block, warps = _launch(rows, width)
         known = gamma if bias is None else bias
-        _forward[(rows,)](
-            z, known, gamma, beta, out, mean, scale, width, epsilon, bias is not None, block,
-            num_warps=warps,
+        _forward[(triton.cdiv(rows, tall),)](
+            z, known, gamma, beta, out, mean, scale, rows, width, epsilon, bias is not None,
+            tall, block, num_warps=warps,
         )  # fmt: skip
         ctx.save_for_backward(z, bias, gamma, beta, mean, scale)
         ctx.epsilon, ctx.plain = epsilon, plain
@@ -126,15 +134,15 @@ class KernelGeluNorm(torch.autograd.Function):
             )
             return *each, None, None
         rows, width = z.shape
-        block, warps = _launch(width)
-        steps = triton.cdiv(rows, _PROGRAMS)
-        programs = triton.cdiv(rows, steps)
+        tall, block, warps = _launch(rows, width)
+        steps = triton.cdiv(triton.cdiv(rows, tall), _PROGRAMS)
+        programs = triton.cdiv(rows, steps * tall)
         grad_z = torch.empty_like(z)
         partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)
         known = gamma if bias is None else bias
         _backward[(programs,)](
             z, known, gamma, grad_out.contiguous(), mean, scale, grad_z, partial, rows, width,
-            bias is not None, steps, block, num_warps=warps,
+            bias is not None, steps, tall, block, num_warps=warps,
         )  # fmt: skip
         to_gamma, to_beta, to_bias = partial.sum(0).unbind(0)
         return grad_z, None if bias is None else to_bias, to_gamma, to_beta, None, None

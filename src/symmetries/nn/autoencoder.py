@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_image_shape, invalid
+from symmetries.checks import check_floats, check_image_shape, invalid
+from symmetries.perceptron import gelu_norm
 
 REDUCED = 3  # channels before images become one row of numbers
 LOG_TWO_PI = math.log(2 * math.pi)
@@ -62,7 +63,7 @@ def importance_bound(log_weights: Tensor) -> Tensor:
 
 
 class ChannelNorm(nn.Module):
-    """Layer norm over the channels of each pixel of (N, C, H, W).
+    """LN(gelu(x + b)) over the channels of each pixel of (N, C, H, W).
 
     Args:
         channels: C.
@@ -72,18 +73,30 @@ class ChannelNorm(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(channels)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        x = x.permute(0, 2, 3, 1)
-        if x.dtype == self.norm.weight.dtype:
-            return F.layer_norm(x, *self._numbers(x)).permute(0, 3, 1, 2)
-        # Autocast would widen the input; sums inside are in single precision in any case.
-        with torch.autocast(x.device.type, enabled=False):
-            return F.layer_norm(x, *self._numbers(x)).permute(0, 3, 1, 2)
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """The same shape; the bias (C,) is that of the layer before, if x lacks it."""
+        check_floats(x, "x", "N", self.norm.normalized_shape[0], "H", "W")
+        pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
+        units = gelu_norm(pixels.reshape(-1, x.shape[1]), self.norm, bias)
+        return units.reshape(pixels.shape).permute(0, 3, 1, 2)
 
-    def _numbers(self, x: Tensor) -> tuple[tuple[int, ...], Tensor, Tensor, float]:
-        weight, bias = self.norm.weight.to(x.dtype), self.norm.bias.to(x.dtype)
-        return tuple(self.norm.normalized_shape), weight, bias, self.norm.eps
+
+def convolve(layers: nn.Sequential, x: Tensor) -> Tensor:
+    """Convolutions, transposed or not, and channel norms in a row.
+
+    A bias is added by the norm that follows, which reads all pixels in any case.
+    """
+    bias: Tensor | None = None
+    for layer in layers:
+        if isinstance(layer, ChannelNorm):
+            x, bias = layer(x, bias), None
+        elif isinstance(layer, nn.ConvTranspose2d):
+            # Sizes are pairs, as the classes make them of single numbers.
+            sizes = (layer.stride, layer.padding, layer.output_padding)
+            x, bias = F.conv_transpose2d(x, layer.weight, None, *sizes), layer.bias  # type: ignore[arg-type]
+        elif isinstance(layer, nn.Conv2d):
+            x, bias = F.conv2d(x, layer.weight, None, layer.stride, layer.padding), layer.bias
+    return x if bias is None else x + bias[:, None, None]
 
 
 class ConvEncoder(nn.Module):
@@ -122,7 +135,7 @@ class ConvEncoder(nn.Module):
         layers: list[nn.Module] = []
         for (before, after), stride in zip(pairwise((shape[0], *channels)), strides, strict=True):
             conv = nn.Conv2d(before, after, 3, stride=stride, padding=1)
-            layers += [conv, nn.GELU(), ChannelNorm(after)]
+            layers += [conv, ChannelNorm(after)]
         layers.append(nn.Conv2d(channels[-1], REDUCED, 3, padding=1))
         self.convolutions = nn.Sequential(*layers)
         height, width = sizes[-1]
@@ -136,7 +149,7 @@ class ConvEncoder(nn.Module):
         check_image_shape(images, self.shape, remedy=remedy)
         with _half(images, self.half_precision):
             x = images.to(memory_format=torch.channels_last)
-            x = self.convolutions(x)
+            x = convolve(self.convolutions, x)
         x = self.norm(F.gelu(self.hidden(x.flatten(1).to(images.dtype))))
         out: Tensor = self.head(x)
         return out
@@ -195,7 +208,7 @@ class ConvDecoder(nn.Module):
             reach = stride / math.sqrt(9 * widths[i + 1])
             nn.init.uniform_(conv.weight, -reach, reach)
             nn.init.constant_(conv.bias, 0.0)  # type: ignore[arg-type]
-            layers += [nn.GELU(), ChannelNorm(widths[i + 1]), conv]
+            layers += [ChannelNorm(widths[i + 1]), conv]
         self.convolutions = nn.Sequential(*layers)
 
     def forward(self, z: Tensor) -> Tensor:
@@ -205,7 +218,7 @@ class ConvDecoder(nn.Module):
             raise invalid("z", expected, f"shape {tuple(z.shape)}", "flatten leading axes first")
         start = self.dense(z).unflatten(1, self.start)
         with _half(z, self.half_precision):
-            out: Tensor = self.convolutions(start.to(memory_format=torch.channels_last))
+            out = convolve(self.convolutions, start.to(memory_format=torch.channels_last))
         return out.to(z.dtype).contiguous()
 
 

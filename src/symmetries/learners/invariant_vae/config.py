@@ -37,9 +37,13 @@ class InvariantVAEConfig(PlainData):
         angles: "circle", the centre of q(eta | x) is the direction of a predicted vector, so that
             it can follow a full turn without a jump; "line", a number like the others (the
             paper's).
+        turns: K of q(eta | x), which with one "circle" angle is a mixture of K turned copies, all
+            of them tried in training. 1 is the paper's: half the circle may never be found.
         initial_spread: scale of q(eta | x) at the start, as a share of the bounds.
         interpolation: of all resampling.
         beta: weight of the KL of z at the start; falls to 1 as a cosine.
+        eta_warmup: share of the steps in which the weight of the KL of eta rises from 0 to 1, so
+            that turns are tried before p(eta | z) rules them out. The paper has none.
         half: convolutions in bfloat16 on CUDA.
         steps: of the optimiser.
         batch_size: images per step.
@@ -68,9 +72,11 @@ class InvariantVAEConfig(PlainData):
     flexible: bool = True
     conditional: bool = True
     angles: Literal["circle", "line"] = "circle"
+    turns: int = 4
     initial_spread: float = 0.03
     interpolation: Interpolation = "bilinear"
     beta: float = 10.0
+    eta_warmup: float = 0.5
     half: bool = False
     steps: int = 15_000
     batch_size: int = 256
@@ -83,7 +89,7 @@ class InvariantVAEConfig(PlainData):
     def __post_init__(self) -> None:
         check_choice(self.angles, ("circle", "line"), "angles")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
-        for name in ("latent", "hidden", "samples"):
+        for name in ("latent", "hidden", "samples", "turns"):
             if getattr(self, name) < 1:
                 raise invalid(name, "at least 1", getattr(self, name), "give a larger number")
         if not 0 <= self.invariance <= 1:
@@ -117,7 +123,9 @@ PRESETS = {
     ),
     "default": InvariantVAEConfig(),
     # As published, as far as it says.
-    "paper": InvariantVAEConfig(strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line"),
+    "paper": InvariantVAEConfig(
+        strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line", turns=1, eta_warmup=0.0
+    ),
 }
 
 

@@ -1,5 +1,6 @@
 """The joint ELBO (Allingham et al. 2022, equation 17)."""
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,7 +20,13 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
               - \log q(\eta | x)\right] + \beta\, KL(q(z | x) || p(z))
 
     The KL of z is in closed form; beta falls from ``config.beta`` to 1 as a cosine. For a finite
-    group the expectation over q(g | x) is summed.
+    group the expectation over q(g | x) is summed. Where q(eta | x) has K turns (see
+    :class:`~symmetries.learners.invariant_vae.networks.Posterior`), eta is tried at all of them,
+
+    .. math:: \log \frac1K \sum_k N(x; T_{\eta_k} \hat x, \sigma^2)\, p(\eta_k | z) / q(\eta_k),
+
+    a bound too, with q the mixture of equal weights; the weights w of q(eta | x) learn to predict
+    the terms' shares.
 
     Args:
         model: all networks.
@@ -37,15 +44,33 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
         prototypes = prototypes + model.prototype_noise * step.randn(*prototypes.shape)
     if model.finite:
         fit, kl_eta = finite_terms(model, x, z, prototypes)
+        unlike = torch.zeros_like(fit)
     else:
-        eta, log_q = (part[:, 0] for part in model.posterior.sample(x, 1, step.generator))
-        moved = model.act(model.group.exp(eta), prototypes)
-        fit = gaussian_log_prob(x, moved, model.noise).sum((1, 2, 3))
-        kl_eta = log_q - model.prior_eta.distribution.log_prob(eta, model.prior_eta(z))
+        fit, kl_eta, unlike = turned_terms(model, x, z, prototypes, step)
     kl_z = model.prior.kl(mean, scale).mean()
     fit, kl_eta = fit.mean(), kl_eta.mean()
-    loss = kl_eta + beta(step.progress, config.beta) * kl_z - fit
+    loss = kl_eta + beta(step.progress, config.beta) * kl_z - fit + unlike.mean()
     return {"loss": loss, "log_likelihood": fit, "kl_eta": kl_eta, "kl_z": kl_z}
+
+
+def turned_terms(
+    model: "InvariantVAE", x: Tensor, z: Tensor, prototypes: Tensor, step: Step
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of eta at all turns, each (B,): log-likelihood, KL, and what predicted weights miss.
+
+    The KL counts less at first, see ``eta_warmup``.
+    """
+    share = model.config.eta_warmup
+    weight = (step.progress / share).clamp_max(1.0) if share else 1.0
+    branches = model.posterior.branches(x, step.generator)
+    eta, log_q, *_ = branches
+    moved = model.act.orbit(model.group.exp(eta), prototypes)
+    fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
+    log_p = model.prior_eta.distribution.log_prob(eta, model.prior_eta(z))
+    terms = fit + weight * (log_p - log_q) - math.log(eta.shape[1])
+    shares = torch.softmax(terms, 1).detach()
+    fit = (shares * fit).sum(1)
+    return fit, fit - torch.logsumexp(terms, 1), model.posterior.unlike(branches, shares)
 
 
 def finite_terms(

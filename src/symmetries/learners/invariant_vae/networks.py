@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from symmetries.nn.autoencoder import zero_linear
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
+PULL = 10.0  # of the centre towards the turns that fit
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
 
 
@@ -44,11 +45,34 @@ class Prior(nn.Module):
         return z if self.conditional else torch.zeros_like(z)
 
 
-class Posterior(nn.Module):
-    """q(eta | x): a spline flow on a predicted Gaussian; categorical for a finite group.
+class Branches(NamedTuple):
+    """A sample of q(eta | x) at each of K turns.
 
-    With "circle" angles, eta = c(x) + delta: c is the direction of a predicted vector, 0 for other
-    parameters, and delta has the flow's distribution.
+    Args:
+        eta: (N, K, dim).
+        log_q: (N, 1), the log-density of each of them under the mixture with equal weights.
+        log_w: (N, K), logarithms of the predicted weights.
+        vectors: (N, 2), whose direction is the centre.
+    """
+
+    eta: Tensor
+    log_q: Tensor
+    log_w: Tensor
+    vectors: Tensor
+
+
+class Posterior(nn.Module):
+    r"""q(eta | x): a spline flow on a predicted Gaussian; categorical for a finite group.
+
+    With "circle" angles, eta = c(x) + delta + 2 pi k / K: c is the direction of a predicted
+    vector, 0 for other parameters; delta has the flow's distribution f; the turn k = 0 ... K - 1
+    is drawn with predicted weights w,
+
+    .. math:: q(\eta | x) = \sum_k w_k(x)\, f(\eta - c(x) - 2 \pi k / K \,|\, x).
+
+    Training tries all turns (see :func:`symmetries.learners.invariant_vae.losses.joint_loss`).
+    With one, a prototype that half a turn leaves nearly as it is keeps q on half the circle, as
+    the angles of images that are upside down would have to jump.
 
     Args:
         shape: (C, H, W) of the images.
@@ -76,6 +100,12 @@ class Posterior(nn.Module):
             head = zero_linear(config.features[-1], 2 * len(self.around))
             nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
+        turns = torch.zeros(config.turns if len(self.around) == 1 else 1, self.dim)
+        if len(turns) > 1:
+            turns[:, self.around[0]] = torch.arange(len(turns)) * (2 * math.pi / len(turns))
+            self.weights = zero_linear(config.features[-1], len(turns))
+        self.register_buffer("turns", turns, persistent=False)
+        self.turns: Tensor
         with torch.no_grad():
             if isinstance(self.distribution, ConditionalFlow):
                 scale = HALF * config.initial_spread - MIN_SCALE
@@ -86,13 +116,48 @@ class Posterior(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
         context: Tensor = self.features(x)
-        if not self.around:
-            return context, torch.zeros(len(x), self.dim, device=x.device)
-        cosine, sine = self.head(context).chunk(2, -1)
+        return context, self.centre(self.vectors(context))
+
+    def vectors(self, context: Tensor) -> Tensor:
+        """The vectors (N, 2 m) whose directions are the m angles: cosines, then sines."""
+        out: Tensor = self.head(context) if self.around else context[:, :0]
+        return out
+
+    def centre(self, vectors: Tensor) -> Tensor:
+        """The directions of vectors (N, 2 m) as parameters (N, dim); 0 for the others."""
+        cosine, sine = vectors.chunk(2, -1)
         angles = iter(torch.atan2(sine, cosine).unbind(-1))
-        zero = torch.zeros(len(x), device=x.device)
+        zero = vectors.new_zeros(len(vectors))
         columns = [next(angles) if i in self.around else zero for i in range(self.dim)]
-        return context, torch.stack(columns, -1)
+        return torch.stack(columns, -1)
+
+    def branches(self, x: Tensor, generator: torch.Generator | None = None) -> "Branches":
+        """One sample of delta, at every turn; Lie groups."""
+        context: Tensor = self.features(x)
+        vectors = self.vectors(context)
+        centre = self.centre(vectors)
+        delta = self.distribution.sample(context, 1, generator)
+        log_w = self.log_weights(context)
+        if len(self.turns) == 1:
+            log_f = self.distribution.log_prob(delta, context)
+            return Branches(centre[:, None] + delta, log_f, log_w, vectors)
+        eta = self.wrap(centre[:, None] + delta + self.turns)
+        equal = torch.zeros_like(log_w) - math.log(len(self.turns))
+        return Branches(eta, self.log_prob(eta[:, :1], context, centre, equal), log_w, vectors)
+
+    def unlike(self, branches: "Branches", shares: Tensor) -> Tensor:
+        """What predictions miss (N,), given the shares (N, K) that the turns turned out to have.
+
+        Cross entropy of the weights, and half the square distance of the vector from the unit
+        vectors of the turned centre: so that the centre itself goes where the turns have led.
+        """
+        if len(self.turns) == 1:
+            return torch.zeros_like(shares[:, 0])
+        i = self.around[0]
+        angles = self.centre(branches.vectors.detach())[:, i, None] + self.turns[:, i]
+        aim = (shares[..., None] * torch.stack([angles.cos(), angles.sin()], -1)).sum(1)
+        missed = -(shares * branches.log_w).sum(1)
+        return missed + PULL * 0.5 * (branches.vectors - aim).square().sum(-1)
 
     def sample(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
@@ -100,7 +165,33 @@ class Posterior(nn.Module):
         """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
         context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
-        return centre[:, None] + delta, self.distribution.log_prob(delta, context)
+        if len(self.turns) == 1:
+            return centre[:, None] + delta, self.distribution.log_prob(delta, context)
+        log_w = self.log_weights(context)
+        turn = torch.multinomial(log_w.exp(), n, replacement=True, generator=generator)
+        eta = self.wrap(centre[:, None] + delta + self.turns[turn])
+        return eta, self.log_prob(eta, context, centre, log_w)
+
+    def log_weights(self, context: Tensor) -> Tensor:
+        """Log w (N, K)."""
+        if len(self.turns) == 1:
+            return torch.zeros(len(context), 1, device=context.device)
+        return torch.log_softmax(self.weights(context), -1)
+
+    def log_prob(self, eta: Tensor, context: Tensor, centre: Tensor, log_w: Tensor) -> Tensor:
+        """Log q (N, S) of parameters (N, S, dim), summed over turns."""
+        delta = self.wrap((eta - centre[:, None])[:, :, None] - self.turns)  # (N, S, K, dim)
+        log_f = self.distribution.log_prob(delta.flatten(1, 2), context)
+        return torch.logsumexp(
+            torch.as_tensor(log_f).unflatten(1, delta.shape[1:3]) + log_w[:, None], -1
+        )
+
+    def wrap(self, eta: Tensor) -> Tensor:
+        """The parameters with the turned angle in [-pi, pi)."""
+        columns = list(eta.unbind(-1))
+        i = self.around[0]
+        columns[i] = torch.remainder(columns[i] + math.pi, 2 * math.pi) - math.pi
+        return torch.stack(columns, -1)
 
 
 def make_distribution(
