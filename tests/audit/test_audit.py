@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from symmetries.actions import ImageAction
 from symmetries.actions.signals import SignalAction
 from symmetries.audit import (
     AuditResult,
@@ -15,7 +16,8 @@ from symmetries.audit import (
     logit_invariance,
     saliency_similarity,
 )
-from symmetries.groups import Affine2, Colour, Cyclic, CyclicShift, Flip, Signal
+from symmetries.groups import Affine2, Colour, Cyclic, CyclicShift, Dihedral, Flip, Signal
+from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 
 
 class Net(nn.Module):
@@ -175,7 +177,10 @@ def test_layers_by_name_and_with_an_own_action(x):
     def regular(element, h):
         return torch.rot90(h, int(element), (2, 3)).roll(int(element), 1)
 
-    (trivial,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"])
+    trivial = {"out": ImageAction(Cyclic(4))}
+    (trivial,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"], actions=trivial)
+    (usual,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"])
+    assert (usual.law, usual.error < 1e-6) == ("regular", True)
     (row,) = layer_equivariance(Lift(), x, Cyclic(4), layers=["out"], actions={"out": regular})
     assert trivial.error > 0.1
     assert row.error < 1e-5
@@ -259,6 +264,45 @@ def test_groups_that_cannot_act(net, x, y):
 def test_progress_goes_to_the_error_stream(net, x, y, capsys):
     audit(net, (x, y), Cyclic(4), progress=True)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), Dihedral(4)])
+def test_channels_that_stand_for_group_elements_change_places(group):
+    torch.manual_seed(0)
+    strict = RelaxedCNN(1, 3, Symmetry(group, "strict"), width=2, kernel_size=3).eval()
+    rows = layer_equivariance(strict, torch.rand(4, 1, 12, 12), group)
+    assert {row.law for row in rows} == {"regular", "invariance"}
+    assert max(row.error for row in rows) < 1e-5
+
+    class Fields(nn.Module):
+        """The same with an axis of its own for the elements, and as a vector."""
+
+        def __init__(self):
+            super().__init__()
+            self.maps, self.vector = nn.Identity(), nn.Identity()
+
+        def forward(self, x):
+            fields = strict.features[:2](x).unflatten(1, (2, group.order))
+            return self.vector(self.maps(fields).mean((3, 4)).flatten(1))
+
+    rows = layer_equivariance(Fields(), torch.rand(4, 1, 12, 12), group, layers=["maps", "vector"])
+    assert [(row.law, row.error < 1e-5) for row in rows] == [("regular", True)] * 2
+
+
+def test_channels_of_a_plain_network_stay_in_place():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(800, 4))
+    rows = layer_equivariance(plain, torch.rand(4, 1, 12, 12), Cyclic(4))
+    assert [row.law for row in rows] == ["equivariance", "equivariance", "invariance", "invariance"]
+
+
+def test_intervals_of_shares_end_at_nought_and_one():
+    x, y = torch.rand(20, 1, 4, 4), torch.zeros(20, dtype=torch.int64)
+    y[0] = 1
+    found = audit(lambda x: x[:, 0, 0, :2] + torch.tensor([9.0, 0.0]), (x, y), Cyclic(4))
+    assert (found.accuracy.mean, found.accuracy.high) == (0.95, 1)
+    assert found.saliency_similarity.high <= 1
+    assert found.logit_invariance.low >= 0
 
 
 def test_a_model_that_answers_with_zeros_is_named():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,8 +14,11 @@ from symmetries.audit.models import check_examples, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
 from symmetries.checks import check_finite, invalid, wrong_type
 from symmetries.groups.base import Group
+from symmetries.groups.finite import FiniteGroup
 
 Act = Callable[[Any, Tensor], Tensor]
+
+CLEARLY = 0.8  # how much smaller the error of the regular law must be for it to be the one
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,9 @@ class LayerError:
     Args:
         name: of the layer, as in ``model.named_modules()``.
         shape: of its output for one example.
-        law: "equivariance" of a feature map, g h(x) = h(g x); or "invariance" of a vector,
-            h(x) = h(g x).
+        law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
+            h(x) = h(g x); "regular" equivariance of channels that stand for the elements of a
+            finite group, field after field, and change places with them.
         error: norm of the difference relative to the norm of h(x); None where the group cannot
             act on the layer's output.
         discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
@@ -55,7 +60,9 @@ def layer_equivariance(
     """|h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements together.
 
     The group acts on feature maps (N, C, H, W) as on images of C channels (channels are not
-    mixed), and not at all on vectors (N, D), whose invariance is measured.
+    mixed), and not at all on vectors (N, D), whose invariance is measured. Group convolutions have
+    a channel for each element of a finite group, (F, |G|) of them or F |G| in a row: where that
+    law holds clearly better, it is the one that is measured.
 
     Args:
         model: the model.
@@ -89,7 +96,7 @@ def layer_equivariance(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
     chosen = _choose(model, layers)
-    sums: dict[str, Tensor] = {}
+    sums: dict[str, dict[str, Tensor]] = {}
     shapes: dict[str, torch.Size] = {}
     device = model_device(model, x)
     with untouched(model), torch.no_grad():
@@ -100,13 +107,14 @@ def layer_equivariance(
                 moved = _outputs(model, chosen, moves.action(element, batch))
                 again = _outputs(model, chosen, moves.there_and_back(element, batch))
                 for name, h in still.items():
-                    act = (actions or {}).get(name) or _usual(moves.action, h)
-                    row = _squares(act, moves, element, h, moved[name], again[name])
-                    sums[name] = sums[name] + row if name in sums else row
+                    given = (actions or {}).get(name)
+                    laws = {"equivariance": given} if given else _laws(moves.action, h)
+                    totals = sums.setdefault(name, {})
+                    for law, act in laws.items():
+                        row = _squares(act, moves, element, h, moved[name], again[name])
+                        totals[law] = totals[law] + row if law in totals else row
                     shapes[name] = h.shape[1:]
-    return tuple(
-        _row(name, shapes[name], total, name in (actions or {})) for name, total in sums.items()
-    )
+    return tuple(_row(name, shapes[name], totals) for name, totals in sums.items())
 
 
 def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
@@ -140,11 +148,33 @@ def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> di
     return found
 
 
-def _usual(action: Action, output: Tensor) -> Act | None:
-    """Feature maps move like images; a vector stays; None where the group cannot act."""
+def _laws(action: Action, output: Tensor) -> dict[str, Act | None]:
+    """How the group may act on an output, by name, the usual way first; None where it cannot.
+
+    Feature maps move like images; a vector stays; channels of a finite group change places.
+    """
+    spatial = isinstance(action, ImageAction)
+    order = action.group.order if isinstance(action.group, FiniteGroup) else 0
+    if output.ndim == 5 and spatial and output.shape[2] == order:
+        return {"regular": partial(_regular, action)}
+    laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2:
-        return lambda _, h: h
-    return action if output.ndim == 4 and isinstance(action, ImageAction) else None
+        laws = {"invariance": lambda _, h: h}
+    elif output.ndim == 4 and spatial:
+        laws = {"equivariance": action}
+    if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
+        laws["regular"] = partial(_regular, action)
+    return laws
+
+
+def _regular(action: Action, element: Tensor, h: Tensor) -> Tensor:
+    """(g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if it has any."""
+    group: Any = action.group
+    source = group.compose(group.inverse(element), group.elements(h.device))
+    fields = h if h.ndim == 5 else h.unflatten(1, (-1, group.order))
+    turned: Tensor = fields[:, :, source].flatten(1, 2)
+    turned = turned if h.ndim == 2 else action(element, turned)
+    return turned.reshape(h.shape)
 
 
 def _squares(
@@ -167,9 +197,12 @@ def _squares(
     return torch.stack((error, (back - h).square().sum(), size))
 
 
-def _row(name: str, shape: torch.Size, total: Tensor, own: bool) -> LayerError:
-    error, back, size = total.to("cpu", torch.float64).tolist()
-    law = "equivariance" if own or len(shape) > 1 else "invariance"
+def _row(name: str, shape: torch.Size, totals: Mapping[str, Tensor]) -> LayerError:
+    rows = {law: total.to("cpu", torch.float64).tolist() for law, total in totals.items()}
+    law = next(iter(rows))
+    if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
+        law = "regular"
+    error, back, size = rows[law]
     if error != error:  # NaN: the group could not act
         return LayerError(name, tuple(shape), law, None, None)
     scale = size if size > 0 else 1.0

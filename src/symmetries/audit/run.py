@@ -28,6 +28,7 @@ from symmetries.groups.names import group_name
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
+SHARES = ("accuracy", "accuracy_moved", SIMILARITY)
 LAYER_EXAMPLES = 256  # for the table of layers, whose rows are ratios of large sums
 
 
@@ -123,7 +124,7 @@ def audit(
     values = over(part, len(x))
     _check_values(values)
     measures: dict[str, Any] = {
-        name: _measure(estimate(values[name]), level, _back(values, name))
+        name: _measure(estimate(values[name]), level, _back(values, name), name in SHARES)
         for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
         if name in values
     }
@@ -168,11 +169,13 @@ def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
     similarity = point.saliency_similarity
     return DriftRow(
         beta=point.beta,
-        accuracy=_measure(point.accuracy, level, None),
+        accuracy=_measure(point.accuracy, level, None, share=True),
         accuracy_ratio=point.accuracy_ratio if math.isfinite(point.accuracy_ratio) else None,
         logit_invariance=_measure(point.logit_invariance, level, None),
         distribution_invariance=_measure(point.distribution_invariance, level, None),
-        saliency_similarity=None if similarity is None else _measure(similarity, level, None),
+        saliency_similarity=(
+            None if similarity is None else _measure(similarity, level, None, share=True)
+        ),
     )
 
 
@@ -194,13 +197,16 @@ def _back(values: dict[str, Tensor], name: str) -> float | None:
     return None if found is None else float(found.double().mean())
 
 
-def _measure(found: Estimate, level: float, discretisation: float | None) -> Measure:
+def _measure(
+    found: Estimate, level: float, discretisation: float | None, share: bool = False
+) -> Measure:
+    """The numbers of a measure; no interval goes below 0, that of a share not beyond 1."""
     low, high = found.interval(level)
     return Measure(
         mean=found.mean,
         standard_error=found.standard_error,
-        low=low,
-        high=high,
+        low=min(max(low, 0.0), found.mean),
+        high=max(min(high, 1.0), found.mean) if share else high,
         discretisation=discretisation,
     )
 

@@ -41,6 +41,8 @@ class Commands(TyperGroup):
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
+                # Fabric's advice about a scheduler that nobody asked for.
+                warnings.filterwarnings("ignore", message="The `srun` command is available")
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if is_clicks_own(error) or ctx.params.get("debug"):

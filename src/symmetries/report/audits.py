@@ -218,6 +218,8 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
         "How far each layer is from moving with the input (equivariance) or from standing still "
         "(invariance), relative to the size of its output; beside it what resampling explains."
     )
+    if any(layer["law"] == "regular" for layer in result["layers"]):
+        text += " Regular: its channels stand for poses, and change places as the input moves."
     header = ("layer", "output", "law", "error", "resampling alone")
     return [Section("Layer by layer", text, blocks=[Table(header, rows)])]
 

@@ -231,6 +231,22 @@ def density(
     return figure
 
 
+def box(low: float, high: float, *, ticks: Sequence[tuple[float, str]]) -> Figure:
+    """A uniform density between two places of an axis from 0 to 1 that spans ``SPAN``.
+
+    Args:
+        low: where it begins.
+        high: where it ends.
+        ticks: positions on the axis and their labels.
+    """
+    figure = Figure(figsize=(4.4, 1.25))
+    axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
+    axes.fill_between((low, high), 0, 1, color=WASH, linewidth=0)
+    axes.plot((0, low, low, high, high, 1), (0, 0, 1, 1, 0, 0), color=ACCENT)
+    _bare(axes, ticks, 1.08)
+    return figure
+
+
 def ridges(
     rows: Sequence[Sequence[float]],
     names: Sequence[str],

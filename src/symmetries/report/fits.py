@@ -18,7 +18,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
-from symmetries.results import FitResult, Invariance
+from symmetries.results import FitResult, Invariance, LayerRelaxation
 
 METHODS = {
     "invariant": "The classifier averages over transformations; how far each of them goes was "
@@ -106,6 +106,10 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     ]
     if result.method != "invariant":
         answers = []
+    answers += [
+        Answer(f"{row.layer} relaxed in {title(row.coordinate)}", relaxed_text(row))
+        for row in result.relaxation
+    ]
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
     sections = []
     if result.method == "invariant":
@@ -140,6 +144,18 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     )
 
 
+def relaxed_text(row: LayerRelaxation) -> str:
+    """How far a layer gave up its equivariance.
+
+    Example:
+        >>> row = LayerRelaxation(layer="features.0", coordinate="rotation", value=0.065, error=0.2)
+        >>> relaxed_text(row)
+        "ω' = 0.065; 20 % away from equivariance"
+    """
+    away = "" if row.error is None else f"; {100 * row.error:.0f} % away from equivariance"
+    return f"ω' = {row.value:.3f}{away}"
+
+
 def headline(result: FitResult) -> str:
     """The answer in one sentence."""
     right = f"Right on {100 * result.accuracy:.1f} % of the test images"
@@ -160,6 +176,14 @@ def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
     return inside
 
 
+def _ends(part: Invariance, values: Sequence[float]) -> tuple[float, float]:
+    """Where the learned range begins and ends on an axis from the first value (0) to the last."""
+    low = 1 / part.half_width if part.unit == "factor" else -part.half_width
+    places = np.linspace(0, 1, len(values))
+    begin, end = np.interp((low, part.half_width), values, places)
+    return float(begin), float(end)
+
+
 def _relaxations(result: FitResult) -> Section:
     rows = [
         (
@@ -172,10 +196,10 @@ def _relaxations(result: FitResult) -> Section:
     ]
     return Section(
         "Layer by layer",
-        "How far each layer gave up its equivariance: 0 is strictly equivariant, larger values "
-        "let every orientation have a kernel of its own. Beside it the equivariance error, "
-        "relative to the size of the layer's output, measured on images.",
-        blocks=[Table(("layer", "coordinate", "relaxation", "measured error"), rows)],
+        "How far each layer gave up its equivariance: a relaxation ω' of 0 is strictly "
+        "equivariant, larger values let every orientation have a kernel of its own. Beside it the "
+        "equivariance error, relative to the size of the layer's output, measured on images.",
+        blocks=[Table(("layer", "coordinate", "ω'", "error"), rows)],
     )
 
 
@@ -184,11 +208,12 @@ def _relaxing(result: FitResult) -> list[Section]:
     seen = result.training
     if not seen.step or not seen.relaxation:
         return []
+    alone = len({row.coordinate for row in result.relaxation}) == 1
+    lines = {name.split(" ")[0] if alone else name: x for name, x in seen.relaxation.items()}
     with figures.style(salt="relaxing"):
-        lines = figures.histories(seen.step, seen.relaxation, y_label="relaxation")
-        svg = figures.to_svg(lines)
+        svg = figures.to_svg(figures.histories(seen.step, lines, y_label="ω'"))
     blocks: list[Block] = [
-        Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation")
+        Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation ω'")
     ]
     if seen.loss:
         with figures.style(salt="loss"):
@@ -244,7 +269,7 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
     inside = _inside(part, values)
     ticks = [(i / (len(steps) - 1), steps[i]) for i in spread(len(steps), 5)]
     with figures.style(salt=f"box {part.name}"):
-        svg = figures.to_svg(figures.density(inside.astype(float).tolist(), ticks=ticks))
+        svg = figures.to_svg(figures.box(*_ends(part, values), ticks=ticks))
     _, _, height, width, _ = frames.shape
     weights = [1.0 if flag else EDGE**2 for flag in inside]
     return OrbitViewer(
