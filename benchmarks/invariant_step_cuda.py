@@ -4,7 +4,7 @@ A straightforward version (32 x 1,024 filters warped, plain autograd), and the l
 and 30 runs as one computation, each step a CUDA graph of the shared training loop. Targets on one
 H200: 0.4 ms for one run, 0.25 ms per run and step for several.
 
-    python benchmarks/invariant_step_cuda.py
+    python benchmarks/invariant_step_cuda.py            # --profile: and where the time goes
 """
 
 import math
@@ -115,6 +115,20 @@ def natural(images: Tensor, labels: Tensor, runs: int, steps: int) -> float:
     return clock.per_step
 
 
+def profiled(images: Tensor, labels: Tensor, kind: str, runs: int, steps: int) -> None:
+    """Print the kernels of some steps, the longest first."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as profile:
+        library(images, labels, kind, runs, steps)
+    events = [e for e in profile.key_averages() if e.self_device_time_total > 0]
+    events.sort(key=lambda e: -e.self_device_time_total)
+    total = sum(e.self_device_time_total for e in events)
+    print(f"{kind}, {runs} runs: {total / steps:.1f} us of kernels per step", flush=True)
+    for event in events[:24]:
+        each = event.self_device_time_total / steps
+        print(f"{each:9.1f} us  {event.count / steps:5.1f} x  {event.key[:90]}", flush=True)
+
+
 def main() -> None:
     """Measure and record."""
     torch.set_float32_matmul_precision("high")
@@ -139,6 +153,9 @@ def main() -> None:
         for runs in (1, 2) if quick else (1, 4, 30):
             few = max(4, steps // (1 if runs < 10 else 4))
             add("library", kind, runs, library(images, labels, kind, runs, few))
+    if "--profile" in sys.argv:
+        for kind, runs in (("fourier", 1), ("relu", 1), ("relu", 4)):
+            profiled(images, labels, kind, runs, 6 if quick else 100)
     many = 2 if quick else 8
     add("natural, full batch", "fourier", many, natural(images, labels, many, 6))
     record("invariant_step-cuda" if DEVICE == "cuda" else "invariant_step-trial", rows)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from jobs import Job, Natural, Stochastic
+from jobs import Job, Natural, Stochastic, natural
 from torch import Tensor
 
 from symmetries.data import ImageSet, load
@@ -22,7 +22,7 @@ from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.training import TrainConfig, train
 from symmetries.training.step import Step
 
-TEST_SAMPLES = 64
+TEST_SAMPLES = (64, 256)  # for one parameter, for several
 LOOKS = 100
 FRAMES = 8
 KEPT = 6  # filters shown
@@ -63,14 +63,47 @@ def fit_natural_job(
     how = job.training
     looks, done = [], 0
     if how.coarse is not None:
-        part, config = slice(how.examples), replace(how.coarse, seed=seed)
-        looks = fit_natural(model, [t[part] for t in images], labels[part], config, sets=sets)
-        done = config.steps
-        if how.search:
-            options = {"sets": sets, "samples": config.samples, "seed": seed}
-            search_widths(model, [t[part] for t in images], labels[part], **options)
+        looks, done = find_widths(model, how, images, labels, sets, seed), how.coarse.steps
     fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
     return looks + [[step + done, *row] for step, *row in fine]
+
+
+def find_widths(
+    model: InvariantModel,
+    how: Natural,
+    images: list[Tensor],
+    labels: Tensor,
+    sets: list[int],
+    seed: int,
+) -> list[list[float]]:
+    """The first stage: gradients and a search, on some of the examples."""
+    part, config = slice(how.examples), replace(how.coarse, seed=seed)
+    few, started = [t[part] for t in images], clock(labels.device)
+    looks = fit_natural(model, few, labels[part], config, sets=sets)
+    middle = clock(labels.device)
+    if how.search:
+        options = {"sets": sets, "samples": config.samples, "seed": seed}
+        search_widths(model, few, labels[part], **options)
+    seconds = clock(labels.device) - middle
+    print(f"widths: gradients {middle - started:.1f} s, search {seconds:.1f} s", flush=True)
+    return looks
+
+
+def start_widths(
+    model: InvariantModel,
+    job: Job,
+    images: list[Tensor],
+    labels: Tensor,
+    sets: list[int],
+    seed: int,
+) -> None:
+    """Put the widths where a search finds them for filters as they are drawn."""
+    twin = build(replace(job, training=natural(), prior_variance=50.0), images[0].shape[1:], seed)
+    twin.body.requires_grad_(False)
+    find_widths(twin.to(labels.device), natural(), images, labels, sets, seed)
+    for box, width, run in zip(model.boxes, twin.half_width.detach(), job.runs, strict=True):
+        if run.learn:
+            box.set_half_width(width)
 
 
 def fit_stochastic_job(
@@ -127,7 +160,8 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
             [(t - m) / s for t, (m, s) in zip(group, spread, strict=True)]
             for group in (images, tested)
         )
-    labels = labels_of(trains).to(device)
+    labels = labels_of(trains).to(device)[: job.examples]
+    images = [part[: job.examples] for part in images]
     model = build(job, tuple(images[0].shape[1:]), seed).to(device)
     how, frames = job.training, []
     started = clock(device)
@@ -135,13 +169,16 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         looks = fit_natural_job(model, job, images, labels, sets, seed)
         steps, bound = how.fine.steps + (how.coarse.steps if how.coarse else 0), how.fine
     else:
+        if how.search and any(run.learn for run in job.runs):
+            start_widths(model, job, images, labels, sets, seed)
         looks = fit_stochastic_job(model, job, images, labels, sets, seed, frames)
         steps, bound = how.steps, how
     seconds = clock(device) - started
     # The bound as it was trained (same S, same sampling); accuracy with an even spread of T.
     options = {"samples": bound.samples, "sampling": bound.sampling, "draws": 16, "chunk": 1000}
     fit = evaluate(model, images, labels, sets=sets, **options).log_likelihood
-    score = evaluate(model, tested, labels_of(tests), sets=sets, chunk=1000, samples=TEST_SAMPLES)
+    many = TEST_SAMPLES[model.group.dim > 1]
+    score = evaluate(model, tested, labels_of(tests), sets=sets, chunk=1000, samples=many)
     kl = model.head.kl() / len(labels)
     runs = describe(model, job, fit, kl, score.score, seed)
     for run in runs:
@@ -159,6 +196,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         "seed": seed,
         "features": job.features,
         "sigma": job.sigma,
+        "examples": len(labels),
         "method": type(how).__name__.lower(),
         "training": asdict(how),
         "seconds": seconds,
@@ -190,6 +228,7 @@ def describe(
                 "log_likelihood": float(fit[i]),
                 "kl": float(kl[i]),
                 "accuracy": 100 * float(score[i]),
+                "prior_variance": float(model.head.prior_variance[i]),
             }
         )
     return runs

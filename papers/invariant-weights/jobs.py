@@ -16,6 +16,7 @@ PARTS = ("1", "2", "3", "5", "6", "ablation", "point", "quick", "small")
 
 # Widths in the group's own units that the families of Tables 2, 3, 6 and 7 start with.
 SMALL = 0.1
+FEW = 1000  # examples that 1,024 features fit at any width
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Stochastic:
         scale: deviation of the posterior at the start.
         posterior: covariance of the last layer; "point" has none, and no KL.
         learn_prior: whether the prior variance is learned, in closed form.
+        search: whether widths start where a search finds them for filters as they are drawn, with
+            a last layer in closed form.
     """
 
     steps: int = 4000
@@ -55,6 +58,7 @@ class Stochastic:
     scale: float = 0.05
     posterior: str = "full"
     learn_prior: bool = True
+    search: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,34 +95,31 @@ class Job:
     amplitude: float = 1.0
     prior_variance: float = 50.0
     standardise: bool = False  # images to mean 0 and variance 1, over the whole set
+    examples: int | None = None  # of the training set; None is all
     tag: str = ""
 
 
-FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.5, batch_size=10**6)
+# Both layers learned: more and larger batches than for Table 5, widths from a search.
+LONG = Stochastic(24_000, 256, width_lr=0.005, rest=0.02, search=True)
+
+FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
 
 def natural() -> Natural:
-    """Full-batch steps, in chunks: the last layer keeps up with the widths."""
-    coarse = replace(FULL, steps=50, lr=0.3, warmup=8)
-    return Natural(coarse, replace(FULL, steps=10, lr=0.15, warmup=2, fresh=False))
-
-
-def searched() -> Natural:
-    """Fewer steps along the gradient, at a rate that stays, and then a line search."""
-    keeps = {"schedule": "constant", "width_every": 2, "betas": (0.8, 0.95)}
-    coarse = replace(FULL, steps=32, lr=0.3, warmup=8, rate=0.6, **keeps)
-    return Natural(coarse, replace(FULL, steps=14, warmup=14), search=True)
+    """Gradients on a part of the examples, a line search there, the last layer anew on all."""
+    coarse = replace(FULL, steps=24, lr=0.3, warmup=6, schedule="constant", betas=(0.8, 0.95))
+    return Natural(coarse, replace(FULL, steps=16, warmup=16), search=True)
 
 
 def minibatch() -> Natural:
     """Many small steps, the last layer at every third: the slowest way."""
-    fine = NaturalConfig(steps=900, batch_size=1000, samples=64, lr=0.2, head_every=3)
+    fine = NaturalConfig(900, 1000, samples=64, lr=0.2, head_every=3, search=0)
     return Natural(None, fine)
 
 
 def fixed(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) -> Natural:
     """Full-batch steps for widths that stay: all examples from the start."""
-    fine = replace(FULL, steps=12, warmup=12, sampling=sampling, samples=samples)
+    fine = replace(FULL, steps=16, warmup=16, sampling=sampling, samples=samples)
     return Natural(None, fine, learn_prior=learn_prior)
 
 
@@ -139,7 +140,7 @@ def family_runs(family: str, sets: tuple[str, ...]) -> tuple[Run, ...]:
 def jobs(part: str) -> Iterator[Job]:
     """What has to be trained for a part of the paper: the number of a table, or a name."""
     if part == "1":
-        how = {"learned": natural(), "fixed": fixed(), "searched": searched()}
+        how = {"learned": natural(), "fixed": fixed()}
         for tag, training in how.items():
             runs = width_runs(ROTATED, ANGLES, tag != "fixed")
             yield Job("table1", "fourier", "rotation", runs, training, tag=tag)
@@ -156,7 +157,7 @@ def jobs(part: str) -> Iterator[Job]:
     elif part in ("2", "3"):
         cifar = part == "3"
         # Raw pixels of CIFAR at a rate of 2e-3 leave no unit alive.
-        how = Stochastic(5000, lr=5e-4) if cifar else Stochastic()
+        how = replace(LONG, steps=10_000, lr=1e-3) if cifar else LONG
         for family in FAMILIES:
             runs = family_runs(family, CIFAR if cifar else MOVED)
             yield Job(
@@ -210,12 +211,21 @@ def ablation() -> Iterator[Job]:
 
 
 def point() -> Iterator[Job]:
-    """Section 4.1: the same network with and without the integral over its last layer."""
+    """Section 4.1: the same network with and without the integral over its last layer.
+
+    "paper": the rates of section 4 for everything, random transformations, no rest. "few": on so
+    few examples that the network can fit them at any width.
+    """
     runs = width_runs(("mnist-rotated",), (5, 45, 90), learn=True)
+    paper = Stochastic(6000, sampling="random", lr=1e-3, width_lr=1e-3, rest=0.0)
     for kind, amplitude in (("fourier", 512**0.5), ("relu", 1.0)):
         for posterior in ("point", "full"):
-            training = Stochastic(3000, posterior=posterior)
-            yield Job(
-                "point", kind, "rotation", runs, training, amplitude=amplitude,
-                prior_variance=1.0, tag=posterior,
-            )  # fmt: skip
+            for tag, training, examples in (
+                (posterior, Stochastic(3000), None),
+                (f"{posterior} paper", paper, None),
+                (f"{posterior} few", Stochastic(3000), FEW),
+            ):
+                yield Job(
+                    "point", kind, "rotation", runs, replace(training, posterior=posterior),
+                    amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
+                )  # fmt: skip

@@ -61,8 +61,9 @@ def summary(results: dict[str, list[dict]], expected: dict) -> str:
     return "\n".join(lines)
 
 
-def shortened(job: Job, steps: int) -> Job:
-    """A job with fewer steps, for a trial."""
+def shortened(job: Job, steps: int, examples: int | None, features: int | None) -> Job:
+    """A job with fewer steps, examples and features, for a trial."""
+    job = replace(job, examples=examples, features=features or job.features)
     how = job.training
     if isinstance(how, Stochastic):
         return replace(job, training=replace(how, steps=steps))
@@ -120,6 +121,8 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
     parser.add_argument("--tags", nargs="+", help="only these batches: learned, fixed, ...")
     parser.add_argument("--steps", type=int, help="other than the default, for a trial")
+    parser.add_argument("--examples", type=int, help="with --steps: only the first so many")
+    parser.add_argument("--features", type=int, help="with --steps: fewer hidden units")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing later")
     args = parser.parse_args()
     device = torch.device(args.device)
@@ -143,7 +146,8 @@ def main() -> None:
                 if time.perf_counter() - began > 60 * args.minutes:
                     print(f"no time left for {job.table} {job.tag}, seed {seed}", flush=True)
                     continue
-                job = shortened(job, args.steps) if args.steps else job
+                if args.steps:
+                    job = shortened(job, args.steps, args.examples, args.features)
                 store.add(job.table, train_job(job, args.data, device, seed))
     expected = json.loads((HERE / "expected.json").read_text())
     print(summary(store.tables, expected))

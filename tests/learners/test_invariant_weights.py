@@ -233,7 +233,7 @@ def test_a_run_that_diverges_keeps_its_last_good_checkpoint(small, tmp_path):
     model = small_model()
 
     def spoil(step, fit):
-        if step == 3:
+        if step == 2:
             model.head.precision.mul_(-1e6)
 
     options = {"out": tmp_path, "checkpoint_every": 1, "on_step": spoil}

@@ -23,6 +23,8 @@ from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
 
 # Largest factor by which a step may change the prior variance: early posteriors say little.
 PRIOR_STEP = 1.1
+# The same for a step on all examples.
+FULL_PRIOR_STEP = 2.0
 
 
 class NaturalLinear(nn.Module):
@@ -62,6 +64,7 @@ class NaturalLinear(nn.Module):
         check_positive(prior_variance, "prior_variance")
         self.inputs, self.outputs, self.runs, self.bias = inputs, outputs, runs, bias
         self.learn_prior = learn_prior
+        self.first_prior_variance = float(prior_variance)
         dim = inputs + bias
         eye = torch.eye(dim).expand(runs, outputs, dim, dim)
         self.register_buffer("precision", eye / prior_variance)
@@ -144,8 +147,7 @@ class NaturalLinear(nn.Module):
         A learned prior variance changes by the factor ``prior_step`` at most.
         """
         if self.learn_prior:
-            best = self._energy() / (self.outputs * self.mean.shape[-1])
-            change = (best / self.prior_variance).clamp(1 / prior_step, prior_step)
+            change = self._prior_change().clamp(1 / prior_step, prior_step)
             self.prior_variance.mul_(change)
         self.precision.mul_(1 - rate).add_(sums[0], alpha=rate * scale)
         ridge = (rate / self.prior_variance)[:, None, None]
@@ -155,7 +157,8 @@ class NaturalLinear(nn.Module):
 
     @torch.no_grad()
     def reset(self) -> None:
-        """Forget all data: back to the prior, with the prior variance as it is."""
+        """Forget all data: back to the prior of the start."""
+        self.prior_variance.fill_(self.first_prior_variance)
         alpha = self.prior_variance[:, None, None]
         eye = torch.eye(self.mean.shape[-1], dtype=self.root.dtype, device=self.root.device)
         self.precision.copy_((eye / alpha)[:, None])
@@ -172,6 +175,21 @@ class NaturalLinear(nn.Module):
 
     def _energy(self) -> Tensor:
         return self.mean.square().sum((1, 2)) + self.root.square().sum((1, 2, 3))
+
+    def _prior_change(self) -> Tensor:
+        r"""The factor (R,) towards the prior variance with the best bound.
+
+        With \gamma = D - tr(S) / \alpha, the number of weights that the data determine, the
+        optimum is a fixed point of \alpha = |\mu|^2 / \gamma (MacKay 1992) and of
+        \alpha = (|\mu|^2 + tr S) / D, which comes near it much more slowly where \gamma is
+        small; the latter is for posteriors that have not followed the last change yet.
+        """
+        count = self.outputs * self.mean.shape[-1]
+        norm = self.mean.square().sum((1, 2)) / self.prior_variance
+        trace = self.root.square().sum((1, 2, 3)) / self.prior_variance
+        determined = count - trace
+        fast = norm / determined.clamp_min(0.01 * count)
+        return torch.where(determined > 0.01 * count, fast, (norm + trace) / count)
 
     def _augmented(self, features: Tensor) -> Tensor:
         phi = as_runs(features, self.runs, self.inputs)

@@ -21,11 +21,8 @@ from symmetries.learners.invariant_weights.objectives import (
     images_of,
     log_likelihood,
 )
-from symmetries.learners.invariant_weights.profile import (
-    refitted_elbo,
-    search_widths,
-    width_interval,
-)
+from symmetries.learners.invariant_weights.profile import refitted_elbo, width_interval
+from symmetries.learners.invariant_weights.search import search_widths
 
 __all__ = [
     "Evaluation",

@@ -3,23 +3,28 @@
 A width moves only as fast as the last layer follows it: with the last layer held, the bound is
 best close to the width that it was fitted for. So what counts is how many steps the last layer
 remembers. With batches of the whole training set (in chunks, whose sums are exact) it remembers
-three steps or so, and the widths climb the bound as it is with the last layer fitted anew.
+three steps or so, and the widths climb the bound as it is with the last layer fitted anew. Where
+the bound is flat they still stop on the way: a line search over the widths comes after.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
-from symmetries.distributions.box import Sampling
-from symmetries.learners.invariant_weights.objectives import images_of, log_likelihood
+from symmetries.distributions.box import Sampling, UniformBox
+from symmetries.learners.invariant_weights.objectives import (
+    expected_sites,
+    images_of,
+    log_likelihood,
+)
+from symmetries.learners.invariant_weights.search import search_widths
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.variational import sample_outputs
+from symmetries.nn.natural import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
 from symmetries.training import TrainConfig, train
 
 if TYPE_CHECKING:
@@ -56,6 +61,11 @@ class NaturalConfig:
             network that is trained from the start fits what it sees, and its widths stay small.
         fresh: whether the last layer starts anew, from the weights 0; False goes on from where it
             is, as after a fit to fewer examples.
+        search: points along each learned width of a line search (:func:`search_widths`) after two
+            thirds of the steps; the last third fits the last layer anew, with the widths that were
+            found (fixed ones too: a run gives the same alone as among others). 0 leaves all steps
+            to the gradient.
+        search_examples: the search looks at the first so many examples at most.
         seed: of all random numbers and of the order of examples.
     """
 
@@ -76,6 +86,8 @@ class NaturalConfig:
     warmup: int = 10
     body_warmup: int = 0
     fresh: bool = True
+    search: int = 7
+    search_examples: int = 4000
     seed: int = 0
 
 
@@ -96,8 +108,11 @@ def fit_natural(
 ) -> list[list[float]]:
     """Maximise the ELBO: natural-gradient steps on the last layer, Adam on everything else.
 
-    It runs in the library's training loop: with a folder ``out`` there are checkpoints, metrics
-    and an exact resumption, and a run that diverges keeps its last good checkpoint.
+    Learned widths follow their gradient for two thirds of the steps, then a line search takes the
+    best of each (``config.search``), and the rest is fitted anew. It runs in the library's
+    training loop: with a folder ``out`` there are checkpoints (those of the last third in its
+    folder "searched"), metrics and an exact resumption, and a run that diverges keeps its last
+    good checkpoint.
 
     Args:
         model: with a ``NaturalLinear`` head; trained in place, where its parameters are.
@@ -125,39 +140,83 @@ def fit_natural(
     if not isinstance(head, NaturalLinear):
         remedy = "train other posteriors with elbo_loss and symmetries.training.train"
         raise invalid("model.head", "a NaturalLinear", type(head).__name__, remedy)
-    look = max(1, config.steps // LOOKS)
-    run = TrainConfig(
-        steps=config.steps,
-        batch_size=min(config.batch_size, len(targets)),
-        lr=config.lr,
-        betas=config.betas,
-        schedule=config.schedule,
-        seed=config.seed,
-        out=out,
-        resume=resume,
-        log_every=look,
-        checkpoint_every=look * max(1, round(checkpoint_every / look)),  # after a look: it is sound
-        device=str(model.half_width.device),
-        precision=precision,
-        devices=devices,
-        nodes=nodes,
-        progress=False,
-        graph="off",
-    )
-    loss = _NaturalLoss(config, len(targets), sets)
-    groups = _param_groups(model, config)
-    model.log_noise.requires_grad_()  # the loop wants a gradient, also where none is needed
-
-    def tell(step: "Step", metrics: "Metrics") -> None:
-        if on_step is not None:
-            on_step(step.index, loss.fit)
-
+    options: dict[str, Any] = {
+        "resume": resume,
+        "checkpoint_every": checkpoint_every,
+        "precision": precision,
+        "devices": devices,
+        "nodes": nodes,
+    }
+    fit = _Fit(model, images, targets, sets, on_step, options)
+    boxes = [cast(UniformBox, box) for box in model.boxes]
+    learned = [box.free for box in boxes if box.free.requires_grad]
+    after = config.steps // 3 if config.search else 0
+    first = config.steps - after
+    looks = fit(replace(config, steps=first), 0, out)
+    if not after:
+        return looks
+    few = slice(config.search_examples)
+    if learned:
+        search_widths(
+            model, [part[few] for part in images], targets[few], sets=sets, points=config.search,
+            samples=config.samples, draws=config.draws, chunk=config.chunk, seed=config.seed,
+        )  # fmt: skip
+    head.reset()
+    for free in learned:
+        free.requires_grad_(False)
     try:
-        history = train(model, loss, (*images, targets), run, param_groups=groups, on_step=tell)
+        last = replace(config, steps=after, fresh=True)
+        return looks + fit(last, first, out and out / "searched")
     finally:
-        model.log_noise.requires_grad_(model.task == "regression")
-    columns = [history[name] for name in history.metrics if name.startswith("half_width")]
-    return [[float(step), *row] for step, *row in zip(history.step, *columns, strict=True)]
+        for free in learned:
+            free.requires_grad_()
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A run of the training loop; what its stages share."""
+
+    model: InvariantModel
+    images: Sequence[Tensor]
+    targets: Tensor
+    sets: Sequence[int] | None
+    on_step: Callable[[int, Tensor], None] | None
+    options: dict[str, Any]
+
+    def __call__(self, config: NaturalConfig, first: int, out: Path | None) -> list[list[float]]:
+        """Train; the steps are numbered from ``first``. Returns the widths along the way."""
+        model, look = self.model, max(1, config.steps // LOOKS)
+        every = look * max(1, round(self.options["checkpoint_every"] / look))
+        run = TrainConfig(
+            steps=config.steps,
+            batch_size=min(config.batch_size, len(self.targets)),
+            lr=config.lr,
+            betas=config.betas,
+            schedule=config.schedule,
+            seed=config.seed + first,
+            out=out,
+            log_every=look,
+            device=str(model.half_width.device),
+            progress=False,
+            graph="off",
+            **self.options | {"checkpoint_every": every},  # after a look: it is sound
+        )
+        loss = _NaturalLoss(config, len(self.targets), self.sets)
+        groups = _param_groups(model, config)
+        model.log_noise.requires_grad_()  # the loop wants a gradient, also where none is needed
+
+        def tell(step: "Step", metrics: "Metrics") -> None:
+            if self.on_step is not None:
+                self.on_step(first + step.index, loss.fit)
+
+        data = (*self.images, self.targets)
+        try:
+            history = train(model, loss, data, run, param_groups=groups, on_step=tell)
+        finally:
+            model.log_noise.requires_grad_(model.task == "regression")
+        columns = [history[name] for name in history.metrics if name.startswith("half_width")]
+        rows = zip(history.step, *columns, strict=True)
+        return [[float(first + step), *row] for step, *row in rows]
 
 
 def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str, object]]:
@@ -222,7 +281,8 @@ class _NaturalLoss:
             # While few examples were seen, they count as that many and not as all N.
             seen = min(self.count, size * (index + 1)) if config.fresh else self.count
             rate = max(1 / (index + 1), size / (config.memory * self.count))
-            head.step(sums, min(config.rate, rate), seen / size)
+            prior_step = FULL_PRIOR_STEP if size >= self.count else PRIOR_STEP
+            head.step(sums, min(config.rate, rate), seen / size, prior_step)
         self.fit = fit
         return self._terms(model, learned, slopes)
 
@@ -257,27 +317,3 @@ class _NaturalLoss:
                 f"half_width.{run}.{name}": value for name, value in zip(names, row, strict=True)
             }
         return numbers
-
-
-@torch.no_grad()
-def expected_sites(
-    model: InvariantModel,
-    outputs: tuple[Tensor, Tensor],
-    targets: Tensor,
-    draws: int,
-    generator: torch.Generator | None,
-) -> tuple[Tensor, Tensor]:
-    """What a natural-gradient step needs of each example: h m + g, and h, both (R, B, outputs).
-
-    g and h are the slope and the (negative) curvature of the log-likelihood in each output,
-    expected under the outputs N(mean, variance).
-    """
-    mean, variance = outputs
-    if model.task == "regression":
-        curvature = (-2 * model.log_noise).exp()[:, None].expand_as(mean)
-        slope = (targets - mean) * curvature
-    else:
-        p = sample_outputs(mean, variance, draws, generator).softmax(-1)
-        observed = torch.zeros_like(mean[0]).scatter_(1, targets[:, None], 1.0)
-        slope, curvature = observed - p.mean(0), (p * (1 - p)).mean(0)
-    return curvature * mean + slope, curvature

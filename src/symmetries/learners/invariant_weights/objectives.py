@@ -49,6 +49,30 @@ def log_likelihood(
     return log_p.gather(-1, index)[..., 0].mean(0)
 
 
+@torch.no_grad()
+def expected_sites(
+    model: InvariantModel,
+    outputs: tuple[Tensor, Tensor],
+    targets: Tensor,
+    draws: int,
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tensor]:
+    """What a natural-gradient step needs of each example: h m + g, and h, both (R, B, outputs).
+
+    g and h are the slope and the (negative) curvature of the log-likelihood in each output,
+    expected under the outputs N(mean, variance).
+    """
+    mean, variance = outputs
+    if model.task == "regression":
+        curvature = (-2 * model.log_noise).exp()[:, None].expand_as(mean)
+        slope = (targets - mean) * curvature
+    else:
+        p = sample_outputs(mean, variance, draws, generator).softmax(-1)
+        observed = torch.zeros_like(mean[0]).scatter_(1, targets[:, None], 1.0)
+        slope, curvature = observed - p.mean(0), (p * (1 - p)).mean(0)
+    return curvature * mean + slope, curvature
+
+
 def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Tensor:
     """The images of each run: those of the only set, or of the set that belongs to each run.
 

@@ -3,24 +3,25 @@
 import copy
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
-from symmetries.distributions.box import UniformBox
-from symmetries.learners.invariant_weights.natural import expected_sites
-from symmetries.learners.invariant_weights.objectives import images_of, log_likelihood
+from symmetries.checks import check_whole, invalid
+from symmetries.learners.invariant_weights.objectives import (
+    check_labelled,
+    expected_sites,
+    images_of,
+    log_likelihood,
+)
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural import FULL_PRIOR_STEP, NaturalLinear
 
 # Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
 # at the ends of an interval.
 DROP = 1.92
 DOUBLINGS = 5
-# A step on all examples may change the prior variance by more than one on a batch.
-PRIOR_STEP = 1.5
+MOST_STEPS = 10**6
 
 
 @torch.no_grad()
@@ -61,6 +62,10 @@ def refitted_elbo(
         chunk: examples at a time.
         seed: of all random numbers.
     """
+    check_labelled(model, images, targets)
+    for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
+        check_whole(value, name)
+    check_whole(steps, "steps", least=0, most=MOST_STEPS)
     if not isinstance(model.head, NaturalLinear):
         raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
     scale = (count or len(targets)) / len(targets)
@@ -82,78 +87,13 @@ def refitted_elbo(
             sites = expected_sites(model, (mean, variance), y, draws, generator)
             sums = head.sums(phi, *sites, into=sums)
         if sums is not None:
-            head.step(sums, rate, scale, PRIOR_STEP)
+            head.step(sums, rate, scale, FULL_PRIOR_STEP)
     total, generator = -head.kl(), generator.manual_seed(seed)
     for phi, y in zip(features, labels, strict=True):
         mean, variance = head(phi)
         fit = log_likelihood(model, mean, variance, y, 4 * draws, generator)
         total += scale * fit.sum(1)
     return total
-
-
-@torch.no_grad()
-def search_widths(
-    model: InvariantModel,
-    images: Sequence[Tensor],
-    targets: Tensor,
-    *,
-    sets: Sequence[int] | None = None,
-    points: int = 9,
-    halvings: int = 3,
-    samples: int = 32,
-    steps: int = 12,
-    seed: int = 0,
-) -> Tensor:
-    """Set learned widths to the best of a line search, one parameter after the other.
-
-    Along a line the bound is compared with the last layer fitted anew (:func:`refitted_elbo`), at
-    ``points`` from 0 to the parameter's bound, then on both sides of the best, at half the
-    distance each time. Gradients creep where the bound is flat, or stop on a plateau; a search
-    does not, and for one parameter it ends at the same width from every start (up to what the
-    prior variance of the last layer remembers of it). Fit the last layer anew after it.
-
-    Args:
-        model: with a ``NaturalLinear`` head; its widths are changed, its last layer is not.
-        images: one or several tensors (n, C, H, W): a part of the training set will do.
-        targets: (n,) or (n, outputs).
-        sets: which tensor of images belongs to each run.
-        points: first candidates along a line.
-        halvings: rounds after that.
-        samples: S transformations.
-        steps: of the last layer at each candidate.
-        seed: of all random numbers.
-
-    Returns:
-        The bounds (R,) at the widths that were found.
-    """
-    learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
-    keep = ~torch.tensor(learned, device=targets.device)
-    width = model.half_width.detach().clone()
-
-    def bound(candidate: Tensor) -> Tensor:
-        options = {"sets": sets, "samples": samples, "steps": steps, "seed": seed}
-        return refitted_elbo(model, images, targets, candidate, fresh=True, **options)  # type: ignore[arg-type]
-
-    best = bound(width)
-    for i, limit in enumerate(model.group.bounds):
-        spacing = limit / (points - 1)
-        offers = [torch.full_like(width[:, i], spacing * k) for k in range(points)]
-        for turn in range(halvings + 1):
-            if turn:
-                spacing /= 2
-                here = width[:, i].clone()
-                offers = [(here + sign * spacing).clamp(0, limit) for sign in (-1, 1)]
-            for offer in offers:
-                candidate = width.clone()
-                candidate[:, i] = offer
-                candidate = torch.where(keep[:, None], width, candidate)
-                found = bound(candidate)
-                better = found > best
-                width = torch.where(better[:, None], candidate, width)
-                best = torch.where(better, found, best)
-    for box, value in zip(model.boxes, width, strict=True):
-        cast(UniformBox, box).set_half_width(value)
-    return best
 
 
 def width_interval(
