@@ -110,7 +110,7 @@ def natural(images: Tensor, labels: Tensor, runs: int, steps: int) -> float:
         (1, SIDE, SIDE), CLASSES, GROUP, half_widths=widths, features=UNITS, bias=False
     ).to(DEVICE)
     clock = Clock(steps)
-    config = NaturalConfig(steps=steps, batch_size=len(images), warmup=1, rate=0.5)
+    config = NaturalConfig(steps, batch_size=len(images), warmup=1, rate=0.5, search=0)
     fit_natural(model, [images], labels, config, on_step=clock)
     return clock.per_step
 
