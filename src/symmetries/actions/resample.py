@@ -104,16 +104,20 @@ def _resample(
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
     from symmetries.kernels.warp import KernelWarp
+    from symmetries.kernels.warp_cuda import plan
 
     size = (images.shape[-2], images.shape[-1])
-    source = spline_coefficients(images, "constant") if interpolation == "bspline" else images
+    maps = theta.flatten(2)
+    # Small images are filtered by the kernel itself.
+    filtered = interpolation == "bspline" and plan(images, maps, interpolation, *size) is None
+    source = spline_coefficients(images, "constant") if filtered else images
 
     def plain(source: Tensor, maps: Tensor) -> Tensor:
-        """The same from torch's operations; sources of splines are coefficients already."""
+        """The same from torch's operations; sources of splines may be coefficients already."""
         maps = maps.reshape(*maps.shape[:2], 2, 3)
-        return _grid_warp(source, maps, interpolation, "constant", size)
+        return _grid_warp(source, maps, interpolation, "constant", size if filtered else None)
 
-    out: Tensor = KernelWarp.apply(source, theta.flatten(2), interpolation, size, plain)  # type: ignore[no-untyped-call]
+    out: Tensor = KernelWarp.apply(source, maps, interpolation, size, plain)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -1,6 +1,7 @@
 """A normalising flow over transformations, conditioned on whatever they are applied to."""
 
 import math
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,17 +11,22 @@ from torch import Tensor, nn
 
 from symmetries.checks import invalid
 from symmetries.distributions.spline import (
+    MIN_SHARE,
+    MIN_SLOPE,
+    UNIT_SLOPE,
     circular_spline,
     rational_quadratic,
     spline_rows,
     wrap,
 )
+from symmetries.kernels.available import usable
 from symmetries.perceptron import MLP, gelu_norm
 from symmetries.rows import draw_rows
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
 Rows = tuple[Tensor, ...]
+_MAX_HIDDEN = 1024  # a program of the kernels holds some rows of hidden units
 _UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))
 
 
@@ -88,7 +94,7 @@ class ConditionalFlow(nn.Module):
         self.straight = [i for i in range(self.dim) if not circular[i]]
         self.around = [i for i in range(self.dim) if circular[i]]
         self.project = nn.Linear(context, layers * hidden)
-        self.couplings = nn.ModuleList(
+        self.couplings: Sequence[_Coupling] = nn.ModuleList(  # type: ignore[assignment]
             _Coupling(_turn(self.dim, layer), circular, bins, hidden, dropout)
             for layer in range(layers)
         )
@@ -117,22 +123,77 @@ class ConditionalFlow(nn.Module):
             n = len(context)
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
-        samples = shape[1] if eta.ndim == 3 else 1
-        u = (eta * (HALF / self.bounds)).reshape(-1, self.dim).unbind(-1)  # dim rows (N S,)
+        points, projected = eta.reshape(-1, self.dim), self.project(context)
+        base = self.base(context) if self.straight else None
+        if base is not None and self._has_kernel(points, projected):
+            return self._kernel_density(points, projected, base).reshape(shape[:-1])
+        return self._density(None, points, projected, base).reshape(shape[:-1])
+
+    def _density(
+        self, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor | None
+    ) -> Tensor:
+        """Log-density (N S,) in torch's operations, by the context's part of all hidden units.
+
+        Args:
+            mask: (N S, layers hidden), what dropout leaves; None draws it.
+            eta: (N S, dim).
+            projected: (N, layers hidden).
+            base: (N, 2 straight).
+        """
+        samples = len(eta) // len(projected)
+        u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
         u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
+        masks = [None] * len(self.couplings) if mask is None else mask.split(self.hidden, -1)
         terms = []
-        for layer, bias in zip(self.couplings, self._biases(context, samples), strict=True):
-            u, log_slopes = layer(u, bias, inverse=False)
+        biases = self._biases(projected, samples)
+        for layer, bias, kept in zip(self.couplings, biases, masks, strict=True):
+            u, log_slopes = layer(u, bias, inverse=False, mask=kept)
             terms += log_slopes
-        if self.straight:
-            mean, scale = self._base(context, samples)
+        if base is not None:
+            mean, scale = _base_law(base, samples)
             z = (_rows(u, self.straight) - mean) / scale
             terms.append(-0.5 * z * z - torch.log(scale))
         total = torch.cat(terms).sum(0)
         constant = torch.log(HALF / self.bounds).sum()
         constant = constant - len(self.straight) * 0.5 * math.log(2 * math.pi)
         constant = constant - len(self.around) * math.log(2 * HALF)
-        return (total + constant).reshape(shape[:-1])
+        return total + constant
+
+    def _has_kernel(self, eta: Tensor, projected: Tensor) -> bool:
+        if eta.is_cuda and os.environ.get("SYMMETRIES_CUDA_C") != "1":  # until tried on a GPU
+            return False
+        coupled = not self.around and self.dim > 1
+        return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, projected, self.bounds)
+
+    def _kernel_density(self, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
+        """The same by kernels."""
+        from symmetries.kernels.flow import KernelFlow, Shape
+
+        first = self.couplings[0]
+        drop = first.dropout.p if self.training else 0.0
+        shape = Shape(
+            dim=self.dim,
+            hidden=self.hidden,
+            layers=len(self.couplings),
+            samples=len(eta) // len(projected),
+            bins=(first.rows[0] + 1) // 3,
+            half=HALF,
+            share=MIN_SHARE,
+            min_slope=MIN_SLOPE,
+            unit_slope=UNIT_SLOPE,
+            min_scale=MIN_SCALE,
+            unit_scale=_UNIT_SCALE,
+            epsilon=first.norm.eps,
+            dropout=drop,
+        )
+        mask = None
+        if drop:  # through torch's function, so that several processes drop what one would
+            ones = torch.ones(len(eta), shape.layers * self.hidden, device=eta.device)
+            mask = F.dropout(ones, drop)
+        weights = [weight for layer in self.couplings for weight in layer.weights()]
+        arguments = (shape, self._density, mask, self.bounds, eta, projected, base, *weights)
+        density: Tensor = KernelFlow.apply(*arguments)  # type: ignore[no-untyped-call]
+        return density
 
     def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """N samples under each context.
@@ -151,7 +212,7 @@ class ConditionalFlow(nn.Module):
         rows, dtype = len(context) * n, context.dtype
         rows_of: dict[int, Tensor] = {}
         if self.straight:
-            mean, scale = self._base(context, n)
+            mean, scale = _base_law(self.base(context), n)
             shape = (len(self.straight), rows)
             place = {"dtype": dtype, "device": context.device}
             z = mean + scale * draw_rows(torch.randn, shape, 1, generator, **place)
@@ -163,27 +224,18 @@ class ConditionalFlow(nn.Module):
             z = HALF * (2 * unit - 1)
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))
-        pairs = list(zip(self.couplings, self._biases(context, n), strict=True))
+        pairs = list(zip(self.couplings, self._biases(self.project(context), n), strict=True))
         for layer, bias in reversed(pairs):
             u, _ = layer(u, bias, inverse=True)
         eta = torch.stack(u, -1) * (self.bounds / HALF)
         return eta.reshape(len(context), n, self.dim)
 
-    def _biases(self, context: Tensor, samples: int) -> tuple[Tensor, ...]:
+    def _biases(self, projected: Tensor, samples: int) -> tuple[Tensor, ...]:
         """The context's part of each layer's hidden units, (N S, hidden) each."""
-        projected: Tensor = self.project(context)
         if samples > 1:
             projected = projected[:, None].expand(-1, samples, -1).flatten(0, 1)
         parts: tuple[Tensor, ...] = projected.split(self.hidden, -1)
         return parts
-
-    def _base(self, context: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-        """Mean and scale of the base, (straight, N S) each."""
-        mean, scale = self.base(context).T.chunk(2)
-        scale = MIN_SCALE + F.softplus(scale + _UNIT_SCALE)
-        if samples > 1:
-            mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
-        return mean, scale
 
     def _check(self, context: Tensor) -> None:
         if context.ndim != 2 or context.shape[1] != self.context:
@@ -223,12 +275,20 @@ class _Coupling(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sum(self.sizes), hidden))
         self.bias = nn.Parameter(torch.zeros(sum(self.sizes), 1))
 
-    def forward(self, u: Rows, bias: Tensor, *, inverse: bool) -> tuple[Rows, list[Tensor]]:
+    def weights(self) -> tuple[Tensor, ...]:
+        """Of the kept coordinates (where there are any), of the norm, and of the parameters."""
+        read = () if self.read is None else (self.read.weight,)
+        return *read, self.norm.weight, self.norm.bias, self.weight, self.bias
+
+    def forward(
+        self, u: Rows, bias: Tensor, *, inverse: bool, mask: Tensor | None = None
+    ) -> tuple[Rows, list[Tensor]]:
         """The coordinates, and logarithms of slopes to be added up."""
         hidden = bias
         if self.read is not None:
             hidden = torch.addmm(bias, self._inputs(u), self.read.weight.T)
-        hidden = self.dropout(gelu_norm(hidden, self.norm))
+        hidden = gelu_norm(hidden, self.norm)
+        hidden = self.dropout(hidden) if mask is None else hidden * mask
         parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
         straight, around = parameters.split(self.sizes)
         bent, log_slopes = list(u), []
@@ -253,6 +313,15 @@ class _Coupling(nn.Module):
             else:
                 columns.append(u[i])
         return torch.stack(columns, -1)
+
+
+def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """Mean and scale of the base, (straight, N S) each, from the network's output."""
+    mean, scale = base.T.chunk(2)
+    scale = MIN_SCALE + F.softplus(scale + _UNIT_SCALE)
+    if samples > 1:
+        mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
+    return mean, scale
 
 
 def _rows(u: Rows, index: Sequence[int]) -> Tensor:

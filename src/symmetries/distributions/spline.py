@@ -21,7 +21,7 @@ from symmetries.kernels.available import usable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
 MIN_SLOPE = 1e-3
-_UNIT_SLOPE = math.log(math.expm1(1 - MIN_SLOPE))  # a free parameter of 0 is slope 1
+UNIT_SLOPE = math.log(math.expm1(1 - MIN_SLOPE))  # a free parameter of 0 is slope 1
 
 
 def spline_rows(bins: int, circular: bool) -> int:
@@ -127,7 +127,7 @@ def _kernel_spline(
     def plain(x: Tensor, parameters: Tensor) -> tuple[Tensor, Tensor]:
         return (_closed if circular else _straight)(x, parameters, half, inverse)
 
-    constants = (half, MIN_SHARE, MIN_SLOPE, _UNIT_SLOPE, bins, circular)
+    constants = (half, MIN_SHARE, MIN_SLOPE, UNIT_SLOPE, bins, circular)
     x, parameters = x.contiguous(), parameters.contiguous()
     found: tuple[Tensor, Tensor] = KernelSpline.apply(x, parameters, constants, inverse, plain)  # type: ignore[no-untyped-call]
     return found
@@ -147,7 +147,7 @@ def _bins(parameters: Tensor, rest: int) -> int:
 
 
 def _slopes(free: Tensor) -> Tensor:
-    return MIN_SLOPE + F.softplus(free + _UNIT_SLOPE)
+    return MIN_SLOPE + F.softplus(free + UNIT_SLOPE)
 
 
 def _lengths(free: Tensor, half: float) -> Tensor:

@@ -81,17 +81,15 @@ def _bin(
 
 
 @triton.jit
-def _forward(
-    x_in, parameters, y_out, log_out, n, HALF: tl.constexpr, SHARE: tl.constexpr,
+def _apply(
+    given, parameters, step, i, keep, HALF: tl.constexpr, SHARE: tl.constexpr,
     MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr, CIRCULAR: tl.constexpr,
-    INVERSE: tl.constexpr, BLOCK: tl.constexpr,
+    INVERSE: tl.constexpr,
 ):  # fmt: skip
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    keep = i < n
-    given = tl.load(x_in + i, mask=keep, other=0.0)
+    """The mapped numbers and the logarithms of the slopes; parameters lie ``step`` apart."""
     x = tl.minimum(tl.maximum(given, -HALF), HALF)
     _k, x0, y0, w, h, d0, d1, _r0, _r1, _a0, _a1, _i0, _i1, _wm, _ws, _hm, _hs = _bin(
-        x, parameters, n, i, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE
+        x, parameters, step, i, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE
     )
     s = h / w
     bend = d0 + d1 - 2.0 * s
@@ -111,26 +109,23 @@ def _forward(
     else:
         y = y0 + h * (s * t * t + d0 * mixed) / under
     inside = (given >= -HALF) & (given <= HALF)
-    tl.store(y_out + i, tl.where(inside, y, given), mask=keep)
-    tl.store(log_out + i, tl.where(inside, log_slope, 0.0), mask=keep)
+    return tl.where(inside, y, given), tl.where(inside, log_slope, 0.0)
 
 
 @triton.jit
-def _backward(
-    x_in, y_out, parameters, grad_y, grad_log, grad_x, grad_parameters, n, HALF: tl.constexpr,
-    SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr,
-    CIRCULAR: tl.constexpr, INVERSE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+def _gradient(
+    given, mapped, grad_y, grad_log, parameters, grad_parameters, step, i, keep,
+    HALF: tl.constexpr, SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr,
+    BINS: tl.constexpr, CIRCULAR: tl.constexpr, INVERSE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    keep = i < n
-    given = tl.load(x_in + i, mask=keep, other=0.0)
+    """The gradient to the numbers; that to the parameters is stored."""
     inside = (given >= -HALF) & (given <= HALF)
     x = tl.minimum(tl.maximum(given, -HALF), HALF)
     k, x0, _y0, w, h, d0, d1, r0, r1, a0, a1, in0, in1, wmax, wsum, hmax, hsum = _bin(
-        x, parameters, n, i, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE
+        x, parameters, step, i, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE
     )
     if INVERSE:
-        x = tl.load(y_out + i, mask=keep, other=0.0)
+        x = mapped
     s = h / w
     bend = d0 + d1 - 2.0 * s
     t = tl.minimum(tl.maximum((x - x0) / w, 0.0), 1.0)
@@ -138,8 +133,7 @@ def _backward(
     under = s + bend * mixed
     over = s * t * t + d0 * mixed
     slope = d1 * t * t + 2.0 * s * mixed + d0 * (1.0 - t) * (1.0 - t)
-    first = tl.load(grad_y + i, mask=keep, other=0.0)
-    second = tl.load(grad_log + i, mask=keep, other=0.0)
+    first, second = grad_y, grad_log
     # d log f' / dx at fixed parameters
     bent = (2.0 * d1 * t - 2.0 * d0 * (1.0 - t) + 2.0 * s * (1.0 - 2.0 * t)) / slope
     bent = (bent - 2.0 * bend * (1.0 - 2.0 * t) / under) / w
@@ -151,9 +145,7 @@ def _backward(
         first = -to_x
     else:
         to_x = first * rate + second * bent
-    tl.store(
-        grad_x + i, tl.where(inside, to_x, tl.load(grad_y + i, mask=keep, other=0.0)), mask=keep
-    )
+    to_x = tl.where(inside, to_x, grad_y)
     first, second = tl.where(inside, first, 0.0), tl.where(inside, second, 0.0)
     g_over = first * h / under
     g_under = -first * h * over / (under * under) - 2.0 * second / under
@@ -168,23 +160,59 @@ def _backward(
     g_w = -(g_t * t + g_s * s) / w
     g_h = first * over / under + g_s / w
     rest: tl.constexpr = 2.0 * HALF * (1.0 - SHARE * BINS)
-    heights = parameters + BINS * n
+    heights = parameters + BINS * step
     wdot, hdot = tl.zeros_like(x), tl.zeros_like(x)
     for b in tl.static_range(BINS):
-        ws = tl.exp(tl.load(parameters + b * n + i, mask=keep, other=0.0) - wmax) / wsum
-        hs = tl.exp(tl.load(heights + b * n + i, mask=keep, other=0.0) - hmax) / hsum
+        ws = tl.exp(tl.load(parameters + b * step + i, mask=keep, other=0.0) - wmax) / wsum
+        hs = tl.exp(tl.load(heights + b * step + i, mask=keep, other=0.0) - hmax) / hsum
         wdot += ws * tl.where(b < k, g_x0, tl.where(b == k, g_w, 0.0))
         hdot += hs * tl.where(b < k, first, tl.where(b == k, g_h, 0.0))
     for b in tl.static_range(BINS):
-        ws = tl.exp(tl.load(parameters + b * n + i, mask=keep, other=0.0) - wmax) / wsum
-        hs = tl.exp(tl.load(heights + b * n + i, mask=keep, other=0.0) - hmax) / hsum
+        ws = tl.exp(tl.load(parameters + b * step + i, mask=keep, other=0.0) - wmax) / wsum
+        hs = tl.exp(tl.load(heights + b * step + i, mask=keep, other=0.0) - hmax) / hsum
         gw = rest * ws * (tl.where(b < k, g_x0, tl.where(b == k, g_w, 0.0)) - wdot)
         gh = rest * hs * (tl.where(b < k, first, tl.where(b == k, g_h, 0.0)) - hdot)
-        tl.store(grad_parameters + b * n + i, gw, mask=keep)
-        tl.store(grad_parameters + (BINS + b) * n + i, gh, mask=keep)
+        tl.store(grad_parameters + b * step + i, gw, mask=keep)
+        tl.store(grad_parameters + (BINS + b) * step + i, gh, mask=keep)
     for b in tl.static_range(ROWS - 2 * BINS):
         g = tl.where(in0 & (a0 == b), g_d0 * r0, 0.0) + tl.where(in1 & (a1 == b), g_d1 * r1, 0.0)
-        tl.store(grad_parameters + (2 * BINS + b) * n + i, g, mask=keep)
+        tl.store(grad_parameters + (2 * BINS + b) * step + i, g, mask=keep)
+    return to_x
+
+
+@triton.jit
+def _forward(
+    x_in, parameters, y_out, log_out, n, HALF: tl.constexpr, SHARE: tl.constexpr,
+    MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr, CIRCULAR: tl.constexpr,
+    INVERSE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < n
+    given = tl.load(x_in + i, mask=keep, other=0.0)
+    y, log_slope = _apply(
+        given, parameters, n, i, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE
+    )
+    tl.store(y_out + i, y, mask=keep)
+    tl.store(log_out + i, log_slope, mask=keep)
+
+
+@triton.jit
+def _backward(
+    x_in, y_out, parameters, grad_y, grad_log, grad_x, grad_parameters, n, HALF: tl.constexpr,
+    SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr,
+    CIRCULAR: tl.constexpr, INVERSE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < n
+    given = tl.load(x_in + i, mask=keep, other=0.0)
+    mapped = tl.load(y_out + i, mask=keep, other=0.0)
+    first = tl.load(grad_y + i, mask=keep, other=0.0)
+    second = tl.load(grad_log + i, mask=keep, other=0.0)
+    to_x = _gradient(
+        given, mapped, first, second, parameters, grad_parameters, n, i, keep,
+        HALF, SHARE, MIN_SLOPE, UNIT, BINS, CIRCULAR, INVERSE, ROWS,
+    )  # fmt: skip
+    tl.store(grad_x + i, to_x, mask=keep)
 
 
 class KernelSpline(torch.autograd.Function):

@@ -16,7 +16,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
+from symmetries.kernels import warp_cuda
+
+MODES = warp_cuda.MODES
 _BLOCK = 1024  # at most, in pixels
 
 
@@ -230,6 +232,10 @@ def warp_forward(images: Tensor, theta: Tensor, mode: str, height: int, width: i
     out = torch.empty(
         n, versions, channels, height, width, dtype=images.dtype, device=images.device
     )
+    made = warp_cuda.plan(images, theta, mode, height, width)
+    if made is not None:
+        warp_cuda.forward(made, images, theta, out)
+        return out
     block, blocks, warps = _launch(height * width)
     arguments = (versions, *_steps(theta), margin, height, width, channels, block, MODES[mode])
     _forward[(n * versions, blocks)](images, theta, out, *arguments, num_warps=warps)
@@ -241,6 +247,11 @@ def warp_backward(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients to the images and to the maps, those that are needed."""
     n, versions, channels, height, width = grad_out.shape
+    made = warp_cuda.plan(images, theta, mode, height, width)
+    if made is not None:
+        found, each = warp_cuda.backward(made, images, theta, grad_out, needs)
+        shared = each is not None and len(theta) == 1
+        return found, each.sum(0, keepdim=True) if each is not None and shared else each
     margin = (images.shape[-1] - width) // 2
     common = (versions, *_steps(theta), margin, height, width, channels)
     grad_images = grad_theta = None

@@ -1,0 +1,136 @@
+"""CUDA C compiled when it is first needed, by the NVRTC library that comes with torch.
+
+For kernels that need what Triton does not offer: reading shared memory at any address. No compiler
+has to be installed; where the library is missing, callers use their Triton kernels.
+"""
+
+import ctypes
+import os
+from functools import cache
+from importlib import resources
+
+import torch
+from torch import Tensor
+
+_MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_USUAL_SHARED = 48 * 1024
+
+
+class CudaError(RuntimeError):
+    """A call of the driver or of the compiler failed."""
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether kernels in CUDA C can be compiled and launched here."""
+    if os.environ.get("SYMMETRIES_CUDA_C") != "1":  # until it was tried on a GPU
+        return False
+    if not torch.cuda.is_available() or torch.version.cuda is None:
+        return False
+    try:
+        _nvrtc()
+        _driver()
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _nvrtc() -> ctypes.CDLL:
+    major = str(torch.version.cuda).partition(".")[0]
+    try:
+        return ctypes.CDLL(f"libnvrtc.so.{major}")
+    except OSError:
+        return ctypes.CDLL("libnvrtc.so")
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise CudaError(f"{what} failed with code {code}")
+
+
+def _cubin(source: bytes, options: list[bytes]) -> bytes:
+    """Machine code of a source."""
+    library = _nvrtc()
+    program = ctypes.c_void_p()
+    _check(
+        library.nvrtcCreateProgram(ctypes.byref(program), source, b"kernel.cu", 0, None, None),
+        "nvrtcCreateProgram",
+    )
+    try:
+        given = (ctypes.c_char_p * len(options))(*options)
+        failed = library.nvrtcCompileProgram(program, len(options), given)
+        length = ctypes.c_size_t()
+        if failed:
+            library.nvrtcGetProgramLogSize(program, ctypes.byref(length))
+            log = ctypes.create_string_buffer(length.value)
+            library.nvrtcGetProgramLog(program, log)
+            raise CudaError(f"compilation failed:\n{log.value.decode()}")
+        _check(library.nvrtcGetCUBINSize(program, ctypes.byref(length)), "nvrtcGetCUBINSize")
+        code = ctypes.create_string_buffer(length.value)
+        _check(library.nvrtcGetCUBIN(program, code), "nvrtcGetCUBIN")
+        return code.raw
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+class CudaKernel:
+    """A compiled kernel.
+
+    Args:
+        function: the driver's handle.
+        module: that of its module, which must stay loaded.
+        shared: bytes of dynamic shared memory.
+    """
+
+    def __init__(self, function: ctypes.c_void_p, module: ctypes.c_void_p, shared: int) -> None:
+        self.function = function
+        self.module = module
+        self.shared = shared
+
+    def __call__(self, grid: tuple[int, int], threads: int, *arguments: Tensor | int) -> None:
+        """Launch on the current stream; whole numbers are passed as C's int."""
+        values = [
+            ctypes.c_void_p(a.data_ptr()) if isinstance(a, Tensor) else ctypes.c_int(a)
+            for a in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        code = _driver().cuLaunchKernel(
+            self.function, *grid, 1, threads, 1, 1, self.shared, stream, pointers, None
+        )
+        _check(code, "cuLaunchKernel")
+
+
+@cache
+def cuda_kernel(
+    file: str, name: str, constants: tuple[tuple[str, int], ...], shared: int, device: int
+) -> CudaKernel:
+    """A kernel of one of this folder's files.
+
+    Args:
+        file: such as "warp.cu".
+        name: of the function.
+        constants: names and values that the source leaves open.
+        shared: bytes of dynamic shared memory.
+        device: number of the GPU.
+    """
+    major, minor = torch.cuda.get_device_capability(device)
+    source = resources.files("symmetries.kernels").joinpath(file).read_bytes()
+    options = [f"--gpu-architecture=sm_{major}{minor}", "-default-device", "--std=c++17"]
+    options += [f"-D{key}={value}" for key, value in constants]
+    code = _cubin(source, [option.encode() for option in options])
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    driver = _driver()
+    with torch.cuda.device(device):
+        _check(driver.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
+        handle = driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
+        _check(handle, "cuModuleGetFunction")
+        if shared > _USUAL_SHARED:
+            _check(driver.cuFuncSetAttribute(function, _MOST_DYNAMIC, shared), "cuFuncSetAttribute")
+    return CudaKernel(function, module, shared)

@@ -1,0 +1,372 @@
+"""Log-density of a flow of coupling splines: three kernels a layer forward, three backward.
+
+The hidden units of a layer (what the context gives, the kept coordinates through a narrow matrix,
+gelu, norm, dropout) are one kernel; a library's product makes the parameters of the splines of
+them; the splines are one kernel. Everything between lies in buffers of all layers, so the backward
+pass forms the gradients to the weights of all layers together, and torch's automatic
+differentiation sees one function instead of some thirty nodes a layer.
+
+Coordinates are rows of u (dim, n). Layer l bends those of its own parity and keeps the others.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from symmetries.kernels.spline import _apply, _gradient
+
+_ROWS = 4  # of a program, forward
+_ROWS_BACK = 16
+_BLOCK = 64
+_LOG_2_PI = 1.8378770664093453
+
+
+class Shape(NamedTuple):
+    """Sizes and constants of a flow: what the kernels are compiled for."""
+
+    dim: int
+    hidden: int
+    layers: int
+    samples: int  # points that share a context
+    bins: int
+    half: float
+    share: float  # smallest width and height of a bin
+    min_slope: float
+    unit_slope: float  # free parameter of slope 1
+    min_scale: float
+    unit_scale: float
+    epsilon: float  # of the norms
+    dropout: float
+
+    @property
+    def rows(self) -> int:
+        """Free parameters of one spline."""
+        return 3 * self.bins - 1
+
+    def bent(self, layer: int) -> int:
+        """How many coordinates a layer bends."""
+        return (self.dim + 1 - layer % 2) // 2
+
+    def splines(self) -> tuple[Any, ...]:
+        """Constants of the splines."""
+        return (self.half, self.share, self.min_slope, self.unit_slope, self.bins)
+
+
+@triton.jit
+def _units(
+    projected, u, read, row, there, columns, inside, n, stride, SAMPLES: tl.constexpr,
+    FIRST: tl.constexpr, KEPT: tl.constexpr,
+):  # fmt: skip
+    """Hidden units before the norm: h, gelu(h) and the two factors of its slope."""
+    at = (row // SAMPLES).to(tl.int64)[:, None] * stride + columns[None, :]
+    both = there[:, None] & inside[None, :]
+    h = tl.load(projected + at, mask=both, other=0.0)
+    for k in tl.static_range(KEPT):
+        value = tl.load(u + (FIRST + 2 * k) * n + row, mask=there, other=0.0)
+        weight = tl.load(read + columns * KEPT + k, mask=inside, other=0.0)
+        h += value[:, None] * weight[None, :]
+    share = 0.5 * (1.0 + tl.erf(h * 0.7071067811865476))
+    return h, h * share, share
+
+
+@triton.jit
+def _hidden_forward(
+    projected, u, read, gamma, beta, mask, out, mean, scale, n, stride, epsilon, KEEP: tl.constexpr,
+    SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr, WIDTH: tl.constexpr,
+    DROP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, BLOCK)
+    there, inside = row < n, columns < WIDTH
+    both = there[:, None] & inside[None, :]
+    _h, g, _share = _units(
+        projected, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
+    )
+    m = tl.sum(g, 1) / WIDTH
+    centred = tl.where(inside[None, :], g - m[:, None], 0.0)
+    s = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / WIDTH + epsilon)
+    y = centred * s[:, None] * tl.load(gamma + columns, mask=inside, other=0.0)[None, :]
+    y += tl.load(beta + columns, mask=inside, other=0.0)[None, :]
+    if DROP:
+        kept = tl.load(mask + row[:, None] * stride + columns[None, :], mask=both, other=0.0)
+        y = tl.where(kept != 0.0, y / KEEP, 0.0)
+    tl.store(out + row[:, None] * WIDTH + columns[None, :], y, mask=both)
+    tl.store(mean + row, m, mask=there)
+    tl.store(scale + row, s, mask=there)
+
+
+@triton.jit
+def _hidden_backward(
+    projected, u, read, gamma, mask, mean, scale, grad, grad_projected, grad_u, partial, n, stride,
+    KEEP: tl.constexpr, SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr,
+    WIDTH: tl.constexpr, DROP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, BLOCK)
+    there, inside = row < n, columns < WIDTH
+    both = there[:, None] & inside[None, :]
+    h, g, share = _units(
+        projected, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
+    )
+    s = tl.load(scale + row, mask=there, other=0.0)[:, None]
+    m = tl.load(mean + row, mask=there, other=0.0)[:, None]
+    unit = tl.where(both, (g - m) * s, 0.0)
+    dy = tl.load(grad + row[:, None] * WIDTH + columns[None, :], mask=both, other=0.0)
+    if DROP:
+        kept = tl.load(mask + row[:, None] * stride + columns[None, :], mask=both, other=0.0)
+        dy = tl.where(kept != 0.0, dy / KEEP, 0.0)
+    partial += tl.program_id(0) * (KEPT + 2) * WIDTH
+    tl.store(partial + columns, tl.sum(dy * unit, 0), mask=inside)
+    tl.store(partial + WIDTH + columns, tl.sum(dy, 0), mask=inside)
+    d = dy * tl.load(gamma + columns, mask=inside, other=0.0)[None, :]
+    middle, along = tl.sum(d, 1) / WIDTH, tl.sum(d * unit, 1) / WIDTH
+    d = s * (d - middle[:, None] - unit * along[:, None])
+    d *= share + h * 0.3989422804014327 * tl.exp(-0.5 * h * h)
+    d = tl.where(both, d, 0.0)
+    tl.store(grad_projected + row.to(tl.int64)[:, None] * stride + columns[None, :], d, mask=both)
+    for k in tl.static_range(KEPT):
+        at = (FIRST + 2 * k) * n + row
+        value = tl.load(u + at, mask=there, other=0.0)
+        tl.store(partial + (2 + k) * WIDTH + columns, tl.sum(d * value[:, None], 0), mask=inside)
+        weight = tl.load(read + columns * KEPT + k, mask=inside, other=0.0)
+        total = tl.load(grad_u + at, mask=there, other=0.0) + tl.sum(d * weight[None, :], 1)
+        tl.store(grad_u + at, total, mask=there)
+
+
+@triton.jit
+def _spline_forward(
+    u, parameters, u_next, logs, n, HALF: tl.constexpr, SHARE: tl.constexpr,
+    MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr, FIRST: tl.constexpr,
+    BENT: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    axis = tl.program_id(1)  # bent ones first, then the others, which are copied
+    keep = row < n
+    if axis < BENT:
+        at = (FIRST + 2 * axis) * n + row
+        i = row * ((3 * BINS - 1) * BENT) + axis
+        y, log_slope = _apply(
+            tl.load(u + at, mask=keep, other=0.0), parameters, BENT, i, keep, HALF, SHARE,
+            MIN_SLOPE, UNIT, BINS, False, False,
+        )  # fmt: skip
+        tl.store(u_next + at, y, mask=keep)
+        tl.store(logs + axis * n + row, log_slope, mask=keep)
+    else:
+        other = (1 - FIRST + 2 * (axis - BENT)) * n + row
+        tl.store(u_next + other, tl.load(u + other, mask=keep, other=0.0), mask=keep)
+
+
+@triton.jit
+def _spline_backward(
+    u, u_next, parameters, grad_log, grad_u, grad_parameters, n, HALF: tl.constexpr,
+    SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr,
+    FIRST: tl.constexpr, BENT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    axis = tl.program_id(1)
+    keep = row < n
+    at = (FIRST + 2 * axis) * n + row
+    rows: tl.constexpr = 3 * BINS - 1
+    i = row * (rows * BENT) + axis
+    x, y = tl.load(u + at, mask=keep, other=0.0), tl.load(u_next + at, mask=keep, other=0.0)
+    first = tl.load(grad_u + at, mask=keep, other=0.0)
+    second = tl.load(grad_log + row, mask=keep, other=0.0)
+    to_x = _gradient(
+        x, y, first, second, parameters, grad_parameters, BENT, i, keep, HALF, SHARE, MIN_SLOPE,
+        UNIT, BINS, False, False, rows,
+    )  # fmt: skip
+    tl.store(grad_u + at, to_x, mask=keep)
+
+
+@triton.jit
+def _base_forward(
+    u, logs, base, bounds, out, n, HALF: tl.constexpr, MIN_SCALE: tl.constexpr,
+    UNIT_SCALE: tl.constexpr, SAMPLES: tl.constexpr, DIM: tl.constexpr, TERMS: tl.constexpr,
+    LOG_2_PI: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = row < n
+    total = tl.zeros([BLOCK], tl.float32)
+    for k in tl.static_range(TERMS):
+        total += tl.load(logs + k * n + row, mask=keep, other=0.0)
+    at = base + (row // SAMPLES) * (2 * DIM)
+    for j in tl.static_range(DIM):
+        mean = tl.load(at + j, mask=keep, other=0.0)
+        free = tl.load(at + DIM + j, mask=keep, other=0.0) + UNIT_SCALE
+        grown = tl.exp(tl.minimum(free, 20.0))
+        scale = MIN_SCALE + tl.where(free > 20.0, free, tl.log(1.0 + grown))
+        z = (tl.load(u + j * n + row, mask=keep, other=0.0) - mean) / scale
+        total += tl.log(HALF / tl.load(bounds + j)) - 0.5 * LOG_2_PI
+        total -= 0.5 * z * z + tl.log(scale)
+    tl.store(out + row, total, mask=keep)
+
+
+@triton.jit
+def _base_backward(
+    u, base, grad, grad_u, grad_base, n, MIN_SCALE: tl.constexpr, UNIT_SCALE: tl.constexpr,
+    SAMPLES: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = row < n
+    g = tl.load(grad + row, mask=keep, other=0.0)
+    at, target = base + (row // SAMPLES) * (2 * DIM), grad_base + row * (2 * DIM)
+    for j in tl.static_range(DIM):
+        mean = tl.load(at + j, mask=keep, other=0.0)
+        free = tl.load(at + DIM + j, mask=keep, other=0.0) + UNIT_SCALE
+        grown = tl.exp(tl.minimum(free, 20.0))
+        scale = MIN_SCALE + tl.where(free > 20.0, free, tl.log(1.0 + grown))
+        rate = tl.where(free > 20.0, 1.0, grown / (1.0 + grown))
+        z = (tl.load(u + j * n + row, mask=keep, other=0.0) - mean) / scale
+        tl.store(grad_u + j * n + row, -g * z / scale, mask=keep)
+        tl.store(target + j, g * z / scale, mask=keep)
+        tl.store(target + DIM + j, g * (z * z - 1.0) / scale * rate, mask=keep)
+
+
+class KernelFlow(torch.autograd.Function):
+    """log p of points u (N S, dim); ``plain`` is torch's form of the same function.
+
+    ``weights`` are, for each layer, the matrix of the kept coordinates (hidden, kept), gain and
+    shift of the norm, and weight and bias of the parameters.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        shape: Shape,
+        plain: Callable[..., Tensor],
+        mask: Tensor | None,
+        bounds: Tensor,
+        eta: Tensor,
+        projected: Tensor,
+        base: Tensor,
+        *weights: Tensor,
+    ) -> Tensor:
+        """The log-densities (N S,)."""
+        n, dim, hidden = len(eta), shape.dim, shape.hidden
+        projected, base = projected.contiguous(), base.contiguous()
+        u = eta.new_empty(shape.layers + 1, dim, n)
+        torch.mul(eta.T, (shape.half / bounds)[:, None], out=u[0])
+        units = eta.new_empty(shape.layers, n, hidden)
+        statistics = eta.new_empty(shape.layers, 2, n)
+        counts = [shape.bent(layer) for layer in range(shape.layers)]
+        logs = eta.new_empty(sum(counts), n)
+        stride, done, made = shape.layers * hidden, 0, []
+        for layer, bent in enumerate(counts):
+            read, gamma, beta, weight, bias = weights[5 * layer : 5 * layer + 5]
+            part = slice(layer * hidden, (layer + 1) * hidden)
+            dropped = projected if mask is None else mask
+            _hidden_forward[(triton.cdiv(n, _ROWS),)](
+                projected[:, part], u[layer], read, gamma, beta, dropped[:, part], units[layer],
+                statistics[layer, 0], statistics[layer, 1], n, stride, shape.epsilon,
+                1.0 - shape.dropout, shape.samples, *_kept(shape, layer), hidden,
+                mask is not None, _ROWS, triton.next_power_of_2(hidden), num_warps=4,
+            )  # fmt: skip
+            parameters = torch.addmm(bias.flatten(), units[layer], weight.T)
+            _spline_forward[(triton.cdiv(n, _BLOCK), dim)](
+                u[layer], parameters, u[layer + 1], logs[done:], n, *shape.splines(),
+                layer % 2, bent, dim, _BLOCK, num_warps=2,
+            )  # fmt: skip
+            made.append(parameters)
+            done += bent
+        out = eta.new_empty(n)
+        _base_forward[(triton.cdiv(n, _BLOCK),)](
+            u[-1], logs, base, bounds, out, n, shape.half, shape.min_scale, shape.unit_scale,
+            shape.samples, dim, sum(counts), _LOG_2_PI, _BLOCK, num_warps=2,
+        )  # fmt: skip
+        ctx.save_for_backward(
+            mask, bounds, eta, projected, base, u, units, statistics, *made, *weights
+        )
+        ctx.shape, ctx.plain = shape, plain
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients to the points, to what the context gives, and to the weights."""
+        shape: Shape = ctx.shape
+        mask, bounds, eta, projected, base, u, units, statistics, *rest = ctx.saved_tensors
+        made, weights = rest[: shape.layers], rest[shape.layers :]
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            inputs = [eta, projected, base, *weights]
+            wanted = [t for t in inputs if t.requires_grad]
+            out = ctx.plain(mask, eta, projected, base)
+            found = iter(
+                torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True)
+            )
+            each = (next(found) if t.requires_grad else None for t in inputs)
+            return None, None, None, None, *each
+        n, dim, hidden, samples = len(eta), shape.dim, shape.hidden, shape.samples
+        grad = grad.contiguous()
+        grad_u = eta.new_empty(dim, n)
+        grad_base = eta.new_empty(n, 2 * dim)
+        _base_backward[(triton.cdiv(n, _BLOCK),)](
+            u[-1], base, grad, grad_u, grad_base, n, shape.min_scale, shape.unit_scale, samples,
+            dim, _BLOCK, num_warps=2,
+        )  # fmt: skip
+        grad_projected = eta.new_empty(n, shape.layers * hidden)
+        programs = triton.cdiv(n, _ROWS_BACK)
+        # Layers of one parity have the same sizes: their gradients are formed together.
+        turns = [list(range(turn, shape.layers, 2)) for turn in (0, 1)]
+        to_parameters = [
+            eta.new_empty(len(turn), n, shape.rows * shape.bent(i)) for i, turn in enumerate(turns)
+        ]
+        partials = [
+            eta.new_empty(len(turn), programs, dim - shape.bent(i) + 2, hidden)
+            for i, turn in enumerate(turns)
+        ]
+        for layer in reversed(range(shape.layers)):
+            read, gamma, _beta, weight, _bias = weights[5 * layer : 5 * layer + 5]
+            parity, place = layer % 2, layer // 2
+            to_these = to_parameters[parity][place]
+            _spline_backward[(triton.cdiv(n, _BLOCK), shape.bent(layer))](
+                u[layer], u[layer + 1], made[layer], grad, grad_u, to_these, n, *shape.splines(),
+                parity, shape.bent(layer), _BLOCK, num_warps=2,
+            )  # fmt: skip
+            to_units = to_these @ weight
+            part = slice(layer * hidden, (layer + 1) * hidden)
+            dropped = projected if mask is None else mask
+            _hidden_backward[(programs,)](
+                projected[:, part], u[layer], read, gamma, dropped[:, part],
+                statistics[layer, 0], statistics[layer, 1], to_units, grad_projected[:, part],
+                grad_u, partials[parity][place], n, shape.layers * hidden, 1.0 - shape.dropout,
+                samples, *_kept(shape, layer), hidden, mask is not None, _ROWS_BACK,
+                triton.next_power_of_2(hidden), num_warps=8,
+            )  # fmt: skip
+        to_weights = _weight_gradients(shape, turns, to_parameters, partials, units, weights)
+        if samples > 1:
+            grad_projected = grad_projected.unflatten(0, (-1, samples)).sum(1)
+            grad_base = grad_base.unflatten(0, (-1, samples)).sum(1)
+        grad_eta = None
+        if ctx.needs_input_grad[4]:
+            grad_eta = (grad_u * (shape.half / bounds)[:, None]).T
+        return None, None, None, None, grad_eta, grad_projected, grad_base, *to_weights
+
+
+def _kept(shape: Shape, layer: int) -> tuple[int, int]:
+    """First of the coordinates that a layer keeps, and how many there are."""
+    return 1 - layer % 2, shape.dim - shape.bent(layer)
+
+
+def _weight_gradients(
+    shape: Shape,
+    turns: Sequence[Sequence[int]],
+    to_parameters: Sequence[Tensor],
+    partials: Sequence[Tensor],
+    units: Tensor,
+    weights: Sequence[Tensor],
+) -> list[Tensor | None]:
+    """Gradients to all weights, in their order, by one product and two sums for each parity."""
+    found: list[Tensor | None] = [None] * len(weights)
+    for parity, turn in enumerate(turns):
+        if not turn:
+            continue
+        products = to_parameters[parity].mT @ units[parity::2]
+        biases, sums = to_parameters[parity].sum(1), partials[parity].sum(1)
+        for place, layer in enumerate(turn):
+            bias = weights[5 * layer + 4]
+            each = (sums[place, 2:].T, sums[place, 0], sums[place, 1], products[place])
+            found[5 * layer : 5 * layer + 5] = *each, biases[place].reshape(bias.shape)
+    return found

@@ -1,0 +1,73 @@
+"""Log-density of a flow by kernels against torch's operations; run with TRITON_INTERPRET=1.
+
+On a GPU, ``python tests/kernels/flow_interpreted.py`` checks the compiled kernels.
+"""
+
+import copy
+
+import torch
+
+from symmetries.distributions.flow import ConditionalFlow
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+LARGE = DEVICE == "cuda"
+
+
+def error(ours, exact):
+    """Relative error of float32 results against float64 ones."""
+    return ((ours.double() - exact).norm() / exact.norm().clamp_min(1e-12)).item()
+
+
+def results(flow, dtype, eta, context, mask, weight, kernel):
+    """Values, gradients to points, context and weights, and one second gradient."""
+    eta, context = (x.to(DEVICE, dtype).requires_grad_() for x in (eta, context))
+    points, projected, base = eta.flatten(0, 1), flow.project(context), flow.base(context)
+    if kernel:
+        if not flow._has_kernel(points, projected):
+            raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
+        out = flow._kernel_density(points, projected, base)
+    else:
+        out = flow._density(mask, points, projected, base)
+    inputs = [eta, context, *flow.parameters()]
+    weight = weight.to(DEVICE, dtype)
+    first = torch.autograd.grad(out, inputs, weight, retain_graph=True)
+    again = torch.autograd.grad(out, eta, weight, create_graph=True)[0]
+    second = torch.autograd.grad(again.square().sum(), context)[0]
+    return [out, *first, second]
+
+
+def compare(dim, hidden, layers, n, samples, drop):
+    """Largest relative error of all of them."""
+    torch.manual_seed(dim)
+    bounds = [0.5 + i for i in range(dim)]
+    slow = ConditionalFlow(bounds, 6, hidden=hidden, layers=layers, base=(8,), dropout=drop)
+    with torch.no_grad():
+        for parameter in slow.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    slow = slow.double().to(DEVICE)
+    fast = copy.deepcopy(slow).float()
+    eta = torch.tensor(bounds) * 0.6 * torch.randn(n, samples, dim)
+    context, weight = torch.randn(n, 6), torch.randn(n * samples)
+    mask = None
+    if drop:  # what the kernels' function will draw
+        torch.manual_seed(7)
+        ones = torch.ones(n * samples, layers * hidden, device=DEVICE)
+        mask = torch.nn.functional.dropout(ones, drop).double()
+        torch.manual_seed(7)
+    ours = results(fast, torch.float32, eta, context, None, weight, True)
+    exact = results(slow, torch.float64, eta, context, mask, weight, False)
+    errors = [error(a, b) for a, b in zip(ours, exact, strict=True)]
+    return max(errors[:-1]), errors[-1]
+
+
+if __name__ == "__main__":
+    torch.set_float32_matmul_precision("highest")
+    cases = [(2, 5, 3, 6, 1, 0.0), (5, 12, 4, 5, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
+    if LARGE:
+        cases += [(5, 256, 6, 2560, 1, 0.1), (6, 200, 5, 700, 3, 0.0)]
+    for case in cases:
+        first, second = compare(*case)
+        print(f"{case} {first:.1e} {second:.1e}")  # noqa: T201
+        # Splines lose digits next to their knots in float32, torch's as much as these.
+        if not (first < 2e-4 and second < 2e-2):
+            raise SystemExit(f"{case}: errors {first:.1e} and {second:.1e}")
