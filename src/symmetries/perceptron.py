@@ -92,8 +92,11 @@ def gelu_norm(z: Tensor, norm: nn.LayerNorm, bias: Tensor | None = None) -> Tens
 @lru_cache(maxsize=64)
 def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm:
     """A layer norm with weights 1 and biases 0: what models have in common."""
+    norm = nn.LayerNorm(width, epsilon, elementwise_affine=False)
     with torch.inference_mode(False):
-        return nn.LayerNorm(width, epsilon, device=device).requires_grad_(False)
+        norm.weight = nn.Parameter(torch.ones(width, device=device), requires_grad=False)
+        norm.bias = nn.Parameter(torch.zeros(width, device=device), requires_grad=False)
+    return norm
 
 
 def _fused(z: Tensor, norm: nn.LayerNorm) -> bool:
