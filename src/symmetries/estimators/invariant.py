@@ -77,6 +77,7 @@ class _InvariantEstimator(ImageEstimator):
         steps: int = 150,
         batch_size: int = 1000,
         lr: float = 0.1,
+        search: int = 7,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -90,6 +91,7 @@ class _InvariantEstimator(ImageEstimator):
         self.steps = steps
         self.batch_size = batch_size
         self.lr = lr
+        self.search = search
         self.device = device
         self.random_state = random_state
 
@@ -111,6 +113,7 @@ class _InvariantEstimator(ImageEstimator):
             samples=self.samples,
             lr=self.lr,
             body_lr=0.1,
+            search=self.search if self.learn else 0,
             seed=seed,
         )
         self.history_ = fit_natural(model, [images], targets, config, **options)
@@ -169,6 +172,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         steps: of training.
         batch_size: examples per step.
         lr: of the half-widths.
+        search: points along each half-width of a line search after two thirds of the steps, with
+            the last layer fitted anew at each: gradients may stop on the way. 0 leaves it out.
         device: "cpu" or "cuda".
         random_state: of everything random.
 
@@ -176,7 +181,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         invariance_: what was learned, one :class:`Invariance` for each parameter of the group. The
             interval holds the half-widths whose ELBO, with the last layer fitted anew at each and
             the other widths fixed, is at most 1.92 nats below that of the learned one. Where it
-            reaches far to one side only, training stopped on the way: take more steps.
+            reaches far to one side only, training stopped on the way: raise ``search``.
         elbo_: lower bound on the log marginal likelihood, per example.
         classes_: the labels.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].

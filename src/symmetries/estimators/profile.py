@@ -40,7 +40,7 @@ def profile(
     count, side = len(targets), max(images.shape[-2:])
     images, targets = images[:EXAMPLES], targets[:EXAMPLES]
     for i, parameter in enumerate(model.group.parameters):
-        here = float(model.half_width[0, i].detach())
+        here = min(float(model.half_width[0, i].detach()), parameter.bound)
         ends = (here, here)
         if learned:
             ends = width_interval(model, images, targets, i, count=count, samples=samples)

@@ -124,7 +124,8 @@ def width_interval(
         seed: of all random numbers.
     """
     fitted = model.half_width.detach()[0]
-    here, bound = float(fitted[parameter]), model.group.bounds[parameter]
+    bound = model.group.bounds[parameter]
+    here = min(float(fitted[parameter]), bound)  # a rounded pi may be above it
     first = (bound if math.isfinite(bound) else 1.0) / 2**DOUBLINGS
 
     def total(width: float) -> float:

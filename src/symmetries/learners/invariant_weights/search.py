@@ -35,7 +35,7 @@ def search_widths(
     ``points`` from 0 to the parameter's bound, then on both sides of the best, at half the
     distance each time. Gradients creep where the bound is flat, or stop on a plateau; a search
     does not. With one parameter it ends within one last distance of the same width from every
-    start; with several it goes once along each, from where the others are.
+    start; with several it goes along each from where the others are, and around each once more.
 
     Args:
         model: with a ``NaturalLinear`` head. Its widths are changed; where they are, its last
@@ -72,22 +72,24 @@ def search_widths(
         return refitted_elbo(model, images, targets, candidate, fresh=True, **options)
 
     best = bound(width)
-    for i, limit in enumerate(model.group.bounds):
+    dim = model.group.dim
+    lines = [(i, turn) for i in range(dim) for turn in range(halvings + 1)]
+    again = [(i, turn) for i, turn in lines if turn] if dim > 1 else []
+    for i, turn in lines + again:
+        limit = model.group.bounds[i]
         limit = limit if math.isfinite(limit) else 1.0
-        spacing = limit / (points - 1)
-        offers = [torch.full_like(width[:, i], spacing * k) for k in range(points)]
-        for turn in range(halvings + 1):
-            if turn:
-                spacing /= 2
-                here = width[:, i].clone()
-                offers = [(here + sign * spacing).clamp(0, limit) for sign in (-1, 1)]
-            for offer in offers:
-                candidate = width.clone()
-                candidate[:, i] = torch.where(moves, offer, width[:, i])
-                found = bound(candidate)
-                better = found > best
-                width = torch.where(better[:, None], candidate, width)
-                best = torch.where(better, found, best)
+        spacing = limit / (points - 1) / 2**turn
+        here = width[:, i].clone()
+        offers = [(here + sign * spacing).clamp(0, limit) for sign in (-1, 1)]
+        if turn == 0:
+            offers = [torch.full_like(here, spacing * k) for k in range(points)]
+        for offer in offers:
+            candidate = width.clone()
+            candidate[:, i] = torch.where(moves, offer, width[:, i])
+            found = bound(candidate)
+            better = found > best
+            width = torch.where(better[:, None], candidate, width)
+            best = torch.where(better, found, best)
     for box, value, flag in zip(model.boxes, width, learned, strict=True):
         if flag:
             cast(UniformBox, box).set_half_width(value)
