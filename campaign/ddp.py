@@ -1,18 +1,23 @@
-"""Two processes over gloo against one with the same global batch, for every learner.
+"""Two processes over gloo against one with the same global batch, for every learner and command.
 
 ``python campaign/ddp.py`` prints and stores the largest difference of a weight, relative to the
-largest weight of its tensor. One process imports the library and forks the others.
+largest weight of its tensor; for a command also that of a number of its result. One process imports
+the library and forks the others.
 """
 
 import argparse
+import json
 import os
 import socket
+import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import small_runs
 import torch
 from common import store
@@ -23,7 +28,21 @@ from symmetries.training import load_state, save_model
 TOLERANCE = 1e-4
 # Mean and variance of a batch are those of a process's share: torch's own synchronised kind needs a
 # GPU.
-BATCH_NORM = ("relaxed equivariance",)
+BATCH_NORM = ("relaxed equivariance", "fit --method relaxed")
+# Parameters whose slope is zero at the start: there Adam makes full steps of rounding, in single
+# precision in another direction with every order of adding up.
+DOUBLE = ("invariant VAE, in one piece",)
+METHODS = ("invariant", "plain", "augmented", "relaxed")
+COMMANDS: dict[str, list[str]] = {
+    "discover": ["discover", "set.npz", "--group", "rotation", "--out", "found"],
+    **{
+        f"fit --method {method}": ["fit", "set.npz", "--method", method, "--out", method]
+        for method in METHODS
+    },
+    "audit": ["audit", "../one/invariant/model", "set.npz", "--group", "c4", "--out", "seen"],
+    "augment": ["augment", "../one/found/model", "set.npz", "--out", "more.npz"],
+}
+NEEDS = {"audit": "fit --method invariant", "augment": "discover"}
 
 
 def rendezvous(rank: int, world: int, port: int) -> dict[str, str]:
@@ -41,23 +60,33 @@ def free_port() -> int:
         return port
 
 
-def together(name: str, world: int, folder: Path) -> dict[str, torch.Tensor]:
-    """Train with some processes; the weights that the first one ends with."""
+def in_processes(name: str, world: int, work: Callable[[int], None]) -> None:
+    """Let some processes, which find each other, do their work."""
     port = free_port()
 
-    def work(rank: int) -> None:
+    def begin(rank: int) -> None:
         torch.set_num_threads(1)
         warnings.simplefilter("ignore")
-        small_runs.WORLD["devices"] = world
         if world > 1:
             os.environ.update(rendezvous(rank, world, port))
-        model = small_runs.LEARNERS[name](folder / f"run-{world}", False)
-        save_model(folder / f"model-{world}-{rank}", model, {})
+        work(rank)
 
-    children = [child(lambda rank=rank: work(rank)) for rank in range(world)]
+    children = [child(lambda rank=rank: begin(rank)) for rank in range(world)]
     codes = [ended(pid, wait=True) for pid in children]
     if any(codes):
         raise SystemExit(f"{name}: {world} processes ended with {codes}")
+
+
+def together(name: str, world: int, folder: Path) -> dict[str, torch.Tensor]:
+    """Train with some processes; the weights that the first one ends with."""
+
+    def work(rank: int) -> None:
+        small_runs.WORLD["devices"] = world
+        small_runs.WORLD["precision"] = "64-true" if name in DOUBLE else "32-true"
+        model = small_runs.LEARNERS[name](folder / f"run-{world}", False)
+        save_model(folder / f"model-{world}-{rank}", model, {})
+
+    in_processes(name, world, work)
     states = [load_state(folder / f"model-{world}-{rank}")[0] for rank in range(world)]
     for other in states[1:]:
         for key, value in states[0].items():
@@ -83,14 +112,93 @@ def _last_loss(folder: Path) -> float:
     return float(last.split(",")[header.split(",").index("loss")])
 
 
+def run_command(name: str, world: int, folder: Path) -> None:
+    """Run a command with some processes in a folder of its own, with the data beside."""
+    from symmetries.cli import app
+
+    folder.mkdir(exist_ok=True)
+    (folder / "set.npz").unlink(missing_ok=True)
+    (folder / "set.npz").symlink_to("../set.npz")
+
+    def work(rank: int) -> None:
+        os.chdir(folder)
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        small_runs.small_presets()
+        small_runs.WORLD["devices"] = world
+        words = [*COMMANDS[name], "--quiet", "--device", "cpu", "--devices", str(world)]
+        app(words, standalone_mode=False)
+
+    in_processes(name, world, work)
+
+
+def compare_commands(names: list[str], scratch: Path) -> dict[str, Any]:
+    """Every command with one process and with two: the results that they write."""
+    pictures = torch.cat([small_runs.images(seed) for seed in range(6)])
+    labels = small_runs.labels().repeat(6).numpy()
+    np.savez(scratch / "set.npz", images=(255 * pictures[:, 0]).byte().numpy(), labels=labels)
+    needed = [NEEDS[name] for name in names if name in NEEDS]
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys([*needed, *names]):
+        run_command(name, 1, scratch / "one")
+        if name not in names:
+            continue
+        run_command(name, 2, scratch / "two")
+        out = COMMANDS[name][-1]
+        one, two = scratch / "one" / out, scratch / "two" / out
+        weights = 0.0
+        if (one / "model").is_dir():
+            weights = difference(*(load_state(place / "model")[0] for place in (one, two)))
+        gap = apart(*(numbers_of(place) for place in (one, two)))
+        found[name] = {
+            "difference": float(f"{weights:.3g}"),
+            "result_difference": float(f"{gap:.3g}"),
+            "same": max(weights, gap) < TOLERANCE,
+            "batch_norm": name in BATCH_NORM,
+        }
+        print(name, found[name], flush=True)
+    return found
+
+
+def numbers_of(place: Path) -> list[float]:
+    """All numbers of a result that do not speak of the run itself."""
+    if place.suffix == ".npz":
+        with np.load(place) as arrays:
+            return [float(n) for name in sorted(arrays) for n in arrays[name].ravel()]
+    (path,) = place.glob("*.json")
+    content = json.loads(path.read_text())
+    for name in ("run", "data", "sha256", "seconds"):
+        content.pop(name, None)
+
+    def walk(part: Any) -> list[float]:  # noqa: ANN401
+        if isinstance(part, dict):
+            return [n for value in part.values() for n in walk(value)]
+        if isinstance(part, list):
+            return [n for value in part for n in walk(value)]
+        return [float(part)] if isinstance(part, int | float) else []
+
+    return walk(content)
+
+
+def apart(one: list[float], two: list[float]) -> float:
+    """The largest difference of two rows of numbers, relative where they are above 1."""
+    if len(one) != len(two):
+        return float("inf")
+    a, b = np.array(one), np.array(two)
+    return float((np.abs(a - b) / np.maximum(1, np.abs(a))).max())
+
+
 def main() -> None:
     """Compare, and store the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--learners", nargs="+", choices=[*small_runs.LEARNERS])
+    parser.add_argument("--learners", nargs="*", choices=[*small_runs.LEARNERS])
+    parser.add_argument("--commands", nargs="*", choices=[*COMMANDS])
     options = parser.parse_args()
     started = time.time()
     numbers: dict[str, Any] = {}
-    for name in options.learners or small_runs.LEARNERS:
+    with tempfile.TemporaryDirectory() as scratch:
+        names = [*COMMANDS] if options.commands is None else options.commands
+        commands = compare_commands(names, Path(scratch))
+    for name in small_runs.LEARNERS if options.learners is None else options.learners:
         with tempfile.TemporaryDirectory() as scratch:
             one, two = (together(name, world, Path(scratch)) for world in (1, 2))
             losses = [_last_loss(Path(scratch, f"run-{world}")) for world in (1, 2)]
@@ -104,7 +212,8 @@ def main() -> None:
             "metrics_files": writers,
         }
         print(name, numbers[name], flush=True)
-    store("ddp", {"tolerance": TOLERANCE, "processes": 2, "learners": numbers}, started)
+    found = {"tolerance": TOLERANCE, "processes": 2, "learners": numbers, "commands": commands}
+    store("ddp", found, started)
 
 
 if __name__ == "__main__":

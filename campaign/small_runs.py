@@ -6,6 +6,7 @@ every few steps; everything else is what users run.
 
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,21 @@ import torch
 from torch import Tensor, nn
 
 import symmetries.training
-from symmetries.training import History, TrainConfig
+from symmetries.training import TrainConfig
 
 CHECKPOINT_EVERY = 3
-WORLD = {"devices": 1, "nodes": 1}  # processes of a run; campaign/ddp.py sets two
-_train = symmetries.training.train
+WORLD: dict[str, Any] = {"devices": 1, "nodes": 1}  # processes of a run; campaign/ddp.py sets two
+_checked = TrainConfig.__post_init__
 
 
-def _often(model: Any, loss: Any, data: Any, config: TrainConfig, **more: Any) -> History:  # noqa: ANN401
-    """The training loop with checkpoints every few steps, in as many processes as there are."""
-    config = dataclasses.replace(config, checkpoint_every=CHECKPOINT_EVERY, device="cpu", **WORLD)
-    return _train(model, loss, data, config, **more)
+def _often(config: TrainConfig) -> None:
+    """Every run with checkpoints every few steps, in as many processes as there are."""
+    for name, value in {"checkpoint_every": CHECKPOINT_EVERY, "device": "cpu", **WORLD}.items():
+        object.__setattr__(config, name, value)
+    _checked(config)
 
 
-symmetries.training.train = _often  # before the learners import it
+TrainConfig.__post_init__ = _often  # type: ignore[method-assign]
 
 from symmetries.groups import Affine2, Cyclic  # noqa: E402
 from symmetries.learners.invariant_vae import PRESETS as JOINT_PRESETS  # noqa: E402
@@ -71,9 +73,9 @@ def config(out: Path | None, resume: bool, **changes: Any) -> TrainConfig:  # no
     return TrainConfig(**(settings | changes))
 
 
-def _symmetry(group: str, out: Path | None, resume: bool, **changes: Any) -> nn.Module:  # noqa: ANN401
+def _small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
     stage = Stage(steps=12, batch_size=16, lr=1e-3)
-    settings = SymmetryConfig(
+    return SymmetryConfig(
         widths=(16, 8),
         samples=2,
         features=(16, 8),
@@ -85,6 +87,10 @@ def _symmetry(group: str, out: Path | None, resume: bool, **changes: Any) -> nn.
         generative=stage,
         **changes,
     )
+
+
+def _symmetry(group: str, out: Path | None, resume: bool, **changes: Any) -> nn.Module:  # noqa: ANN401
+    settings = _small_config(**changes)
     model = SymmetryModel(group, (1, 8, 8), settings, seed=1)
     model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
     return model
@@ -197,7 +203,8 @@ def joint_vae(out: Path | None, resume: bool) -> nn.Module:
     small = {"steps": 14, "batch_size": 16, "latent": 3, "channels": (4, 4), "samples": 2}
     settings = dataclasses.replace(JOINT_PRESETS["quick"], **small)
     model = InvariantVAE("rotation", (1, 8, 8), settings, seed=1)
-    model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
+    pictures = images().double() if WORLD.get("precision") == "64-true" else images()
+    model.fit(pictures, out=out, resume=resume and out is not None, progress=False, log_every=4)
     return model
 
 
@@ -215,6 +222,19 @@ LEARNERS: dict[str, Learner] = {
     "penalties": penalties,
     "network with dropout": dropout_network,
 }
+
+
+def small_presets() -> None:
+    """Make the quick preset of every command one of a few steps."""
+    from symmetries.cli import classifiers
+    from symmetries.cli import relaxed as relaxed_command
+    from symmetries.learners.symmetry_model import config as symmetry_config
+
+    classifiers.PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
+    relaxed_command.PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
+    symmetry_config.PRESETS["quick"] = _small_config()
+    sys.modules["symmetries.cli.audit"].PART = 8  # type: ignore[attr-defined]
+    sys.modules["symmetries.cli.augment"].AT_ONCE = 64  # type: ignore[attr-defined]
 
 
 def fingerprint(model: nn.Module) -> str:

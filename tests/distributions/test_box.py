@@ -87,7 +87,7 @@ def test_same_seed_same_samples():
         (lambda g: UniformBox(g, math.nan), "half_width: expected"),
         (lambda g: UniformBox(g, [0.1, 0.2]), "one number, or 1 for rotation"),
         (lambda g: UniformBox(g, 0.1, constraint="exp"), "constraint: expected one of"),
-        (lambda g: UniformBox(g, 0.1).sample(0), "n: expected at least one"),
+        (lambda g: UniformBox(g, 0.1).sample(0), "n: expected a whole number of at least 1"),
         (lambda g: UniformBox(g, 0.1).sample(3, "halton"), "method: expected one of"),
         (lambda g: grid_points(10, 2), "take 9 or 16"),
     ],
