@@ -1,5 +1,6 @@
-"""The ``benchmarks`` directive: a table for each file in benchmarks/results."""
+"""Directives ``benchmarks``, a table for each file in benchmarks/results, and ``quality``."""
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -9,23 +10,30 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+QUALITY = ROOT / "benchmarks" / "time_to_quality.py"
 
 
 def markdown(result: dict[str, Any]) -> list[str]:
     """A benchmark result as lines of Markdown: what ran where, and its rows as a table."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    # Series (a list in a cell) are for plots.
-    keys = (key for row in result["rows"] for key in row if not isinstance(row[key], list))
+    head = (
+        f"**{result['name'].replace('_', ' ')}** on {result['device']} "
+        f"({result['threads']} threads), commit `{result['commit']}`, {versions}:"
+    )
+    return [head, "", *table(result["rows"])]
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as lines of Markdown. Series (a list in a cell) are for plots."""
+    keys = (key for row in rows for key in row if not isinstance(row[key], list))
     columns = list(dict.fromkeys(keys))
     lines = [
-        f"**{result['name'].replace('_', ' ')}** on {result['device']} "
-        f"({result['threads']} threads), commit `{result['commit']}`, {versions}:",
-        "",
         "| " + " | ".join(column.replace("_", " ") for column in columns) + " |",
         "|" + " --- |" * len(columns),
     ]
-    for row in result["rows"]:
+    for row in rows:
         lines.append("| " + " | ".join(cell(row.get(column)) for column in columns) + " |")
     return [*lines, ""]
 
@@ -51,6 +59,23 @@ class Benchmarks(SphinxDirective):
         return [container]
 
 
+class Quality(SphinxDirective):
+    """Minutes to the papers' numbers, read from the papers' results."""
+
+    def run(self) -> list[nodes.Node]:
+        spec = importlib.util.spec_from_file_location("time_to_quality", QUALITY)
+        if spec is None or spec.loader is None:
+            raise self.error(f"cannot read {QUALITY}")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for path in (ROOT / "papers").glob("*/results.json"):
+            self.env.note_dependency(str(path))
+        container = nodes.container()
+        self.state.nested_parse(StringList(table(module.rows()), str(QUALITY)), 0, container)
+        return [container]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("benchmarks", Benchmarks)
+    app.add_directive("quality", Quality)
     return {"parallel_read_safe": True}
