@@ -289,6 +289,23 @@ def test_channels_that_stand_for_group_elements_change_places(group):
     assert [(row.law, row.error < 1e-5) for row in rows] == [("regular", True)] * 2
 
 
+def test_relaxed_layers_have_their_relaxation_beside_the_error():
+    torch.manual_seed(0)
+    soft = RelaxedCNN(1, 3, Symmetry(Cyclic(4), "soft", {"rotation": 0.5}), width=2, kernel_size=3)
+    with torch.no_grad():
+        soft.features[4].relaxed_frequency.zero_()
+    x = torch.rand(4, 1, 12, 12)
+    found = {row.name: row for row in layer_equivariance(soft.eval(), x, Cyclic(4))}
+    told = {name: row.relaxation for name, row in found.items() if row.relaxation}
+    assert told == {f"features.{i}": {"rotation": r} for i, r in ((0, 0.5), (4, 0.0), (7, 0.5))}
+    assert found["features.0"].error > 0.01
+    assert found["features.1"].relaxation is None
+    result = audit(soft, (x, torch.arange(4) % 3), Cyclic(4), progress=False)
+    assert [row.relaxation for row in result.layers if row.name == "features.0"] == [
+        {"rotation": 0.5}
+    ]
+
+
 def test_channels_of_a_plain_network_stay_in_place():
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(800, 4))

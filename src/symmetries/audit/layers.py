@@ -1,7 +1,7 @@
 """Equivariance error of the layers of a model, by name."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,8 @@ class LayerError:
             act on the layer's output.
         discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
             alone explains. None where ``error`` is.
+        relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
+            ``relaxation()``, as relaxed group convolutions do; None otherwise.
     """
 
     name: str
@@ -42,6 +44,7 @@ class LayerError:
     law: str
     error: float | None
     discretisation: float | None
+    relaxation: dict[str, float] | None = None
 
 
 def layer_equivariance(
@@ -68,7 +71,8 @@ def layer_equivariance(
         model: the model.
         x: (N, ...).
         group: a group or an action.
-        layers: names; by default every layer without children that returns one tensor.
+        layers: names; by default every layer without children that returns one tensor, and those
+            that say how far they are relaxed.
         actions: for some names, how an element acts on that layer's output,
             ``act(element, output)``: for representations other than the trivial one.
         identity: whether the identity of a finite group counts.
@@ -114,18 +118,29 @@ def layer_equivariance(
                         row = _squares(act, moves, element, h, moved[name], again[name])
                         totals[law] = totals[law] + row if law in totals else row
                     shapes[name] = h.shape[1:]
-    return tuple(_row(name, shapes[name], totals) for name, totals in sums.items())
+    rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
+    return tuple(replace(row, relaxation=_relaxation(chosen[row.name])) for row in rows)
 
 
 def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
     every = dict(model.named_modules())
     if layers is None:
-        return {name: m for name, m in every.items() if name and not list(m.children())}
+        whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}
+        return {name: module for name, module in whole.items() if name}
     unknown = [name for name in layers if name not in every]
     if unknown:
         known = ", ".join(name for name in every if name)
         raise invalid("layers", f"names among {known}", ", ".join(unknown), "check the spelling")
     return {name: every[name] for name in layers}
+
+
+def _says(module: nn.Module) -> bool:
+    """Whether a layer says how far it is relaxed."""
+    return callable(getattr(module, "relaxation", None))
+
+
+def _relaxation(module: Any) -> dict[str, float] | None:  # noqa: ANN401 - it has the method
+    return (dict(module.relaxation()) or None) if _says(module) else None
 
 
 def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> dict[str, Tensor]:

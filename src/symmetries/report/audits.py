@@ -208,6 +208,7 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
             layer["law"],
             f"{layer['error']:.2g}",
             f"{layer['discretisation']:.2g}",
+            ", ".join(f"{name} {value:.3g}" for name, value in (layer["relaxation"] or {}).items()),
         )
         for layer in result["layers"]
         if layer["error"] is not None
@@ -220,8 +221,10 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
     )
     if any(layer["law"] == "regular" for layer in result["layers"]):
         text += " Regular: its channels stand for poses, and change places as the input moves."
-    header = ("layer", "output", "law", "error", "resampling alone")
-    return [Section("Layer by layer", text, blocks=[Table(header, rows)])]
+    header = ("layer", "output", "law", "error", "resampling alone", "relaxed")
+    shown = len(header) if any(row[-1] for row in rows) else -1
+    table = Table(header[:shown], [row[:shown] for row in rows])
+    return [Section("Layer by layer", text, blocks=[table])]
 
 
 def _table(result: Mapping[str, Any]) -> Table:
