@@ -170,7 +170,7 @@ def _laws(action: Action, output: Tensor) -> dict[str, Act | None]:
     """
     spatial = isinstance(action, ImageAction)
     order = action.group.order if isinstance(action.group, FiniteGroup) else 0
-    if output.ndim == 5 and spatial and output.shape[2] == order:
+    if output.ndim in (3, 5) and spatial and output.shape[2] == order:
         return {"regular": partial(_regular, action)}
     laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2:
@@ -186,9 +186,9 @@ def _regular(action: Action, element: Tensor, h: Tensor) -> Tensor:
     """(g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if it has any."""
     group: Any = action.group
     source = group.compose(group.inverse(element), group.elements(h.device))
-    fields = h if h.ndim == 5 else h.unflatten(1, (-1, group.order))
+    fields = h if h.ndim in (3, 5) else h.unflatten(1, (-1, group.order))
     turned: Tensor = fields[:, :, source].flatten(1, 2)
-    turned = turned if h.ndim == 2 else action(element, turned)
+    turned = turned if h.ndim in (2, 3) else action(element, turned)
     return turned.reshape(h.shape)
 
 

@@ -181,7 +181,7 @@ def load_onnx(
         raise invalid(str(path), "an ONNX file", first, "export it again") from error
     last = _channels_last(shape, x)
     plain = (lambda images: exact(images.permute(0, 2, 3, 1).contiguous())) if last else exact
-    expected = None if x is None else _outputs(plain, x, path)
+    expected = None if x is None else _outputs(plain, x, path, shape)
     missing = sorted({n.op_type for n in graph.node} - {*OPERATORS, "Constant"})
     if missing:
         return plain, f"operators that are not converted: {', '.join(missing)}"
@@ -226,12 +226,15 @@ def _channels_last(shape: list[int | str], x: Tensor | None) -> bool:
     return fits((height, width, channels)) and not fits((channels, height, width))
 
 
-def _outputs(exact: Callable[[Tensor], Tensor], x: Tensor, path: Path) -> Tensor:
+def _outputs(
+    exact: Callable[[Tensor], Tensor], x: Tensor, path: Path, shape: list[int | str]
+) -> Tensor:
     try:
         return exact(x)
     except Exception as error:  # whatever ONNX Runtime raises
         takes = f"a file that takes {len(x)} images {tuple(x.shape[1:])}"
-        got = str(error).strip().splitlines()[0].rpartition("Status Message: ")[2]
+        why = str(error).strip().splitlines()[0].rpartition("Status Message: ")[2]
+        got = f"one for ({', '.join(map(str, shape))}): {why}"
         remedy = "see --resize, or export it with a dynamic first axis"
         raise invalid(str(path), takes, got, remedy) from error
 

@@ -276,7 +276,7 @@ def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int
     check_classification_targets(column)
     classes, numbers = np.unique(column, return_inverse=True)
     if len(classes) < 2:
-        got = f"one class, {classes[0]!r}"
+        got = f"one class, {classes[0]}"
         raise invalid("y", "at least two classes", got, "there is nothing to tell apart")
     return classes, numbers.astype(np.int64)
 
