@@ -82,8 +82,8 @@ def find_widths(
     looks = fit_natural(model, few, labels[part], config, sets=sets)
     middle = clock(labels.device)
     if how.search:
-        options = {"sets": sets, "samples": config.samples, "seed": seed}
-        search_widths(model, few, labels[part], **options)
+        options = {"sets": sets, "samples": config.samples, "draws": config.draws, "seed": seed}
+        search_widths(model, few, labels[part], steps=8, **options)
     seconds = clock(labels.device) - middle
     print(f"widths: gradients {middle - started:.1f} s, search {seconds:.1f} s", flush=True)
     return looks

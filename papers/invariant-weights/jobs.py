@@ -76,7 +76,7 @@ class Natural:
 
     coarse: NaturalConfig | None
     fine: NaturalConfig
-    examples: int = 10_000
+    examples: int = 6_000
     search: bool = False
     learn_prior: bool = True
 
@@ -157,7 +157,7 @@ def jobs(part: str) -> Iterator[Job]:
     elif part in ("2", "3"):
         cifar = part == "3"
         # Raw pixels of CIFAR at a rate of 2e-3 leave no unit alive.
-        how = replace(LONG, steps=10_000, lr=1e-3) if cifar else LONG
+        how = replace(LONG, steps=12_000, batch_size=128, lr=1e-3) if cifar else LONG
         for family in FAMILIES:
             runs = family_runs(family, CIFAR if cifar else MOVED)
             yield Job(
