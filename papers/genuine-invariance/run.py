@@ -3,7 +3,7 @@
     python papers/genuine-invariance/run.py --out out/genuine-invariance
 
 writes results.json, figures.npz and figure1.png to figure5.png. ``--quick`` does all of it on small
-digits in a minute; ``--parts table`` leaves out what only Figures 4 and 5 need; ``--draw`` draws
+digits in a minute; ``--table 1`` leaves out what only Figures 4 and 5 need; ``--draw`` draws
 again from what a folder holds.
 """
 
@@ -125,6 +125,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("out/genuine-invariance"))
     parser.add_argument("--folder", type=Path, help="data files; else $SYMMETRIES_DATA")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute")
+    parser.add_argument("--table", type=int, choices=[1], help="Table 1 alone: --parts table")
     parser.add_argument("--draw", action="store_true", help="only draw what --out holds")
     parser.add_argument("--groups", nargs="+", default=["r4", "t3"], choices=["r4", "t3"])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
@@ -152,7 +153,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
     if "--quick" in given:
         parser.set_defaults(**quick)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.table:
+        options.parts = ["table"]
+    return options
 
 
 if __name__ == "__main__":
