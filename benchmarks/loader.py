@@ -31,10 +31,10 @@ from common import record
 GPU = torch.cuda.is_available()
 SIDE, BATCH = 64, 256
 BYTES = 20_000_000_000 if GPU else 64_000_000
-STEPS = 1000 if GPU else 8
+STEPS = 800 if GPU else 8
 ROUNDS = 3 if GPU else 1
 BLOCK = 1000  # images written at a time: random ones, the same block again and again
-LONGEST = 40.0  # seconds of writing; a slow disk gets a smaller file, and the result says so
+LONGEST = 25.0  # seconds of writing; a slow disk gets a smaller file, and the result says so
 
 
 def network() -> nn.Module:

@@ -38,7 +38,7 @@ from common import record
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-STEPS = 90 if GPU else 12
+STEPS = 60 if GPU else 12
 RUN: dict[str, Any] = {"device": DEVICE, "progress": False, "log_every": STEPS // 3}
 Case = tuple[str, str, Callable[[int], Any]]
 
@@ -117,20 +117,20 @@ def perceptron(penalised: bool) -> Callable[[int], Any]:
 
 def cases() -> Iterator[Case]:
     """What, of which size, and how to fit one with a seed."""
+    small = 28 if GPU else 8
     yield "perceptron", "5 x 128", perceptron(penalised=False)
     yield "penalised perceptron", "5 x 128", perceptron(penalised=True)
-    small = 28 if GPU else 8
     for stage in ("inference", "generative"):
         yield f"symmetry model, {stage}", "quick", symmetry("quick", small, stage)
     yield "VAE", "quick", vae("quick", small)
-    yield "invariant VAE", "quick", joint("quick", small)
     yield "relaxed network", "width 4", relaxed_network(4, 32 if GPU else 8, 3, 64 if GPU else 16)
+    yield "invariant VAE", "quick", joint("quick", small)
     if GPU:
         for stage in ("inference", "generative"):
             yield f"symmetry model, {stage}", "paper", symmetry("paper", 28, stage)
         yield "VAE", "paper", vae("paper", 28)
-        yield "invariant VAE", "paper", joint("paper", 28)
         yield "relaxed network", "width 16", relaxed_network(16, 32, 5, 128)
+        yield "invariant VAE", "paper", joint("paper", 28)
 
 
 def fit(make: Callable[[int], Any], models: int) -> list[History]:
