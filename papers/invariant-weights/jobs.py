@@ -100,7 +100,7 @@ class Job:
 
 
 # Both layers learned: more and larger batches than for Table 5, widths from a search.
-LONG = Stochastic(24_000, 256, width_lr=0.005, rest=0.02, search=True)
+LONG = Stochastic(20_000, 256, width_lr=0.005, rest=0.02, search=True)
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
