@@ -22,7 +22,7 @@ PART = 50  # examples that are kept at a time, should the run be interrupted
 DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Test images, and steps of the integrated gradients.
-PRESETS = {"quick": (100, 20), "default": (500, 50), "paper": (None, 50)}
+PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
 
 
 @options.unbundled
@@ -51,8 +51,8 @@ def audit(
         str | None,
         typer.Option(
             "--preset",
-            help="quick (100 images), default (500) or paper (all). Without it: default on a "
-            "GPU, quick on a CPU.",
+            help="quick (200 test images, 20 steps of integration), default (500, 50) or paper "
+            "(all, 50). Without it: default on a GPU, quick on a CPU.",
             show_default=False,
         ),
     ] = None,
