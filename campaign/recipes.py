@@ -527,7 +527,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 def _open(config: Any, folder: Any) -> Any:  # noqa: ANN401
     from symmetries.sweeps.study import open_study
 
-    return open_study(sweeps.read_config(config), Path(folder))
+    return open_study(sweeps.read_config(config), folder)
 
 
 def _defaults(kind: Any) -> dict[str, Any]:  # noqa: ANN401

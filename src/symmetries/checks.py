@@ -126,6 +126,14 @@ def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -
         raise invalid(name, f"a whole number of at most {most}", value, "give a smaller number")
 
 
+def check_pair(value: object, name: str) -> None:
+    """Raise unless ``value`` is (height, width), whole numbers of at least 1."""
+    if not isinstance(value, Sequence) or len(value) != 2:
+        raise invalid(name, "(height, width)", short(value), "try (32, 32)")
+    for pixels in value:
+        check_whole(pixels, name, most=2**15)
+
+
 def check_number(
     value: object, name: str, least: float = -math.inf, most: float = math.inf
 ) -> None:

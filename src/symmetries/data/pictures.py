@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from symmetries.checks import as_path, check_choice, check_whole, invalid, short
+from symmetries.checks import as_path, check_choice, check_pair, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 # Of the formats that Pillow would try, those that run no other program and load nothing else.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-MOST_PIXELS = 2**15  # of a side
 FREE_PIXELS = 2**24  # a picture up to this size may be as simple as it likes
 PIXELS_PER_BYTE = 4096  # more than any picture with something on it is compressed to
 NAMED = 5  # unreadable pictures that a warning names
@@ -55,16 +54,6 @@ def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
         return picture
     full = picture.convert("RGB" if picture.mode in _COLOUR else "L")
     return full.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-
-
-def check_pixels(size: object) -> None:
-    """Raise unless ``size`` is None or (height, width), whole numbers of at least 1."""
-    if size is None:
-        return
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        raise invalid("size", "(height, width)", short(size), "try (32, 32)")
-    for pixels in size:
-        check_whole(pixels, "size", most=MOST_PIXELS)
 
 
 def _read_all(
@@ -129,7 +118,8 @@ def picture_folder(
         skip_bad: leave out pictures that cannot be read, with a warning that names them.
     """
     root = as_path(path)
-    check_pixels(size)
+    if size is not None:
+        check_pair(size, "size")
     files, classes = picture_files(root, split)
     files, pictures = _read_all(files, size, skip_bad)
     for file, picture in zip(files, pictures, strict=True):

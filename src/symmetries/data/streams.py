@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from symmetries.checks import as_path, check_choice, invalid, wrong_type
+from symmetries.checks import as_path, check_choice, check_pair, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
 from symmetries.data.files import AGAIN
-from symmetries.data.pictures import check_pixels, picture_files, read_picture
+from symmetries.data.pictures import picture_files, read_picture
 
 Example = tuple[Tensor, ...]
 
@@ -132,7 +132,7 @@ class PictureStream(Dataset[Example]):
         colour: bool = True,
     ) -> None:
         self.files, classes = picture_files(as_path(folder, "folder"), split)
-        check_pixels(size)
+        check_pair(size, "size")
         self.size = size
         self.mode = "RGB" if colour else "L"
         self.class_names = tuple(path.name for path in classes)

@@ -140,7 +140,7 @@ class ConditionalFlow(nn.Module):
             projected: (N, layers hidden).
             base: (N, 2 straight).
         """
-        samples = len(eta) // len(projected)
+        samples = len(eta) // max(1, len(projected))
         u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
         u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
         masks = [None] * len(self.couplings) if mask is None else mask.split(self.hidden, -1)

@@ -18,6 +18,8 @@ from symmetries.actions.images import ImageAction
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.checks import (
     check_choice,
+    check_classes,
+    check_floats,
     check_images,
     check_tensors,
     check_whole,
@@ -179,8 +181,12 @@ def regularised_loss(
         >>> sorted(regularised_loss(model, x, y, Cyclic(4), nu=0.1))
         ['loss', 'penalty', 'task']
     """
+    if not callable(model):
+        raise wrong_type("model", "a function from images to logits", model, "give a network")
     check_images(x, "x")
-    check_tensors(y=y)
+    check_classes(y, len(x), "y")
+    if not isinstance(nu, int | float | Tensor):
+        raise wrong_type("nu", "a number", nu, "try 0.1")
     n = len(x)
     if samples is None and isinstance(group, FiniteGroup):
         elements: Any = group.elements(x.device)
@@ -191,7 +197,9 @@ def regularised_loss(
         )
         elements = _by_image(flat, n, s)
     orbit = ImageAction(group).orbit(elements, x)
-    logits = model(orbit.flatten(0, 1)).unflatten(0, orbit.shape[:2])
+    logits = model(orbit.flatten(0, 1))
+    check_floats(logits, "logits", "N", "K")
+    logits = logits.unflatten(0, orbit.shape[:2])
     task = F.cross_entropy(logits.flatten(0, 1), y.repeat_interleave(orbit.shape[1]))
     penalty = orbit_penalty(logits, kind)
     return {"loss": task + nu * penalty, "task": task.detach(), "penalty": penalty.detach()}

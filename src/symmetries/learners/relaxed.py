@@ -42,6 +42,8 @@ def relaxed_loss(
 
     def loss(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         images, labels = batch
+        check_images(images)
+        check_classes(labels, len(images))
         if augment is not None:
             images = augment(images, step)
         if random_turn:

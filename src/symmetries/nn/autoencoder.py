@@ -9,7 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_floats, check_image_shape, invalid
+from symmetries.checks import (
+    check_chw,
+    check_floats,
+    check_image_shape,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.perceptron import gelu_norm
 
 REDUCED = 3  # channels before images become one row of numbers
@@ -71,6 +78,7 @@ class ChannelNorm(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
+        check_whole(channels, "channels")
         self.norm = nn.LayerNorm(channels)
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -129,9 +137,11 @@ class ConvEncoder(nn.Module):
         half: bool = False,
     ) -> None:
         super().__init__()
-        self.shape = tuple(shape)
+        check_whole(outputs, "outputs")
+        check_whole(hidden, "hidden")
         self.half_precision = half
         sizes = conv_sizes(shape, channels, strides)
+        self.shape = tuple(shape)
         layers: list[nn.Module] = []
         for (before, after), stride in zip(pairwise((shape[0], *channels)), strides, strict=True):
             conv = nn.Conv2d(before, after, 3, stride=stride, padding=1)
@@ -182,9 +192,12 @@ class ConvDecoder(nn.Module):
         half: bool = False,
     ) -> None:
         super().__init__()
+        check_whole(latent, "latent")
+        check_whole(hidden, "hidden")
         self.latent = latent
         self.half_precision = half
-        sizes = [tuple(shape[1:]), *conv_sizes(shape, channels, strides)]
+        smaller = conv_sizes(shape, channels, strides)
+        sizes = [tuple(shape[1:]), *smaller]
         self.start = (channels[-1], *sizes[-1])
         self.dense = nn.Sequential(
             nn.Linear(latent, hidden),
@@ -213,6 +226,7 @@ class ConvDecoder(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """Means (N, C, H, W)."""
+        check_floats(z, "z", "...")
         if z.ndim != 2 or z.shape[1] != self.latent:
             expected = f"codes of shape (N, {self.latent})"
             raise invalid("z", expected, f"shape {tuple(z.shape)}", "flatten leading axes first")
@@ -231,6 +245,7 @@ class GaussianPrior(nn.Module):
 
     def __init__(self, latent: int) -> None:
         super().__init__()
+        check_whole(latent, "latent")
         self.mean = nn.Parameter(torch.zeros(latent))
         self.free_scale = nn.Parameter(torch.full((latent,), UNIT_SOFTPLUS))
 
@@ -245,6 +260,7 @@ class GaussianPrior(nn.Module):
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Log-density of codes (..., latent)."""
+        check_floats(z, "z", "...", len(self.mean))
         return gaussian_log_prob(z, self.mean, self.scale).sum(-1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
@@ -269,6 +285,12 @@ def conv_sizes(
         >>> conv_sizes((1, 28, 28), (64, 128), (2, 2))
         [(14, 14), (7, 7)]
     """
+    check_chw(shape)
+    for name, numbers in (("channels", channels), ("strides", strides)):
+        if not isinstance(numbers, Sequence):
+            raise wrong_type(name, "whole numbers", numbers, "one for each convolution")
+        for number in numbers:
+            check_whole(number, name)
     if not channels or len(channels) != len(strides):
         expected = f"a stride for each of {len(channels)} convolutions, at least one"
         raise invalid("strides", expected, f"{len(strides)} strides", "give one each")

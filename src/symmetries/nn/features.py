@@ -7,7 +7,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_image_shape, check_images
+from symmetries.checks import (
+    check_choice,
+    check_chw,
+    check_image_shape,
+    check_images,
+    check_whole,
+    wrong_type,
+)
 from symmetries.perceptron import MLP
 
 Network = Literal["mlp", "cnn"]
@@ -43,6 +50,12 @@ class ImageFeatures(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(network, NETWORKS, "network")
+        check_chw(shape)
+        if not isinstance(widths, Sequence):
+            raise wrong_type("widths", "whole numbers", widths, "one for each hidden layer")
+        for units in widths:
+            check_whole(units, "widths")
+        check_whole(channels, "channels")
         self.shape = tuple(shape)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("scale", torch.ones(()))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_floats, check_positive, check_tensors, check_whole, invalid
+from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
 
 
 def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
@@ -37,7 +37,9 @@ def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor)
         >>> torch.equal(features, moved), torch.allclose(features.norm(dim=-1), torch.ones(5))
         (True, True)
     """
-    check_tensors(coordinates=coordinates, directions=directions, frequency=frequency)
+    check_floats(coordinates, "coordinates", "...", "D")
+    check_floats(directions, "directions", "...", "D")
+    check_floats(frequency, "frequency", "...", "D")
     dim = directions.shape[-1]
     if coordinates.shape[-1] != dim or frequency.shape != (dim,):
         got = f"shapes {tuple(coordinates.shape)} and {tuple(frequency.shape)}"
@@ -111,6 +113,10 @@ class KernelNetwork(nn.Module):
         check_whole(relative, "relative")
         check_whole(absolute, "absolute", least=0)
         check_positive(variance, "variance")
+        if not isinstance(outputs, Sequence) or isinstance(outputs, str):
+            raise wrong_type("outputs", "a shape", outputs, "such as (channels out, channels in)")
+        for size in outputs:
+            check_whole(size, "outputs")
         arguments = 2 if absolute else 1
         self.relative_directions: Tensor
         self.absolute_directions: Tensor

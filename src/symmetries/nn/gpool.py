@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.permute import permute, permutes_pixels
-from symmetries.checks import check_choice, check_images, invalid
+from symmetries.checks import check_choice, check_images, check_whole, invalid
 from symmetries.nn.field_norm import fused_norm, has_kernel
 from symmetries.nn.gconv_kernels import PointGroup
 
@@ -117,6 +117,7 @@ class FieldNorm2d(nn.Module):
 
     def __init__(self, fields: int, group: PointGroup, eps: float = 1e-5) -> None:
         super().__init__()
+        check_whole(fields, "fields")
         self.weight = nn.Parameter(torch.ones(fields))
         self.bias = nn.Parameter(torch.zeros(fields))
         self.group = group

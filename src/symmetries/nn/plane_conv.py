@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_images, check_whole, invalid
+from symmetries.checks import check_choice, check_images, check_pair, check_whole, invalid
 from symmetries.groups.finite import Dihedral, principal_steps
 from symmetries.nn.fourier import KernelNetwork
 from symmetries.nn.gconv_kernels import (
@@ -205,6 +205,7 @@ class PlaneConv2d(nn.Module):
 
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
+        check_pair(size, "size")
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import wrong_type
+from symmetries.checks import check_whole, wrong_type
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
@@ -55,9 +55,11 @@ class Symmetry:
         return {**self.layer(), **strict}
 
 
-def _check_symmetry(symmetry: object) -> None:
+def _check_network(symmetry: object, classes: int, width: int) -> None:
     if not isinstance(symmetry, Symmetry):
         raise wrong_type("symmetry", "a Symmetry", symmetry, "try Symmetry(Cyclic(4))")
+    check_whole(classes, "classes")
+    check_whole(width, "width")
 
 
 class ResidualBlock(nn.Module):
@@ -122,7 +124,7 @@ class RelaxedResNet(nn.Module):
         last_kernel: int | None = None,
     ) -> None:
         super().__init__()
-        _check_symmetry(symmetry)
+        _check_network(symmetry, classes, width)
         group, last = symmetry.group, kernel_size if last_kernel is None else last_kernel
         self.lift = LiftingConv2d(
             channels, width, kernel_size, padding="same", **symmetry.lifting()
@@ -175,7 +177,7 @@ class RelaxedCNN(nn.Module):
         kernel_size: int = 5,
     ) -> None:
         super().__init__()
-        _check_symmetry(symmetry)
+        _check_network(symmetry, classes, width)
         group, layer, k = symmetry.group, symmetry.layer(), kernel_size
         self.features = nn.Sequential(
             LiftingConv2d(channels, width, k, padding="same", **symmetry.lifting()),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, wrong_type
 from symmetries.training.batches import Batch, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.history import History
@@ -111,6 +111,8 @@ def fit_together(fittings: Sequence["Fitting[T]"]) -> list[T]:
         >>> fit_together([fitting(nn.Linear(1, 1), x, seed) for seed in (0, 1)])
         [True, True]
     """
+    if not isinstance(fittings, Sequence) or not fittings:
+        raise wrong_type("fittings", "a list of fittings, at least one", fittings, "see fit_many")
     found: list[T] = []
     histories: Sequence[History | None] = [None] * len(fittings)
     while not found:
@@ -150,6 +152,8 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
         >>> [history.step[-1] for history in histories]
         [2, 2]
     """
+    if not isinstance(models, Sequence) or not all(hasattr(m, "fitting") for m in models):
+        raise wrong_type("models", "a list of models with a fitting", models, "see VAE")
     for name in ("config", "shape", "bounds"):
         settings = [getattr(model, name, None) for model in models]
         if any(other != settings[0] for other in settings[1:]):
@@ -173,6 +177,8 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
     Returns:
         The numbers of each run; the times are those of all together.
     """
+    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(j, Job) for j in jobs):
+        raise wrong_type("jobs", "a list of Jobs, at least one", jobs, "give what train takes")
     products = jobs[0].products
     if len(jobs) == 1:
         job = jobs[0]

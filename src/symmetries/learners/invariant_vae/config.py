@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, check_positive, check_whole, invalid
 from symmetries.groups.base import Group
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import PlainData, adamw_config
@@ -90,14 +90,14 @@ class InvariantVAEConfig(PlainData):
         check_choice(self.angles, ("circle", "line"), "angles")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
         for name in ("latent", "hidden", "samples", "turns"):
-            if getattr(self, name) < 1:
-                raise invalid(name, "at least 1", getattr(self, name), "give a larger number")
+            check_whole(getattr(self, name), name, most=10**6)
+        check_number(self.invariance, "invariance")
+        check_number(self.beta, "beta")
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"
             raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
         for name in ("noise", "least_noise", "initial_spread"):
-            if not getattr(self, name) > 0:
-                raise invalid(name, "a positive number", getattr(self, name), "give another")
+            check_positive(getattr(self, name), name)
         if self.beta < 1:
             raise invalid("beta", "at least 1, where it ends", self.beta, "the paper starts at 10")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_number, check_positive, check_whole, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.learners.invariant_weights.objectives import (
     expected_sites,
@@ -89,6 +89,12 @@ class NaturalConfig:
     search: int = 7
     search_examples: int = 4000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "chunk", "samples", "draws", "head_every"):
+            check_whole(getattr(self, name), name)
+        check_number(self.rate, "rate", 0, 1)
+        check_positive(self.memory, "memory")
 
 
 def fit_natural(

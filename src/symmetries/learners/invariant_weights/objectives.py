@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_classes, check_floats, check_tensors, invalid, wrong_type
+from symmetries.checks import (
+    check_classes,
+    check_floats,
+    check_number,
+    check_tensors,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.distributions.box import Sampling
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import sample_outputs
@@ -125,6 +133,8 @@ def elbo_loss(
             and the last layer are learned: a network that is trained from the start may fit what
             it sees before its widths have grown.
     """
+    for name, value in (("examples", examples), ("samples", samples), ("draws", draws)):
+        check_whole(value, name)
     resting = _Resting(rest)
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
@@ -175,6 +185,8 @@ def augerino_loss(
     The baseline that learns widths of a point estimate by rewarding them outright. Augerino's
     density is U(-w/2, w/2): its w is twice our half-width.
     """
+    check_number(strength, "strength")
+    check_whole(samples, "samples")
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
         model = cast(InvariantModel, model)

@@ -123,6 +123,8 @@ def width_interval(
         drop: 1.92 gives intervals of 95 % where the bound is tight and quadratic.
         seed: of all random numbers.
     """
+    check_labelled(model, [images], targets)
+    check_whole(parameter, "parameter", least=0, most=model.group.dim - 1)
     fitted = model.half_width.detach()[0]
     bound = model.group.bounds[parameter]
     here = min(float(fitted[parameter]), bound)  # a rounded pi may be above it

@@ -188,6 +188,7 @@ class VAE(nn.Module):
         self, x: Tensor, k: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
+        check_whole(k, "k")
         mean, scale = (part[:, None] for part in self.encode(x))
         shape = (len(x), k, self.config.latent)
         z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
