@@ -15,6 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries.kernels.available import usable
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
 ORDERS = ("auto", "factored", "table")
 
 
@@ -94,6 +97,9 @@ def position_conv2d(
         dtype = torch.get_autocast_dtype(x.device.type)
     x = x.to(dtype, memory_format=torch.channels_last)
     phi, output = phi.to(dtype), output.to(dtype)
+    if order == "factored" and _has_kernel(x, phi, g):
+        out = _Gathered.apply(x, phi[:, :, 0], output, g.padding)  # type: ignore[no-untyped-call]
+        return _laid_out(out.view(height, width, images, -1), bias)
     patches = _patches(x, g)  # (positions, J, k k, N, C)
     positions, taps = phi.shape[:2]
     if order == "factored":
@@ -110,9 +116,57 @@ def position_conv2d(
         table = table.permute(0, 4, 1, 3, 2).reshape(positions, g.fields_in * taps, -1)
         patches = patches.permute(0, 3, 4, 1, 2).reshape(positions, images, -1)
         out = (patches @ table).view(height, width, images, g.fields_out, g.elements_out)
-    out = out.reshape(height, width, images, -1)
-    out = out if bias is None else out + bias.to(dtype)
+    return _laid_out(out.reshape(height, width, images, -1), bias)
+
+
+def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
+    """(height, width, N, channels) and a bias as images, channels last in memory."""
+    out = out if bias is None else out + bias.to(out.dtype)
     return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
+
+
+def _has_kernel(x: Tensor, phi: Tensor, g: Geometry) -> bool:
+    """Whether :class:`_Gathered` can do it: no rotations, stride 1, sizes that a kernel takes."""
+    plain = g.elements_in == g.elements_out == g.stride == 1
+    fits = phi.shape[-1] in (16, 32, 64) and g.kernel_size <= 8
+    return plain and fits and usable(x, phi, dtypes=TYPES)
+
+
+class _Gathered(torch.autograd.Function):
+    """The factored order by kernels that never write down what each position sees.
+
+    With G(p) = sum over d of x(p + d) phi(p, d), out = V G. The gradient by x is the same sum
+    turned round: phi(q - d, d) weighs the gradients at q - d, and V^T comes after.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, phi: Tensor, output: Tensor, padding: int) -> Tensor:  # noqa: ANN401
+        from symmetries.kernels.neighbours import gather
+
+        x, phi = x.permute(0, 2, 3, 1), phi.contiguous()  # channels last: contiguous
+        k = round(phi.shape[1] ** 0.5)
+        size = (x.shape[1] + 2 * padding - k + 1, x.shape[2] + 2 * padding - k + 1)
+        gathered = gather(x, phi, size, padding)
+        ctx.save_for_backward(x, phi, output, gathered)
+        ctx.size, ctx.padding = size, padding
+        return gathered.view(-1, x.shape[3] * phi.shape[2]) @ output.flatten(1).T
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        from symmetries.kernels.neighbours import correlate, gather
+
+        x, phi, output, gathered = ctx.saved_tensors
+        images, height, width, channels = x.shape
+        gradient = gradient.to(x.dtype)
+        by_output = (gradient.T @ gathered.view(len(gradient), -1)).view_as(output)
+        by_gathered = (gradient @ output.flatten(1)).view_as(gathered)
+        by_phi = correlate(x, by_gathered, phi, ctx.size, ctx.padding)
+        given = gradient.view(*ctx.size, images, -1).permute(2, 0, 1, 3).contiguous()
+        back = gather(given, phi, (height, width), ctx.padding, turned=True)
+        weight = output.transpose(1, 2).reshape(-1, channels)
+        by_x = (back.view(-1, len(weight)) @ weight).view(height, width, images, channels)
+        return by_x.permute(2, 3, 0, 1), by_phi, by_output, None
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
