@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
 
+SHARE = 0.5  # of the first layer's variance at the start, that the absolute argument gives
+
 
 def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
     """Random Fourier features [cos(2 pi W (a omega)), sin(2 pi W (a omega))] / sqrt(D).
@@ -117,7 +119,6 @@ class KernelNetwork(nn.Module):
             raise wrong_type("outputs", "a shape", outputs, "such as (channels out, channels in)")
         for size in outputs:
             check_whole(size, "outputs")
-        arguments = 2 if absolute else 1
         self.relative_directions: Tensor
         self.absolute_directions: Tensor
 
@@ -125,11 +126,11 @@ class KernelNetwork(nn.Module):
             return torch.randn(shape, generator=generator) * math.sqrt(variance)
 
         self.register_buffer("relative_directions", normal(features, relative, variance=1.0))
-        first = normal(hidden, 2 * features, variance=1 / arguments)
+        first = normal(hidden, 2 * features, variance=1 - SHARE if absolute else 1.0)
         self.relative_weight = nn.Parameter(first)
         if absolute:
             self.register_buffer("absolute_directions", normal(features, absolute, variance=1.0))
-            second = normal(hidden, 2 * features, variance=1 / arguments)
+            second = normal(hidden, 2 * features, variance=SHARE)
             self.absolute_weight = nn.Parameter(second)
         self.biases = nn.ParameterList(torch.zeros(hidden) for _ in range(depth))
         self.weights = nn.ParameterList(

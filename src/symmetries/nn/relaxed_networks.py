@@ -45,14 +45,17 @@ class Symmetry:
         check_point_group(self.group)
 
     def layer(self) -> dict[str, Any]:
-        """Arguments of a group convolution; its output goes through a relu."""
+        """Arguments of a group convolution; its output goes through a norm and a relu.
+
+        The norm takes a bias out again, unless only a part of the elements has it.
+        """
         common = {"group": self.group, "mode": self.mode, "relax": self.relax, "learn": self.learn}
-        return {"gain": 2**0.5, **common, **self.options}
+        return {"gain": 2**0.5, "bias": self.mode == "partial", **common, **self.options}
 
     def lifting(self) -> dict[str, Any]:
         """Arguments of a lifting."""
         strict = {"mode": "strict", "relax": None} if self.mode == "partial" else {}
-        return {**self.layer(), **strict}
+        return {**self.layer(), "bias": False, **strict}
 
 
 def _check_network(symmetry: object, classes: int, width: int) -> None:
@@ -182,8 +185,8 @@ class RelaxedCNN(nn.Module):
         self.features = nn.Sequential(
             LiftingConv2d(channels, width, k, padding="same", **symmetry.lifting()),
             FieldBatchNorm2d(width, group),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),  # after the maximum, with which it commutes
             GroupConv2d(width, 2 * width, k, padding="same", **layer),
             FieldBatchNorm2d(2 * width, group),
             nn.ReLU(),
