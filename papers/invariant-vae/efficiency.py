@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import sets
 import torch
-from joint import AFFINE, SAMPLES, load, training
+from joint import AFFINE, SAMPLES, training
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
@@ -15,6 +16,7 @@ from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel
 from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 
+TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 # The control: rotation within 15 degrees, shifts within 1.4 pixels, sizes within 10 %.
 FIXED = ("rotation,translation,zoom", (0.1, 0.1, 0.26, 0.1))
@@ -35,6 +37,7 @@ class Setting:
     folder: str | None
     device: str
     samples: int = SAMPLES
+    kinds: tuple[str, ...] = KINDS
 
 
 def symmetry_model(
@@ -42,7 +45,7 @@ def symmetry_model(
 ) -> tuple[SymmetryModel, dict[str, Any]]:
     """A symmetry model with few steps."""
     first, second = setting.symmetry
-    config = PRESETS["default" if setting.source == "mnist" else "quick"]
+    config = PRESETS["default" if setting.source in ("mnist", "mnist-once") else "quick"]
     batch = config.inference.batch_size
     config = replace(
         config,
@@ -66,31 +69,33 @@ def runs(
     for seed in setting.seeds:
         for added in setting.added:
             where = {"source": setting.source, "folder": setting.folder}
-            whole = load("train", added, images=max(setting.sizes), **where)
-            test = load("test", added, images=setting.count, **where)
+            whole = sets.load("train", added, images=max(setting.sizes), **where)
+            test = sets.load("test", added, images=TEST, **where)
+            test = test.subset(torch.arange(min(setting.count, len(test))))
             keys = [
                 {"added": added, "seed": seed, "size": size, "kind": kind}
                 for size in setting.sizes
-                for kind in KINDS
+                for kind in setting.kinds
             ]
             if all(done(key) for key in keys):
                 continue
             small = whole.subset(torch.arange(min(min(setting.sizes), len(whole))))
-            symmetry, trained = symmetry_model(small, setting, seed)
+            needed = {"AugVAE", "InvVAE"} & set(setting.kinds)
+            symmetry, trained = symmetry_model(small, setting, seed) if needed else (None, {})
             for key in keys:
                 if done(key):
                     continue
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
                 row, arrays = one_vae(key["kind"], data, test, symmetry, setting, seed)
                 row |= {"symmetry": trained} if key["kind"] == "InvVAE" else {}
-                yield key | row, arrays
+                yield key | row | {"source": setting.source}, arrays
 
 
 def one_vae(
     kind: str,
     data: ImageSet,
     test: ImageSet,
-    symmetry: SymmetryModel,
+    symmetry: SymmetryModel | None,
     setting: Setting,
     seed: int,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -170,7 +175,8 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         tuple(arguments.symmetry_steps),
         AFFINE,
         2000,
-        "mnist",
+        arguments.source,
         arguments.data,
         arguments.device,
+        kinds=tuple(arguments.kinds),
     )

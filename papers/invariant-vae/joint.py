@@ -8,10 +8,11 @@ from typing import Any
 
 import measures
 import numpy as np
+import sets
 import shapes
 import torch
 
-from symmetries.data import ImageSet, digits, mnist, rotated
+from symmetries.data import ImageSet
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_weights import augerino_loss
 from symmetries.nn.invariant_model import shallow_model
@@ -20,27 +21,7 @@ from symmetries.training import History, TrainConfig, train
 AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 AFFINE_BOUNDS = {name: 0.25 for name in ("shift_x", "shift_y", "scale_x", "scale_y")}
 SAMPLES = 300
-
-
-def load(split: str, added: float, folder: str | None, source: str, images: int) -> ImageSet:
-    """The first so many digits, each turned by its own fixed angle within +-added degrees.
-
-    Args:
-        split: "train" or "test".
-        added: in degrees.
-        folder: of the data sets.
-        source: "mnist"; "mnist-14", at half the resolution; "digits"; or "shapes".
-        images: how many.
-    """
-    if source == "shapes":
-        return shapes.shapes(images, shapes.uniform(added), split)
-    data = digits(split) if source == "digits" else mnist(split, folder)
-    data = data.subset(torch.arange(min(images, len(data))))
-    data = rotated(data, added, split) if added else data
-    if source == "mnist-14":
-        half = torch.nn.functional.avg_pool2d(data.images, 2)
-        data = ImageSet(half, data.labels, data.name, data.class_names)
-    return data
+NOISE_IMAGES = 10_000
 
 
 def fit(
@@ -76,7 +57,7 @@ def score(model: InvariantVAE, train_set: ImageSet, test: ImageSet, count: int) 
     generator = torch.Generator(x.device).manual_seed(0)
     result = {"bound_fixed_noise": float(model.bound(x, SAMPLES, generator).mean())}
     if not model.config.learn_noise:
-        model.fit_noise(train_set.images[: 5 * count])
+        model.fit_noise(train_set.images[:NOISE_IMAGES])
         generator.manual_seed(0)
         result["bound"] = float(model.bound(x, SAMPLES, generator).mean())
     else:
@@ -89,14 +70,14 @@ def score(model: InvariantVAE, train_set: ImageSet, test: ImageSet, count: int) 
 def rotation_run(
     added: float,
     config: InvariantVAEConfig,
-    sets: tuple[ImageSet, ImageSet],
+    both: tuple[ImageSet, ImageSet],
     device: str,
     base: dict[int, torch.Tensor] | None,
     count: int,
     group: str = "rotation",
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[int, torch.Tensor]]:
     """One planted range: widths, agreement of prototypes, bound, pictures."""
-    train_set, test = sets
+    train_set, test = both
     bounds = AFFINE_BOUNDS if group == AFFINE else None
     model, row = fit(group, train_set, config, device, bounds=bounds)
     test = measures.on(test, model.device)
@@ -184,15 +165,27 @@ def augerino_width(data: ImageSet, steps: int, device: str, seed: int = 0) -> di
     return {"half_width": half, "seconds": history.seconds, "last": history.last}
 
 
-def ablation_sets(which: str, images: int) -> tuple[ImageSet, ImageSet]:
-    """Training and test shapes with planted angles that show one conjecture.
+PLANTS: dict[str, dict[str, float | sets.Plant]] = {
+    "flexible": {"shapes": shapes.two_modes, "mnist": shapes.two_modes},
+    "invariance": {"shapes": 45.0, "mnist": 45.0},
+    "conditional": {"shapes": shapes.by_kind, "mnist": sets.by_label},
+}
+
+
+def ablation_sets(
+    which: str, source: str, images: int, folder: str | None = None
+) -> tuple[ImageSet, ImageSet]:
+    """Training and test images with planted angles that show one conjecture.
 
     "flexible": -60 or 60 degrees, two modes. "invariance": within +-45. "conditional": the spread
-    depends on the shape, +-10 for an L and +-120 for a T.
+    depends on what is shown: +-10 for an L and the digits 0 to 4, +-120 for a T and 5 to 9.
     """
-    plants = {"flexible": shapes.two_modes, "invariance": shapes.uniform(45.0)}
-    plant = plants.get(which, shapes.by_kind)
-    return shapes.shapes(images, plant, "train"), shapes.shapes(images // 2, plant, "test")
+    plant = PLANTS[which][source]
+    few = 3000 if source == "mnist" else images // 2
+    return (
+        sets.load("train", plant, folder, source, images),
+        sets.load("test", plant, folder, source, few),
+    )
 
 
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
@@ -210,12 +203,12 @@ def ablation_run(
     which: str,
     changes: dict[str, Any],
     config: InvariantVAEConfig,
-    sets: tuple[ImageSet, ImageSet],
+    both: tuple[ImageSet, ImageSet],
     device: str,
     count: int,
 ) -> dict[str, Any]:
     """One side of a comparison."""
-    train_set, test = sets
+    train_set, test = both
     model, row = fit("rotation", train_set, replace(config, **changes), device)
     test = measures.on(test, model.device)
     generator = torch.Generator(model.device).manual_seed(0)

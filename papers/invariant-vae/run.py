@@ -26,6 +26,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import efficiency
 import joint
+import sets
 
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
 from symmetries.provenance import provenance
@@ -75,7 +76,10 @@ class Results:
         self.content["rows"].append(row | {"made": made})
         self.file.write_text(json.dumps(self.content, indent=1) + "\n")
         if arrays:
-            words = [str(row[k]) for k in ("part", "kind", "size", "added", "seed") if k in row]
+            named = ("part", "kind", "size", "added", "seed")
+            if "group" in row:  # joint models
+                named = ("part", "steps", "added")
+            words = [str(row[k]) for k in named if k in row]
             np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
 
 
@@ -110,7 +114,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--added", type=float, nargs="+", default=[0, 15, 45, 90, 180])
     parser.add_argument("--steps", type=int, default=15_000, help="of the joint model")
-    parser.add_argument("--short", type=int, default=300, help="steps on shapes")
+    parser.add_argument("--short", type=int, default=300, help="steps on shapes, and of ablations")
+    parser.add_argument("--base", type=int, default=None, help="steps of the run without rotation")
+    parser.add_argument("--which", nargs="+", default=list(joint.ABLATIONS), help="ablations")
+    parser.add_argument("--once", action="store_true", help="digits turned once, not alike")
     parser.add_argument("--shapes", action="store_true", help="rotation and affine on shapes")
     parser.add_argument("--paper", action="store_true", help="the paper's own networks")
     parser.add_argument("--full-precision", action="store_true", help="no bfloat16")
@@ -118,6 +125,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=[12_500, 25_000, 50_000])
     parser.add_argument("--rotations", type=float, nargs="+", default=[0, 45, 90, 180])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", default=list(efficiency.KINDS))
     parser.add_argument("--vae-steps", type=int, default=10_000)
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(5000, 2500))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
@@ -126,6 +134,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
     arguments = parser.parse_args()
     arguments.source = "mnist-14" if arguments.small else "mnist"
+    if arguments.once:
+        arguments.source = "mnist-once"
     if arguments.shapes:
         arguments.source, arguments.images = "shapes", 2000
     if arguments.quick:
@@ -170,22 +180,24 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
     group = joint.AFFINE if part == "affine" else "rotation"
     if part == "learned-noise":
         config = replace(config, learn_noise=True)
-    count = 1000 if arguments.source == "mnist" else 100
-    for added in arguments.added if part == "rotation" else [a for a in arguments.added if a][:1]:
-        key = {"part": part, "added": float(added)}
+    count = 2000 if arguments.source == "mnist" else 100
+    planted = arguments.added if part == "rotation" else [a for a in arguments.added if a][:1]
+    for added in planted:
+        key = {"part": part, "steps": config.steps, "added": float(added)}
         if results.has(key):
             continue
-        base = joint.stored_angles(arguments.out / "rotation-0.0.npz")
-        sets = (
-            joint.load("train", added, arguments.data, arguments.source, arguments.images),
-            joint.load(
-                "test", added, arguments.data, arguments.source, 3000 if count == 1000 else 1000
-            ),
+        base = joint.stored_angles(
+            arguments.out / f"rotation-{arguments.base or config.steps}-0.0.npz"
+        )
+        test = 3000 if arguments.source == "mnist" else 1000
+        both = (
+            sets.load("train", added, arguments.data, arguments.source, arguments.images),
+            sets.load("test", added, arguments.data, arguments.source, test),
         )
         row, arrays, _ = joint.rotation_run(
-            added, config, sets, arguments.device, base, count, group
+            added, config, both, arguments.device, base, count, group
         )
-        row = key | row | {"group": group, "config": config.to_dict()}
+        row = row | key | {"group": group, "config": config.to_dict()}
         results.add(row, arrays)
         yield row
 
@@ -196,7 +208,7 @@ def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: A
         key = {"part": "augerino", "added": float(added)}
         if results.has(key):
             continue
-        data = joint.load("train", added, arguments.data, arguments.source, arguments.images)
+        data = sets.load("train", added, arguments.data, arguments.source, arguments.images)
         steps = {"digits": 20, "shapes": 300, "mnist-14": 300, "mnist": 2000}[arguments.source]
         row = key | joint.augerino_width(data, steps, arguments.device)
         results.add(row)
@@ -205,15 +217,19 @@ def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: A
 
 def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
     """Three conjectures, each with and without."""
-    config = replace(SHAPES, steps=arguments.short)
-    count = 50 if arguments.quick else 200
-    for which, sides in joint.ABLATIONS.items():
-        sets = joint.ablation_sets(which, 400 if arguments.quick else 2000)
-        for name, changes in sides.items():
-            key = {"part": "ablations", "which": which, "side": name}
+    on_mnist = arguments.source == "mnist"
+    config = joint_config(arguments) if on_mnist else SHAPES
+    config = replace(config, steps=arguments.short)
+    images = {"mnist": arguments.images, "digits": 400}.get(arguments.source, 2000)
+    count = {"mnist": 500, "digits": 50}.get(arguments.source, 200)
+    for which in arguments.which:
+        source = "mnist" if on_mnist else "shapes"
+        both = joint.ablation_sets(which, source, images, arguments.data)
+        for name, changes in joint.ABLATIONS[which].items():
+            key = {"part": "ablations", "data": source, "which": which, "side": name}
             if results.has(key):
                 continue
-            row = joint.ablation_run(which, changes, config, sets, arguments.device, count)
+            row = joint.ablation_run(which, changes, config, both, arguments.device, count)
             results.add(key | row)
             yield key | row
 

@@ -135,7 +135,7 @@ class KernelGeluNorm(torch.autograd.Function):
             return *each, None, None
         rows, width = z.shape
         tall, block, warps = _launch(rows, width)
-        steps = triton.cdiv(triton.cdiv(rows, tall), _PROGRAMS)
+        steps = triton.cdiv(rows, _PROGRAMS) if tall == 1 else 1
         programs = triton.cdiv(rows, steps * tall)
         grad_z = torch.empty_like(z)
         partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)

@@ -17,6 +17,7 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
+from symmetries.perceptron import _fused as has_kernel
 from symmetries.perceptron import gelu_norm
 
 REDUCED = 3  # channels before images become one row of numbers
@@ -83,10 +84,20 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """The same shape; the bias (C,) is that of the layer before, if x lacks it."""
-        check_floats(x, "x", "N", self.norm.normalized_shape[0], "H", "W")
         pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
-        units = gelu_norm(pixels.reshape(-1, x.shape[1]), self.norm, bias)
+        rows = pixels.reshape(-1, x.shape[1])
+        if rows.dtype == self.norm.weight.dtype or has_kernel(rows, self.norm):
+            units = gelu_norm(rows, self.norm, bias)
+        else:
+            units = self._rounded(rows, bias)
         return units.reshape(pixels.shape).permute(0, 3, 1, 2)
+
+    def _rounded(self, rows: Tensor, bias: Tensor | None) -> Tensor:
+        # Autocast would widen the rows; sums inside are in single precision in any case.
+        weight, offset = self.norm.weight.to(rows.dtype), self.norm.bias.to(rows.dtype)
+        with torch.autocast(rows.device.type, enabled=False):
+            units = F.gelu(rows if bias is None else rows + bias.to(rows.dtype))
+            return F.layer_norm(units, weight.shape, weight, offset, self.norm.eps)
 
 
 def convolve(layers: nn.Sequential, x: Tensor) -> Tensor:

@@ -11,7 +11,10 @@ Products = Literal["tf32", "bf16"]
 
 @contextmanager
 def fast_products(products: Products | None = "tf32") -> Iterator[None]:
-    """Rounded matrix products on CUDA inside the block; torch's setting is put back after it.
+    """Rounded matrix products on CUDA inside the block; torch's settings are put back after it.
+
+    Convolutions are those that cuDNN finds fastest, by trial, unless deterministic ones are asked
+    for.
 
     Args:
         products: "tf32", ten bits; or "bf16", seven bits, for the networks that honour it (see
@@ -29,7 +32,10 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
     # "medium" would reach products on the CPU too, where some processors cannot do them.
     medium = products == "bf16" and torch.cuda.is_available()
     torch.set_float32_matmul_precision("medium" if medium else "high")
+    cudnn, tried = torch.backends.cudnn, torch.backends.cudnn.benchmark
+    cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+        cudnn.benchmark = tried

@@ -41,6 +41,7 @@ from symmetries.training.step import mix
 ROWS = 30_000  # decoded images at a time
 VIEWS = 32  # of each image, when the model is asked
 INITIAL_PROTOTYPE_NOISE = 0.1
+NO_NOISE = -20.0  # whose softplus is 2e-9
 
 
 class InvariantVAE(nn.Module):
@@ -293,18 +294,24 @@ class InvariantVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor, least: float | None = None) -> None:
-        """Set the noise of each pixel to what reconstructions of images leave, at least ``least``.
+        """Set the noise of each pixel to what is left of images, at least ``least``.
 
-        For a bound that can be set beside those of models with a learned noise.
+        The mean of (x - T_eta mu(z))^2, z from q(z | x) and eta the likeliest of some from
+        q(eta | x): as :meth:`symmetries.learners.vae.VAE.fit_noise` does it, for bounds that can be
+        set beside each other. All noise is that of pixels then: prototypes lose theirs.
         """
         least = self.config.least_noise if least is None else least
+        generator = torch.Generator(self.device).manual_seed(0)
         total = torch.zeros_like(self.free_noise)
-        for part in images.split(2048):
+        for part in images.split(512):
             part = part.to(self.device)
-            total += (self.reconstruct(part) - part).square().sum(0)
+            mean, scale = self.encode(part)
+            z = mean + scale * torch.randn(mean.shape, generator=generator, device=self.device)
+            total += (self._moved_back(part, self.decode(z)) - part).square().sum(0)
         scale = (total / len(images)).sqrt().clamp_min(least)
         inner = (scale - self.config.least_noise).clamp_min(1e-6)
         self.free_noise.copy_(torch.log(torch.expm1(inner)))
+        self.free_prototype_noise.fill_(NO_NOISE)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""

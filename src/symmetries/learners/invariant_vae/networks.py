@@ -37,8 +37,8 @@ class Prior(nn.Module):
         self.conditional = config.conditional
         self.distribution = make_distribution(group, bounds, config.latent, config)
         if not config.flexible and isinstance(self.distribution, ConditionalFlow):
-            self.distribution.couplings.requires_grad_(False)
-            self.distribution.project.requires_grad_(False)
+            for part in (*self.distribution.couplings, self.distribution.project):
+                part.requires_grad_(False)
 
     def forward(self, z: Tensor) -> Tensor:
         """The context (N, latent) of codes."""
