@@ -163,8 +163,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--versions", type=int, default=100_000, help="drawn in advance, in all")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds, for all rows")
     parser.add_argument("--looked-at", type=int, default=10_000, help="test images")
     arguments = parser.parse_args()
+    begun = time.perf_counter()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = SymmetryModel.load(arguments.model, device)
     sets = []
@@ -181,6 +183,8 @@ def main() -> None:
                 key = {"added": arguments.added, "labels": count, "way": way, "seed": seed}
                 if any(all(row[k] == v for k, v in key.items()) for row in rows):
                     continue
+                if time.perf_counter() - begun > arguments.limit:
+                    return
                 start = time.perf_counter()
                 chosen = labelled(sets[0], count, seed)
                 row = key | one(arguments, way, chosen, sets[1], model, seed)

@@ -75,6 +75,33 @@ def rotation_widths(samples: Tensor, base: Tensor | None, added: float) -> dict[
     return result
 
 
+def mode_examples(
+    model: SymmetryModel, data: ImageSet, count: int, bins: int = 72
+) -> dict[str, Tensor]:
+    """For each digit its images with the most, and the fewest, modes of the rotation (Figure 10).
+
+    Returns:
+        Images (20, C, H, W), prototypes, densities of the angle (20, bins) and numbers of modes.
+    """
+    chosen, found, density = [], [], []
+    for label in sorted(set(data.labels.tolist())):
+        part = torch.nonzero(data.labels == label)[:count, 0]
+        samples = rotation_samples(model, data.subset(part), 1024)
+        number = modes(samples)
+        for place in (int(number.argmax()), int(number.argmin())):
+            chosen.append(int(part[place]))
+            found.append(int(number[place]))
+            turned = torch.remainder(samples[place].cpu() + math.pi, 2 * math.pi) - math.pi
+            density.append(torch.histc(turned, bins, -math.pi, math.pi) / len(turned))
+    x = data.images[torch.tensor(chosen, device=data.images.device)]
+    return {
+        "mode_images": x,
+        "mode_prototypes": model.prototype(x),
+        "mode_density": torch.stack(density),
+        "mode_counts": torch.tensor(found),
+    }
+
+
 def modes(samples: Tensor, bins: int = 72) -> Tensor:
     """Number of modes of each row of angles (N, n): peaks of a smoothed circular histogram.
 

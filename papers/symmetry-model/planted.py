@@ -126,6 +126,39 @@ def sprite_measures(model: SymmetryModel, data: ImageSet, count: int) -> dict[st
     return result
 
 
+@torch.no_grad()
+def heart_prototypes(model: SymmetryModel, data: ImageSet, count: int = 300) -> dict[str, float]:
+    """How far the angles of hearts' prototypes lie from their mean: 50 and 90 % quantiles, degrees.
+
+    Of test images ("clean"), and of random versions of them ("moved").
+    """
+    x = data.images[torch.nonzero(data.labels == 2)[:count, 0]]
+    template = whitened(x).mean(0, keepdim=True)
+    limit = torch.tensor(model.bounds, device=x.device)
+    unit = torch.rand(len(x), len(limit), generator=torch.Generator().manual_seed(0)) * 2 - 1
+    moved = model.act(model.group.exp(unit.to(x.device) * limit), x)
+    result = {}
+    for name, images in (("clean", x), ("moved", moved)):
+        angles = torch.deg2rad(angles_to(template, model.prototype(images)))
+        mean = torch.atan2(angles.sin().mean(), angles.cos().mean())
+        off = torch.remainder(angles - mean + math.pi, 2 * math.pi) - math.pi
+        result[f"{name}_median"] = math.degrees(float(off.abs().median()))
+        result[f"{name}_90_percent"] = math.degrees(float(off.abs().quantile(0.9)))
+    return result
+
+
+def places(model: SymmetryModel, data: ImageSet, count: int) -> dict[str, Tensor]:
+    """Centres of test sprites and of new versions of them, by shape (Figure 17)."""
+    generator = torch.Generator(data.images.device).manual_seed(1)
+    result = {}
+    for kind, name in enumerate(("square", "ellipse", "heart")):
+        x = data.images[torch.nonzero(data.labels == kind)[:count, 0]]
+        new = model.sample(x, 2, generator).flatten(0, 1)
+        result |= {f"places_{name}": centroids(x), f"new_places_{name}": centroids(new)}
+        result[f"shown_{name}"] = torch.stack((x[:10], new[:20:2]))
+    return result
+
+
 def hearts(x: Tensor, new: Tensor) -> dict[str, float]:
     """How upright hearts are, and the two modes of their height."""
     off = angles_to(whitened(x).mean(0, keepdim=True), new).abs()

@@ -30,7 +30,7 @@ import planted
 from tasks import ABLATIONS, OURS_NAME, TASKS, Task, with_steps
 
 from symmetries.data import ImageSet
-from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def main() -> None:
     results = json.loads(file.read_text()) if file.exists() else {"runs": []}
     todo = [
         {"task": arguments.task, "added": added, "seed": seed, "variant": variant}
-        for variant in (ABLATIONS[arguments.task] if arguments.ablations else [OURS_NAME])
+        for variant in (ABLATIONS[arguments.task] if arguments.ablations else [arguments.label])
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
         for added in arguments.added
     ]
@@ -81,6 +81,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ablations", action="store_true", help="of appendix B, and of ours")
+    parser.add_argument("--label", default=OURS_NAME, help="name of the rows, such as full")
     parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
     parser.add_argument("--images", type=int, default=None, help="use the first so many")
     parser.add_argument("--looked-at", type=int, default=1000, help="test images to measure on")
@@ -107,10 +108,11 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     test = task.load("test", added, arguments.data)
     if arguments.images:
         train = train.subset(torch.arange(min(arguments.images, len(train))))
-    changes = ABLATIONS.get(arguments.task, {}).get(variant, {})
+    changes = dict(ABLATIONS.get(arguments.task, {}).get(variant, {}))
+    bounds = changes.pop("bounds", task.bounds)
     config = with_steps(replace(task.config, **changes), *arguments.steps)
     shape = tuple(train.images.shape[1:])
-    model = SymmetryModel(task.group, shape, config, bounds=task.bounds, seed=seed)
+    model = SymmetryModel(task.group, shape, config, bounds=bounds, seed=seed)
     start = time.perf_counter()
     histories = model.fit(train, device=arguments.device, progress=False, log_every=500)
     seconds = time.perf_counter() - start
@@ -124,6 +126,7 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     row: dict[str, Any] = {
         "images": len(train),
         "seconds": seconds,
+        "settings": settings(config),
         "stages": {
             name: {
                 "steps": history.step[-1],
@@ -135,12 +138,36 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
         },
     }
     row |= prototype_measures(model, test.images[: arguments.looked_at])
-    if variant == OURS_NAME:
+    if arguments.task.startswith("sprites-affine"):
+        row["heart_prototypes"] = planted.heart_prototypes(model, test)
+    if not arguments.ablations:
         row |= distribution_measures(arguments, model, test, added)
         name = f"{arguments.task}-{added:g}-{seed}"
-        np.savez_compressed(arguments.out / f"{name}.npz", **pictures(model, test))
+        name += "" if variant == OURS_NAME else f"-{variant}"
+        shown = pictures(model, test) | special_pictures(arguments, model, test)
+        np.savez_compressed(arguments.out / f"{name}.npz", **shown)
         model.save(arguments.out / "models" / name)
     return row
+
+
+def settings(config: SymmetryConfig) -> dict[str, Any]:
+    """Where a configuration differs from the paper's."""
+    paper = PRESETS["paper"].to_dict()
+    return {name: value for name, value in config.to_dict().items() if value != paper[name]}
+
+
+def special_pictures(
+    arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet
+) -> dict[str, np.ndarray]:
+    """Arrays of figures that only one task has: modes of digits (10), places of sprites (17)."""
+    count = max(20, arguments.looked_at // 10)
+    if arguments.task.startswith("sprites-affine"):
+        parts = planted.places(model, test, 2 * count)
+        return {name: part.half().cpu().numpy() for name, part in parts.items()}
+    if arguments.task == "mnist-affine":
+        parts = measures.mode_examples(model, test, count)
+        return {name: part.float().cpu().numpy() for name, part in parts.items()}
+    return {}
 
 
 def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
@@ -215,7 +242,7 @@ def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str,
         "density": density,
         "joint": model.sample_eta(x[:6], 2000, generator),
     }
-    plain = {name: part.float().cpu().numpy() for name, part in arrays.items()}
+    plain = {name: part.half().cpu().numpy() for name, part in arrays.items()}
     plain["names"] = np.array(model.group.names)
     return plain
 

@@ -234,14 +234,75 @@ def test_blur_fades_with_progress():
 
 
 def test_distance_to_identity():
-    rotation = Affine2("rotation").exp(torch.tensor([[0.0], [math.pi / 2], [math.pi]]))
-    torch.testing.assert_close(
-        distance_to_identity(rotation), torch.tensor([0.0, 0.5, 1.0]), rtol=0, atol=1e-6
-    )
-    hue = Colour("hue").exp(torch.tensor([[2 * math.pi], [math.pi]]))
-    torch.testing.assert_close(
-        distance_to_identity(hue), torch.tensor([0.0, 1.0]), rtol=0, atol=1e-6
-    )
+    turns, hues = Affine2("rotation"), Colour("hue")
+    rotation = turns.exp(torch.tensor([[0.0], [math.pi / 2], [math.pi]]))
+    found = distance_to_identity(turns, rotation)
+    torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 1.0]), rtol=0, atol=1e-6)
+    # Three elements of three numbers each: colours, although a matrix has that shape too.
+    hue = hues.exp(torch.tensor([[2 * math.pi], [math.pi], [0.0]]))
+    found = distance_to_identity(hues, hue)
+    torch.testing.assert_close(found, torch.tensor([0.0, 1.0, 0.0]), rtol=0, atol=1e-6)
+
+
+def test_alignment_does_not_depend_on_the_prototype():
+    """Prototypes of any size are as good: training must not prefer small ones."""
+    group, bounds = Affine2("similarity"), (0.1, 0.1, 1.0, 0.1)
+    act = ImageAction(group)
+    found = []
+    for zoom in (0.0, 0.5):
+        oracle = Oracle(group, bounds, torch.tensor((0.0, 0.0, 0.0, zoom)), wrong=False)
+        right = oracle.forward
+        noise = 0.2 * torch.randn(
+            4 * 2 * QUICK.samples, 4, generator=torch.Generator().manual_seed(0)
+        )
+
+        def off(images, none=None, right=right, noise=noise):
+            # A miss before the prototype: T_noise T_r T_start.
+            return group.log(group.compose(group.exp(noise), group.exp(right(images))))
+
+        oracle.forward = off
+        step = KnownStep(oracle, False)
+        step.begin(0)
+        found.append(float(lie_inference_loss(oracle, blobs(4), step, act, QUICK)["alignment"]))
+    assert found[0] > 1e-3
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("moments", ["centre", "size"])
+def test_with_moments_f_follows_shifts_and_zooms(moments):
+    """f(T_s x) = T_s f(x) with random weights, for what the moments give."""
+    group = Affine2("rotation", "translation", "scale_x", "scale_y")
+    config = replace(QUICK, moments=moments)
+    torch.manual_seed(0)
+    net = LieInference((1, 32, 32), group, (0.25, 0.25, math.pi, 0.25, 0.25), config)
+    nn.init.normal_(net.head.weight, std=0.02)
+    act = ImageAction(group, interpolation="bspline")
+    x = act(group.exp(torch.tensor([0.0, 0.0, 0.0, -0.4, -0.4])), blobs(4))  # far from the frame
+    s = torch.zeros(4, 5)
+    s[:, :2] = torch.tensor([[0.1, 0.0], [-0.15, 0.1], [0.0, 0.2], [0.05, -0.1]])
+    if moments == "size":
+        s[:, 3:] = torch.tensor([0.1, -0.1, 0.2, -0.15])[:, None]
+    moved = group.exp(s)
+    with torch.no_grad():
+        gap = group.exp(net(act(moved, x))) - group.compose(moved, group.exp(net(x)))
+        plain = LieInference((1, 32, 32), group, (0.25, 0.25, math.pi, 0.25, 0.25), QUICK)
+        plain.load_state_dict(net.state_dict())
+        without = group.exp(plain(act(moved, x))) - group.compose(moved, group.exp(plain(x)))
+    # Up to resampling, which the plain f has as well.
+    assert gap.abs().max() < 0.3 * without.abs().max()
+    assert gap[:, :2, 2].abs().max() < 0.02
+    assert without[:, :2, 2].abs().max() > 0.1
+
+
+def test_moments_need_both_shifts():
+    """Elsewhere f is the plain one."""
+    config = replace(QUICK, moments="size")
+    assert not LieInference((1, 16, 16), Affine2("rotation"), (math.pi,), config).centred
+    both = LieInference((1, 16, 16), Affine2("translation"), (0.25, 0.25), config)
+    assert both.centred
+    assert both.sizes == ()
+    zoomed = Affine2("similarity")
+    assert LieInference((1, 16, 16), zoomed, (0.25, 0.25, math.pi, 0.25), config).sizes == (3,)
 
 
 @pytest.mark.parametrize("name", ["affine", "similarity", "rotation,translation", "rotation"])

@@ -69,6 +69,10 @@ class SymmetryConfig(PlainData):
         squash: how eta is kept near its bounds b: "scale", b times the output, or "tanh".
         angles: "circle", an angle is the direction of a predicted vector, so that f can follow a
             full turn without a jump; "line", a number like the others (the paper's).
+        moments: what of the picture's moments f is given: "centre", it sees the picture moved to
+            its centre of mass (of what differs from the background) and adds that to its shifts;
+            "size", scaled to one size, too; or "none" (the paper's). Shifts and sizes then need
+            not be learned. For families with both shifts, and pictures on a plain background.
         loss: "symmetric" compares two random versions of an image, "one-sided" the image with
             one; the latter where transformations lose much of the picture.
         samples: random transformations per image and step, averaged.
@@ -107,6 +111,7 @@ class SymmetryConfig(PlainData):
     sampled: bool = True
     squash: Literal["scale", "tanh"] = "scale"
     angles: Literal["circle", "line"] = "circle"
+    moments: Literal["none", "centre", "size"] = "none"
     loss: Literal["symmetric", "one-sided"] = "symmetric"
     samples: int = 5
     invertibility: float = 0.1
@@ -134,6 +139,7 @@ class SymmetryConfig(PlainData):
         check_choice(self.network, NETWORKS, "network")
         check_choice(self.squash, ("scale", "tanh"), "squash")
         check_choice(self.angles, ("circle", "line"), "angles")
+        check_choice(self.moments, ("none", "centre", "size"), "moments")
         check_choice(self.loss, ("symmetric", "one-sided"), "loss")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
         check_choice(self.circular, ("exact", "all", "none"), "circular")

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
+from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.training import Step
@@ -26,6 +28,7 @@ from symmetries.training import Step
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
 NEAR = 0.25  # of the bounds: how far from prototypes f is asked again
+SETTLING_UNIT = 0.1  # of a miss by one bound; half a turn is a miss of 1
 
 
 def lie_inference_loss(
@@ -36,7 +39,8 @@ def lie_inference_loss(
     The comparison of pictures has local minima: a digit turned by 180 degrees fits better than one
     turned by 90. So training may begin with a comparison of transformations, ``alignment``, which
     fades out: r_i^-1 e_i says where x itself is, seen through its i-th version, and must not
-    depend on i.
+    depend on i. The gap r_2^-1 e_2 e_1^-1 r_1 is compared with the identity: it stays the same if
+    all prototypes are replaced by others, e_i c, so that this term prefers none.
 
     Args:
         net: f.
@@ -65,12 +69,12 @@ def lie_inference_loss(
     e, e_inverse = _unbind(group.exp(torch.stack((eta, -eta))))
     (e1, e2), (e1_inverse, _) = _pairs(e, k), _pairs(e_inverse, k)
     (r1, _), (_, r2_inverse) = _pairs(r, k), _pairs(r_inverse, k)
-    again = act.orbit(group.compose(r2_inverse, e2, e1_inverse, r1), images)
+    gap = group.compose(r2_inverse, e2, e1_inverse, r1)
+    again = act.orbit(gap, images)
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
     if config.alignment:
-        gap = group.compose(e_inverse, r, _next(r_inverse), _next(e))
-        spread = distance_to_identity(gap).mean()
+        spread = distance_to_identity(group, gap).mean()
         weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if config.invertibility:
@@ -94,12 +98,16 @@ def settling(
     act: ImageAction,
     to_prototype: Any,  # noqa: ANN401 - elements differ by group
 ) -> Tensor:
-    """How well f finds small transformations s of prototypes: the mean of |T_f^-1 T_s - 1|^2.
+    """How well f finds small transformations s of prototypes: the mean of d(f(T_s x_hat), s).
 
     Random versions of an image rarely come near its prototype x_hat, and where a picture almost
     looks the same after half a turn f must jump somewhere: nothing keeps the jump away from x_hat.
     So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
     no gradient here; it only becomes a place where f comes to rest.
+
+    The distance d of parameters is (1 - cos) / 2 for angles and a tenth of the square, in units of
+    the bounds, for others. (A distance of matrices would prefer an f that shrinks prototypes as
+    long as their angles are uncertain.)
 
     Args:
         net: f.
@@ -111,25 +119,33 @@ def settling(
     group = act.group
     with torch.no_grad():
         size = NEAR * net.bounds * step.rand(len(images), 1)
-        near = group.exp(size * (2 * step.rand(len(images), net.dim) - 1))
-        seen = act(group.compose(near, to_prototype), images)
-    return distance_to_identity(group.compose(group.exp(-net(seen)), near)).mean()
+        near = size * (2 * step.rand(len(images), net.dim) - 1)
+        seen = act(group.compose(group.exp(near), to_prototype), images)
+    miss = net(seen) - near
+    terms = [
+        (1 - torch.cos(part)) / 2 if angle else SETTLING_UNIT * (part / bound).square()
+        for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True)
+    ]
+    return torch.stack(terms).sum(0).mean()
 
 
-def distance_to_identity(element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
+def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
     """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
 
     |T - I|^2 / 8 for matrices, which is (1 - cos) / 2 for a rotation: 0 for none, 1 for a half
     turn. (1 - cos) / 2 for a hue, the square of the logarithm for a factor; summed in a product.
     """
-    if isinstance(element, tuple):
-        return torch.stack([distance_to_identity(part) for part in element]).sum(0)
-    if element.shape[-2:] == (3, 3):
-        one = torch.eye(3, dtype=element.dtype, device=element.device)
-        distance: Tensor = (element - one).square().sum((-2, -1)) / 8
-    else:
-        hue, factors = element[..., 0], element[..., 1:]
-        distance = (1 - torch.cos(hue)) / 2 + factors.square().sum(-1)
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        return torch.stack([distance_to_identity(f, e) for f, e in pairs]).sum(0)
+    if isinstance(group, Colour):
+        terms = [
+            (1 - torch.cos(part)) / 2 if name == "hue" else part.square()
+            for name, part in zip(HSV, element.unbind(-1), strict=True)
+        ]
+        return torch.stack(terms).sum(0)
+    one = torch.eye(3, dtype=element.dtype, device=element.device)
+    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
     return distance
 
 
@@ -183,11 +199,12 @@ def generative_loss(
             found = inference(moved).argmax(-1).unflatten(0, (b, k))
             element = act.group.compose(act.group.inverse(found), random)
         else:
-            target = inference(images)
             eta = inference.bounds * (2 * step.rand(b, k, inference.dim) - 1)
-            moved = act.orbit(act.group.exp(eta), images).flatten(0, 1)
-            found = inference(moved).unflatten(0, (b, k))
-            element = act.group.compose(*_unbind(act.group.exp(torch.stack((-found, eta)))))
+            # The image itself, moved by nothing, goes first: one call of the network for all.
+            random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
+            found = inference(act.orbit(random, images).flatten(0, 1)).unflatten(0, (b, k + 1))
+            target, back = found[:, 0], act.group.exp(-found)
+            element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
         prototypes = act.orbit(element, images).flatten(0, 1)
     context = net(prototypes)
     target = target[:, None].expand(b, k, -1).flatten(0, 1)
@@ -231,11 +248,6 @@ def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements 
         return first, second
     first, second = element.split((k, element.shape[1] - k), 1)
     return first, second.expand(-1, k, *second.shape[2:])
-
-
-def _next(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements (B, K), each in the place of the one before."""
-    return _map(lambda part: part.roll(-1, 1), element)
 
 
 def _flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group

@@ -81,7 +81,9 @@ class SymmetryModel(nn.Module):
                 order = self.group.order
                 self.inference = FiniteInference(self.shape, order, self.config)
             else:
-                self.inference = LieInference(self.shape, self.group, self.bounds, self.config)
+                self.inference = LieInference(
+                    self.shape, self.group, self.bounds, self.config, fill
+                )
             self.generative = Generative(self.shape, self.group, self.bounds, self.config)
         self.eval()
 

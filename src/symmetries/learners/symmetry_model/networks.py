@@ -15,6 +15,11 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.learners.symmetry_model.config import SymmetryConfig
+from symmetries.learners.symmetry_model.moments import (
+    has_shifts,
+    size_columns,
+    standard_view,
+)
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_SCALE = 0.01
@@ -29,11 +34,17 @@ class LieInference(nn.Module):
     without a jump, which no continuous function to the line can. (Shifts beside such an angle are
     predicted as positions, see :func:`generator_shifts`.)
 
+    With ``moments`` the network sees the picture moved to its centre of mass c (and scaled to one
+    size), and c (and the logarithm of the size) is added to what it predicts: f(T_s x) = T_s f(x)
+    then holds for every shift (and zoom) s that keeps the content in the frame, and only the rest
+    is to be learned.
+
     Args:
         shape: (C, H, W) of the images.
         group: the transformations.
         bounds: b.
         config: see :class:`SymmetryConfig`.
+        fill: background value, which has no mass.
     """
 
     def __init__(
@@ -42,10 +53,14 @@ class LieInference(nn.Module):
         group: Group[Any],
         bounds: Sequence[float],
         config: SymmetryConfig,
+        fill: float = 0.0,
     ) -> None:
         super().__init__()
         self.group = group
         self.dim = len(bounds)
+        self.fill = fill
+        self.centred = config.moments != "none" and has_shifts(group)
+        self.sizes = size_columns(group) if config.moments == "size" and self.centred else ()
         self.tanh = config.squash == "tanh"
         # A direction covers the whole circle, so it suits only angles that may use all of it.
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
@@ -65,6 +80,8 @@ class LieInference(nn.Module):
 
     def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
         """Parameters eta (N, dim) of images (N, C, H, W); noise (N, dim) makes it a sample."""
+        if self.centred:
+            images, centre, zoom = standard_view(images, self.fill, sized=bool(self.sizes))
         out = self.head(self.features(images))
         unit = out[:, : self.dim]
         if self.around:
@@ -81,7 +98,16 @@ class LieInference(nn.Module):
                 columns[i] = unit[:, i]
             unit = torch.stack(columns, -1)
         eta = unit * self.bounds
-        return generator_shifts(self.group, eta) if self.around else eta
+        if self.centred:
+            columns = list(eta.unbind(-1))
+            for i, known in (
+                (0, centre[:, 0]),
+                (1, centre[:, 1]),
+                *((j, zoom) for j in self.sizes),
+            ):
+                columns[i] = columns[i] + known
+            eta = torch.stack(columns, -1)
+        return generator_shifts(self.group, eta) if self.around or self.centred else eta
 
 
 def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
@@ -92,7 +118,7 @@ def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
     predicts the end of the arc needs no jump; this turns it to b = phi_1(A)^-1 t.
 
     Args:
-        group: ``Affine2`` with rotation and both shifts; with others, eta stays as it is.
+        group: ``Affine2`` with both shifts; with others, eta stays as it is.
         eta: (..., dim), with t in the place of the shifts.
 
     Example:
@@ -102,7 +128,7 @@ def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
         >>> [round(v, 4) for v in group.exp(eta)[:2, 2].tolist()]
         [0.1, 0.2]
     """
-    if not isinstance(group, Affine2) or not {"shift_x", "shift_y", "rotation"} <= set(group.names):
+    if not isinstance(group, Affine2) or not has_shifts(group):
         return eta
     x, y, r, a, d, h = group.six(eta).unbind(-1)
     u, w = phi1_coefficients(a + d, a * d - (h - r) * (h + r))

@@ -1,0 +1,82 @@
+"""Where a picture is and how large: what f need not learn."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
+from symmetries.groups.base import Group
+from symmetries.learners.symmetry_model.coordinates import content_centre
+
+STANDARD_SIZE = 0.3  # standard deviation of the content along an axis, in half-image units
+LEAST_SIZE = 0.03
+
+
+def has_shifts(group: Group[Any]) -> bool:
+    """Whether a family of affine transformations can put a picture anywhere."""
+    return isinstance(group, Affine2) and {"shift_x", "shift_y"} <= set(group.names)
+
+
+def size_columns(group: Group[Any]) -> tuple[int, ...]:
+    """The parameters that a zoom adds to: exp(z I + A) = e^z exp(A)."""
+    names = group.names
+    if "zoom" in names:
+        return (names.index("zoom"),)
+    both = ("scale_x", "scale_y")
+    return tuple(names.index(n) for n in both) if set(both) <= set(names) else ()
+
+
+def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
+    """Root of the mean square distance (N,) of the content to its centre, along an axis.
+
+    Args:
+        images: (N, C, H, W).
+        centre: (N, 2), see :func:`content_centre`.
+        fill: value of the background.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 8, 8)
+        >>> image[..., 2:6, 2:6] = 1.0
+        >>> round(float(content_size(image, content_centre(image))), 3)
+        0.28
+    """
+    height, width = images.shape[-2:]
+    longer = max(height, width)
+    mass = (images - fill).abs().sum(1) + 1e-12
+    x = (2 * torch.arange(width, device=images.device) + 1 - width) / longer
+    y = (height - 1 - 2 * torch.arange(height, device=images.device)) / longer
+    from_x = (x - centre[:, :1]).square()
+    from_y = (y - centre[:, 1:]).square()
+    square = (mass.sum(1) * from_x).sum(1) + (mass.sum(2) * from_y).sum(1)
+    return (square / mass.sum((1, 2)) / 2).sqrt()
+
+
+def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Pictures moved to the middle and, where ``sized``, scaled to one size.
+
+    With centre of mass c and log-size z the view is T_z^-1 T_c^-1 x, so that it is the same for
+    every shift, and every zoom, of x that keeps the content in the frame.
+
+    Args:
+        images: x (N, C, H, W).
+        fill: value of the background, which has no mass.
+        sized: scale, too.
+
+    Returns:
+        The views, c (N, 2) and z (N,), which is 0 unless ``sized``.
+    """
+    centre = content_centre(images, fill)
+    zoom = torch.zeros_like(centre[:, 0])
+    if sized:
+        size = content_size(images, centre, fill).clamp_min(LEAST_SIZE)
+        zoom = (size / STANDARD_SIZE).log()
+    factor = torch.exp(-zoom)
+    zero, one = torch.zeros_like(zoom), torch.ones_like(zoom)
+    rows = (
+        torch.stack((factor, zero, -factor * centre[:, 0]), -1),
+        torch.stack((zero, factor, -factor * centre[:, 1]), -1),
+        torch.stack((zero, zero, one), -1),
+    )
+    return ImageAction(Affine2(), fill=fill)(torch.stack(rows, -2), images), centre, zoom
