@@ -53,15 +53,16 @@ def training(history: History) -> dict[str, Any]:
 
 def score(model: InvariantVAE, train_set: ImageSet, test: ImageSet, count: int) -> dict[str, float]:
     """Bound on x and reconstruction error; noise per pixel found on training images."""
+    model.encoder.half_precision = model.decoder.half_precision = False  # errors as small as noise
     x = test.images[:count]
     generator = torch.Generator(x.device).manual_seed(0)
-    result = {"bound_fixed_noise": float(model.bound(x, SAMPLES, generator).mean())}
+    result = {"bound_fixed_noise": float(model.bound(x[:500], SAMPLES, generator).mean())}
     if not model.config.learn_noise:
         model.fit_noise(train_set.images[:NOISE_IMAGES])
         generator.manual_seed(0)
         result["bound"] = float(model.bound(x, SAMPLES, generator).mean())
     else:
-        result["bound"] = result["bound_fixed_noise"]
+        result["bound"] = float(model.bound(x, SAMPLES, generator).mean())
     result["reconstruction_error"] = float(model.reconstruction_error(x).mean())
     result["pixel_variance"] = float(x.var(0, correction=0).mean())
     return result
