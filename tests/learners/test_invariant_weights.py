@@ -315,6 +315,14 @@ def test_filters_rest_while_widths_are_learned(small):
         elbo_loss(120, rest=1.0)
 
 
+def test_widths_that_run_away_are_told(small):
+    model = small_model(constraint="none")
+    with torch.no_grad():
+        model.boxes[0].free.fill_(7.0)
+    with pytest.warns(RuntimeWarning, match=r"half-width of rotation \(run 0\).* run away"):
+        evaluate(model, [small[0]], small[1], samples=2)
+
+
 def test_bad_arguments_are_named(small):
     with pytest.raises(ValueError, match="group: expected a group of the plane"):
         shallow_model((3, 8, 8), 10, Colour("hue"))

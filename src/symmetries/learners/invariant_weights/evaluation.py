@@ -1,5 +1,6 @@
 """How good a model is: expected log-likelihood, accuracy, and the bound itself."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,26 @@ class Evaluation:
     variance: Tensor
 
 
+SLACK = 1e-4  # of a bound, for rounding
+
+
+def warn_of_runaways(model: InvariantModel) -> None:
+    """Warn of half-widths that have left the range in which their transformations make sense.
+
+    With "reflect" and "tanh" they cannot; with "none" and "softplus" nothing stops them.
+    """
+    limits = [limit * (1 + SLACK) for limit in model.group.bounds]
+    for run, widths in enumerate(model.half_width.detach().tolist()):
+        for name, width, limit in zip(model.group.names, widths, limits, strict=True):
+            if not -limit <= width <= limit:
+                text = (
+                    f"half-width of {name} (run {run}): expected at most {limit:.4g}, got "
+                    f"{width:.4g}: it has run away. Use constraint='reflect' or 'tanh', or lower "
+                    "its rate"
+                )
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
 @torch.no_grad()
 def evaluate(
     model: InvariantModel,
@@ -47,7 +68,7 @@ def evaluate(
     seed: int = 0,
     half_width: Tensor | None = None,
 ) -> Evaluation:
-    """Expected log-likelihood and accuracy.
+    """Expected log-likelihood and accuracy; warns of widths that have run away.
 
     Transformations are shared by all examples; "random" ones by those of a chunk.
 
@@ -66,6 +87,7 @@ def evaluate(
     check_labelled(model, images, targets)
     for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
         check_whole(value, name)
+    warn_of_runaways(model)
     device = model.half_width.device
     means, variances, fits = [], [], []
     generator = torch.Generator(device)
