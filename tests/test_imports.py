@@ -11,14 +11,15 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"caching", "checks", "kernels", "perceptron", "rows"}
+GROUND = {"caching", "checks", "folding", "kernels", "perceptron", "rows"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
     "caching": set(),
     "kernels": set(),
     "checks": set(),
     "rows": set(),
-    "perceptron": {"checks", "kernels"},
+    "folding": {"kernels"},
+    "perceptron": {"checks", "folding", "kernels"},
     "groups": GROUND,
     "distributions": GROUND | {"groups"},
     "actions": GROUND | {"groups"},
