@@ -87,7 +87,7 @@ def audit_page(
     run = RunInfo.model_validate(result["run"])
     missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
     return Page(
-        title=f"Is it invariant to {result['group'].replace(',', ', ')}?",
+        title=f"Is it invariant to {title(result['group']).replace(',', ', ')}?",
         lede=verdict(result),
         note=f"Measured on {result['examples']:,} images of {data.name}, "
         f"{result['elements']} transformations each." + missing,

@@ -76,6 +76,17 @@ def reach_of(part: Invariance) -> str:
     return "±" + quantity(part.half_width, part.unit).lstrip("+")
 
 
+def negligible(part: Invariance) -> bool:
+    """Whether a half-width rounds to nothing.
+
+    Example:
+        >>> negligible(Invariance(name="shear", unit="factor", half_width=1.001))
+        True
+    """
+    nothing = quantity(1.0 if part.unit == "factor" else 0.0, part.unit)
+    return quantity(part.half_width, part.unit) == nothing
+
+
 def interval_text(part: Invariance) -> str:
     """The interval of a half-width in brackets; empty where there is none.
 
@@ -101,7 +112,11 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     low, high = (100 * end for end in result.accuracy_interval)
     bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
     answers = [
-        Answer(f"invariant to {title(p.name)}", reach_of(p) + interval_text(p))
+        Answer(
+            f"invariant to {title(p.name)}",
+            ("no" if negligible(p) else reach_of(p)) + interval_text(p),
+            "absent" if negligible(p) else "",
+        )
         for p in result.invariance
     ]
     if result.method != "invariant":
@@ -165,14 +180,19 @@ def headline(result: FitResult) -> str:
         return f"{right}; its layers are {span} away from strict equivariance."
     if result.method != "invariant":
         return right + "."
-    widths = ", ".join(f"{title(part.name)} {reach_of(part)}" for part in result.invariance)
-    return f"{right}; averages over {widths}."
+    wide = [part for part in result.invariance if not negligible(part)]
+    narrow = " or ".join(title(part.name) for part in result.invariance if negligible(part))
+    if not wide:
+        return f"{right}; no invariance to {narrow} was learned."
+    widths = ", ".join(f"{title(part.name)} {reach_of(part)}" for part in wide)
+    return f"{right}; averages over {widths}" + (f", not over {narrow}." if narrow else ".")
 
 
 def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
     array = np.log(values) if part.unit == "factor" else np.asarray(values)
     limit = np.log(part.half_width) if part.unit == "factor" else part.half_width
     inside: NDArray[np.bool_] = np.abs(array) <= abs(limit) + 1e-9
+    inside[np.abs(array).argmin()] = True  # no transformation is always among them
     return inside
 
 
