@@ -1,21 +1,24 @@
 """Writes the tables of docs/reliability.md from campaign/results: ``python campaign/page.py``.
 
 What stands between ``<!-- NAME -->`` and ``<!-- end -->`` is replaced; the rest is written by hand.
+With results elsewhere (``CAMPAIGN_RESULTS``) the page is written beside them.
 """
 
 import json
+import os
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
+RESULTS = Path(os.environ.get("CAMPAIGN_RESULTS", FOLDER / "results"))
 PAGE = FOLDER.parent / "docs" / "reliability.md"
 
 
 def read(part: str) -> dict[str, Any]:
     """The numbers of one part."""
-    found: dict[str, Any] = json.loads((FOLDER / "results" / f"{part}.json").read_text())
+    found: dict[str, Any] = json.loads((RESULTS / f"{part}.json").read_text())
     return found
 
 
@@ -37,7 +40,8 @@ def summary() -> str:
     kills, fuzz = read("kills"), read("fuzz")["readers"].values()
     learners = kills["learners"].values()
     files = read("corruptions")["files"].values()
-    inputs, ddp, soak = read("inputs"), read("ddp")["learners"], read("soak")
+    inputs, soak, ddp = read("inputs"), read("soak"), read("ddp")
+    ddp = {**ddp["learners"], **ddp["commands"]}
     plain = [row for row in ddp.values() if not row["batch_norm"]]
     again = [row.get("again", row)["findings"] for row in fuzz]
     total = Counter(inputs["total"])
@@ -67,7 +71,8 @@ def summary() -> str:
         [
             "bad inputs",
             total["cells"],
-            f"{total['broken']:,} broken ({len(inputs['entries'])} entry points)",
+            f"{total['broken']:,} broken, {total['native']:,} refused in others' words "
+            f"({len(inputs['entries'])} entry points)",
         ],
         [
             "two processes against one",
@@ -160,19 +165,29 @@ def fuzz() -> str:
 
 def ddp() -> str:
     """Two processes against one."""
-    rows = []
-    for name, r in read("ddp")["learners"].items():
-        same = "yes" if r["same"] else ("batch norm" if r["batch_norm"] else "no")
-        rows.append([name, f"{r['difference']:.1e}", f"{r['loss_difference']:.1e}", same])
-    header = ["learner", "largest difference of a weight", "of the last loss", "same"]
-    text = table(header, rows) + f"\n\n{where('ddp')}\n\n"
-    cases = [
-        [name, f"{r['difference']:.1e}", "yes" if r["same"] else "no"]
-        for name, r in read("elastic")["cases"].items()
+    found = read("ddp")
+
+    def same(row: dict[str, Any]) -> str:
+        return "yes" if row["same"] else ("batch norm" if row["batch_norm"] else "no")
+
+    rows = [
+        [name, f"{r['difference']:.1e}", f"{r['loss_difference']:.1e}", same(r)]
+        for name, r in found["learners"].items()
     ]
-    return (
-        text + table(["torchrun", "largest difference", "same"], cases) + f"\n\n{where('elastic')}"
-    )
+    text = table(["learner", "largest difference of a weight", "of the last loss", "same"], rows)
+    rows = [
+        [f"`{name}`", f"{r['difference']:.1e}", f"{r['result_difference']:.1e}", same(r)]
+        for name, r in found["commands"].items()
+    ]
+    header = ["command", "largest difference of a weight", "of a number of the result", "same"]
+    text += f"\n\n{table(header, rows)}\n\n{where('ddp')}\n\n"
+    cases = [["torchrun, " + name, r] for name, r in read("elastic")["cases"].items()]
+    wheres = where("elastic")
+    if (RESULTS / "slurm.json").exists():
+        cases += [["srun, " + name, r] for name, r in read("slurm")["cases"].items()]
+        wheres = f"torchrun: {wheres} srun ({read('slurm')['version']}): {where('slurm')}"
+    rows = [[name, f"{r['difference']:.1e}", same({"batch_norm": False, **r})] for name, r in cases]
+    return f"{text}{table(['launcher', 'largest difference', 'same'], rows)}\n\n{wheres}"
 
 
 def memory() -> str:
@@ -224,4 +239,6 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    target = RESULTS / PAGE.name if "CAMPAIGN_RESULTS" in os.environ else PAGE
+    target.write_text(filled(PAGE.read_text()))
+    print(target)

@@ -1,0 +1,16 @@
+"""The command line with small presets and frequent checkpoints: for campaign/slurm.py."""
+
+import sys
+
+import small_runs
+
+from symmetries.cli import app, classifiers
+
+STEPS = 300  # enough to be stopped half-way
+
+if __name__ == "__main__":
+    small_runs.small_presets()
+    classifiers.PRESETS["quick"]["steps"] = STEPS
+    if "--nodes" in sys.argv:
+        small_runs.WORLD["nodes"] = int(sys.argv[sys.argv.index("--nodes") + 1])
+    app()
