@@ -31,7 +31,7 @@ from image_sets import images_of
 from starts import network
 
 from symmetries.learners.relaxed import accuracy
-from symmetries.nn.fourier import fourier_features
+from symmetries.nn.fourier import SHARE, fourier_features
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.training import Batch, Step, TrainConfig, train
 
@@ -69,7 +69,7 @@ class Posterior(nn.Module):
         """KL(q || prior) in nats; the prior has the variance that the weights were drawn with."""
         total = torch.zeros((), device=self.log_deviation[0].device)
         for kernel, log_deviation in zip(self.kernels, self.log_deviation, strict=True):
-            prior = 0.5  # of two arguments, see KernelNetwork
+            prior = SHARE
             variance = (2 * log_deviation).exp()
             ratio = (variance + kernel.absolute_weight.square()) / prior
             total = total + 0.5 * (ratio - 1 - 2 * log_deviation + math.log(prior)).sum()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from symmetries.groups import Cyclic
+from symmetries.nn.fourier import SHARE
 from symmetries.nn.relaxation import set_relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 
@@ -48,7 +49,7 @@ def test_the_divergence_is_that_of_torch(evidence):
     for kernel in posterior.kernels:
         mean = kernel.absolute_weight
         q = torch.distributions.Normal(mean, torch.full_like(mean, 0.2))
-        p = torch.distributions.Normal(torch.zeros_like(mean), 0.5**0.5)
+        p = torch.distributions.Normal(torch.zeros_like(mean), SHARE**0.5)
         expected += torch.distributions.kl_divergence(q, p).sum().item()
     assert posterior.kl().item() == pytest.approx(expected, rel=1e-4)
 

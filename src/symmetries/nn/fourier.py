@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
 
-SHARE = 0.5  # of the first layer's variance at the start, that the absolute argument gives
+SHARE = 0.1  # of the first layer's variance at the start, that the absolute argument gives
 
 
 def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
@@ -66,6 +66,19 @@ def unit_relu(z: Tensor) -> Tensor:
     return (z.relu() - mean) / math.sqrt(0.5 - mean**2)
 
 
+def relu_correlation(rho: float) -> float:
+    """The correlation of relu(z) and relu(z') for normal z and z' of correlation rho.
+
+    Reference: Cho, Saul 2009, the arc-cosine kernel of order 1, about its mean.
+
+    Example:
+        >>> relu_correlation(0.0), relu_correlation(1.0), round(relu_correlation(-1.0), 4)
+        (0.0, 1.0, -0.4669)
+    """
+    product = math.sqrt(max(0.0, 1 - rho * rho)) + rho * (math.pi - math.acos(rho))
+    return (product - 1) / (math.pi - 1)
+
+
 class KernelNetwork(nn.Module):
     r"""k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])): a kernel and its domain.
 
@@ -73,11 +86,12 @@ class KernelNetwork(nn.Module):
     which V and the convolution can be done are left to the caller: :meth:`features` gives phi.
 
     Started with normal numbers so that every hidden unit has variance 1, at every point and
-    frequency, and every output variance ``variance``: as gamma has norm 1, the first layer's
-    variance is 1 / (number of gammas), and units of mean 0 and variance 1 (:func:`unit_relu`) do
-    the rest. Values at far points start uncorrelated. With a domain, what b gives would be common
-    to all points a, a blur that adds up over the taps; so units start in pairs that see r(a) and
-    -r(a) beside the same s(b), and V weighs their difference (:meth:`pair_units`).
+    frequency, and every output variance ``variance``: as gamma has norm 1, a first layer of
+    variance 1 gives that, and units of mean 0 and variance 1 (:func:`unit_relu`) do the rest.
+    Values at far points start uncorrelated. Of the first layer's variance b gives a tenth only,
+    ``SHARE``: the more it gives, the fewer units still tell points a apart. And as what b gives
+    would be common to all points a, a blur that adds up over the taps, units start in pairs that
+    see r(a) and -r(a) beside the same s(b), and V weighs their difference (:meth:`pair_units`).
 
     Args:
         relative: number of coordinates of a, in filter space.
@@ -146,8 +160,8 @@ class KernelNetwork(nn.Module):
 
         relu(s + r) - relu(s - r) is 2 r for a large s, 0 for a small one: b opens and shuts what
         a gives. The second half of the units of each layer mirrors the first; every weight is
-        free afterwards. Variances stay, as s + r and s - r are uncorrelated. Of an odd number of
-        units, the one that is left over starts unread; one unit alone stays as it is.
+        free afterwards. Of an odd number of units, the one that is left over starts unread; one
+        unit alone stays as it is.
         """
         half = self.output.shape[-1] // 2
         if half == 0:
@@ -157,6 +171,10 @@ class KernelNetwork(nn.Module):
         self.absolute_weight[two] = self.absolute_weight[one]
         for weight in self.weights:
             weight[two, two], weight[two, one] = weight[one, one], weight[one, two]
+        rho = 2 * SHARE - 1  # of s + r and s - r
+        for _ in self.biases:
+            rho = relu_correlation(rho)
+        self.output.div_(math.sqrt(1 - rho))  # the variance of a pair's difference is 2 (1 - rho)
         self.output[..., half:] = 0
         self.output[..., two] = -self.output[..., one]
 
