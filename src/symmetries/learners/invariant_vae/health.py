@@ -30,5 +30,5 @@ def warn_if_collapsed(model: "InvariantVAE", images: Tensor) -> None:
             "or name fewer transformations (many affine ones at once break this model down; "
             "learners.symmetry_model does not have the problem)",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=6,  # who called fit
         )

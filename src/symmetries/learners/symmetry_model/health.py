@@ -42,7 +42,7 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
             f"its frame ({listed}); make shifts and scales smaller, or pad the images, "
             "or set fill to the background's value",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=7,  # who called fit
         )
 
 
@@ -65,5 +65,5 @@ def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
             "first stage has collapsed; set blur=3 for the start of training, raise "
             "invertibility, use squash='tanh', or make the bounds smaller",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=6,  # who called fit
         )

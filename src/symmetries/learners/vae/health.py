@@ -27,5 +27,5 @@ def warn_if_collapsed(model: "VAE", images: Tensor) -> None:
             f"the codes say nothing about the images (KL {kl:.2g} nats): the posterior has "
             "collapsed; train longer, lower the learning rate, or check that images differ",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=6,  # who called fit
         )
