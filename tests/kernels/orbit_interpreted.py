@@ -10,6 +10,7 @@ from symmetries.kernels.available import usable
 from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
+from symmetries.training.triangular import TriangularAdam, is_triangular
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GENERATOR = torch.Generator().manual_seed(0)
@@ -83,8 +84,32 @@ def covariance():
     compare("covariance", run, *(0.3 * torch.randn(*p, generator=GENERATOR) for p in parts))
 
 
+def triangles():
+    """Adam below the diagonal, against torch's on a matrix whose gradient is zero elsewhere."""
+    size = 130 if LARGE else 5
+    start = torch.randn(2, 3, size, size, generator=GENERATOR).tril(-1).to(DEVICE)
+    ends = []
+    for kind in (TriangularAdam, torch.optim.Adam):
+        weight = torch.nn.Parameter(start.clone())
+        weight.triangular = True
+        if not is_triangular(weight):
+            raise SystemExit("triangular Adam is not used")
+        other = torch.nn.Parameter(torch.ones(3, device=DEVICE))
+        optimizer = kind([weight, other], lr=0.1)
+        for turn in range(4):
+            optimizer.zero_grad()
+            loss = ((weight - turn).tril(-1) ** 2).sum() + (other - turn).square().sum()
+            loss.backward()
+            optimizer.step()
+        state = optimizer.state_dict()["state"]
+        ends.append([weight, other, *(state[0][k] for k in ("step", "exp_avg", "exp_avg_sq"))])
+    for ours, exact in zip(*ends, strict=True):
+        torch.testing.assert_close(ours.cpu(), exact.cpu(), rtol=1e-4, atol=1e-5)
+
+
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("highest")
     rows()
     averages()
     covariance()
+    triangles()

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 FUNCTIONS = {"cos": 0, "relu": 1}
+BLOCK = 128  # units of a program: small, so that a small batch fills the device
 
 
 @triton.jit
@@ -69,7 +70,7 @@ class KernelAverage(torch.autograd.Function):
         runs, samples, batch, units = responses.shape
         out = torch.empty(runs, batch, units, dtype=responses.dtype, device=responses.device)
         slope = torch.empty_like(out) if ctx.needs_input_grad[1] else out
-        block = min(1024, triton.next_power_of_2(units))
+        block = min(BLOCK, triton.next_power_of_2(units))
         steps = (*responses.stride()[:3], bias.stride(0) if len(bias) > 1 else 0)
         _forward[(runs * batch, triton.cdiv(units, block))](
             responses, bias, out, slope, batch, units, *steps, samples,

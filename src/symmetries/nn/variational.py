@@ -115,6 +115,7 @@ class VariationalLinear(nn.Module):
             self.log_diagonal = nn.Parameter(start)
         if covariance == "full":
             self.lower = nn.Parameter(torch.zeros(runs, outputs, dim, dim))
+            self.lower.triangular = True  # type: ignore[attr-defined]  # for the optimiser
         if covariance == "low-rank":
             # Not zero: from there its gradient vanishes.
             v = torch.randn(outputs, dim, rank, generator=torch.Generator().manual_seed(0))
@@ -246,25 +247,34 @@ class FullVariance(torch.autograd.Function):
             scale: the diagonal of L, (R, outputs, D).
         """
         rotated = torch.matmul(phi[:, None], lower)
-        rotated.addcmul_(phi[:, None], scale[:, :, None])
-        ctx.save_for_backward(phi, lower, scale, rotated)
         energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
-        return rotated.square().sum(-1).transpose(1, 2), energy
+        if usable(rotated):
+            from symmetries.kernels.variances import squares_
+
+            variance = squares_(rotated, phi, scale)
+        else:
+            rotated.addcmul_(phi[:, None], scale[:, :, None])
+            variance = rotated.square().sum(-1).transpose(1, 2)
+        ctx.save_for_backward(phi, lower, scale, rotated)
+        return variance, energy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
         """Gradients to the features, the factors and their diagonals."""
         phi, lower, scale, rotated = ctx.saved_tensors
+        if usable(rotated):
+            from symmetries.kernels.triangles import gradient_below
+            from symmetries.kernels.variances import slopes, sums
+
+            slope, to_scale = slopes(rotated, phi, grads[0])
+            to_phi = sums(torch.matmul(slope, lower.transpose(-1, -2)), slope, scale)
+            return to_phi, gradient_below(phi, slope, lower, 2 * grads[1]), to_scale
         slope = rotated * (2 * grads[0]).transpose(1, 2)[..., None]
         to_scale = (slope * phi[:, None]).sum(2)
         to_phi = torch.matmul(slope, lower.transpose(-1, -2))
         to_phi = to_phi.addcmul_(slope, scale[:, :, None]).sum(1)
         to_lower = torch.matmul(phi.transpose(1, 2)[:, None], slope)
-        if usable(to_lower, lower):
-            from symmetries.kernels.triangles import add_below_
-
-            return to_phi, add_below_(to_lower, lower, 2 * grads[1]), to_scale
         to_lower.addcmul_(lower, 2 * grads[1][:, None, None, None])
         return to_phi, to_lower.tril_(-1), to_scale
 

@@ -9,6 +9,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries.checks import invalid
 from symmetries.training.config import TrainConfig
+from symmetries.training.triangular import TriangularAdam, is_triangular
 
 ParamGroups = Sequence[Mapping[str, Any]]
 _KEYS = frozenset({"params", "lr", "lr_multiplier", "weight_decay", "clip"})
@@ -48,7 +49,9 @@ def build_optimizer(
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     if config.optimizer == "sgd":
         return SGD(groups, lr=config.lr, momentum=config.momentum, fused=fused)
-    kind = Adam if config.optimizer == "adam" else AdamW
+    kind: type[Adam] = Adam if config.optimizer == "adam" else AdamW
+    if kind is Adam and any(is_triangular(p) for p in parameters):
+        kind = TriangularAdam
     return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)
 
 
