@@ -71,7 +71,7 @@ def test_relaxations_over_the_training():
     curves = {f"{row.layer} rotation": (0.1, row.value) for row in rows}
     training = WidthCurve(step=(1, 10), half_width={}, relaxation=curves, loss=(2.0, 1.0))
     page = fit_page(result("relaxed", training, relaxation=rows), EMPTY)
-    assert page.answers[1].text == "ω' = 0.000; 20 % away from equivariance"
+    assert page.answers[1].text == "20 % from equivariant (ω' 0.000)"
     assert [section.title for section in page.sections] == ["Layer by layer", "How it was learned"]
     relaxing, loss = page.sections[1].blocks
     assert all(f">features.{i}<" in relaxing.svg for i in range(3))

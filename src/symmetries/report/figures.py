@@ -356,7 +356,7 @@ def histories(
         y_label: what the numbers are.
     """
     figure = Figure(figsize=(4.4, 1.95))
-    axes = figure.add_axes((0.13, 0.22, 0.6, 0.74))
+    axes = figure.add_axes((0.13, 0.22, 0.64, 0.74))
     top = 1.1 * max(1e-9, *(max(values) for values in lines.values()))
     dashes = ("solid", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1, 1.5)))
     names = sorted(lines, key=lambda name: lines[name][-1])

@@ -122,7 +122,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     if result.method != "invariant":
         answers = []
     answers += [
-        Answer(f"{row.layer} relaxed in {title(row.coordinate)}", relaxed_text(row))
+        Answer(f"{row.layer}, {title(row.coordinate)}", relaxed_text(row))
         for row in result.relaxation
     ]
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
@@ -165,10 +165,11 @@ def relaxed_text(row: LayerRelaxation) -> str:
     Example:
         >>> row = LayerRelaxation(layer="features.0", coordinate="rotation", value=0.065, error=0.2)
         >>> relaxed_text(row)
-        "ω' = 0.065; 20 % away from equivariance"
+        "20 % from equivariant (ω' 0.065)"
     """
-    away = "" if row.error is None else f"; {100 * row.error:.0f} % away from equivariance"
-    return f"ω' = {row.value:.3f}{away}"
+    if row.error is None:
+        return f"ω' {row.value:.3f}"
+    return f"{100 * row.error:.0f} % from equivariant (ω' {row.value:.3f})"
 
 
 def headline(result: FitResult) -> str:
