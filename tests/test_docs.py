@@ -222,6 +222,12 @@ def test_docstrings_are_escaped_outside_markup_examples_and_formulas():
     ]
 
 
+def test_cells_of_several_numbers_name_each():
+    assert extension("benchmark_tables").cell({"captum": 0.24867, "ours": 0.036}) == (
+        "captum 0.249, ours 0.036"
+    )
+
+
 def test_benchmark_tables_hold_every_column_and_round():
     result = {
         "name": "warp_cpu",

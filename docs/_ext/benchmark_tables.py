@@ -42,6 +42,8 @@ def cell(value: object) -> str:
     """A value as a table shows it: three significant digits, an empty cell for nothing."""
     if value is None:
         return ""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {cell(part)}" for name, part in value.items())
     if not isinstance(value, float):
         return str(value)
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

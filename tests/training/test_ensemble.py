@@ -227,6 +227,25 @@ def test_vae() -> None:
     assert_fits_alike(lambda seed: VAE((1, 8, 8), vae_config(), seed=seed), images())
 
 
+def test_a_fit_of_many_goes_on_from_its_folder(tmp_path: Path) -> None:
+    def made() -> list[VAE]:
+        return [VAE((1, 8, 8), vae_config(), seed=seed) for seed in SEEDS]
+
+    first, again = made(), made()
+    fit_many(first, images(), out=tmp_path, **RUN)
+    assert (tmp_path / "0" / "checkpoint.json").exists()
+    histories = fit_many(again, images(), out=tmp_path, resume=True, **RUN)
+    for one, other in zip(first, again, strict=True):
+        assert distance(one, other) == 0.0
+    assert [history.step[-1] for history in histories] == [6, 6, 6]
+
+
+def test_groups_must_agree() -> None:
+    models = [SymmetryModel(name, (1, 8, 8), "quick") for name in ("rotation", "zoom")]
+    with pytest.raises(ValueError, match="group"):
+        fit_many(models, images())
+
+
 def test_vae_with_augmentation() -> None:
     def augment(x: Tensor, generator: torch.Generator) -> Tensor:
         return x + 0.1 * torch.randn(x.shape, generator=generator)

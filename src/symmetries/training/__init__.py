@@ -3,7 +3,7 @@
 from symmetries.training.batches import Batch, Data
 from symmetries.training.checkpoint import CheckpointError, load_learner, load_state, save_model
 from symmetries.training.config import TrainConfig
-from symmetries.training.ensemble import Job, fit_many, fit_together, train_together
+from symmetries.training.ensemble import Job, Numbers, fit_many, fit_together, train_together
 from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
 from symmetries.training.loop import train
@@ -19,6 +19,7 @@ __all__ = [
     "History",
     "Job",
     "NonFiniteError",
+    "Numbers",
     "Step",
     "TrainConfig",
     "fit_many",

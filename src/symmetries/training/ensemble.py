@@ -154,9 +154,9 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
     """
     if not isinstance(models, Sequence) or not all(hasattr(m, "fitting") for m in models):
         raise wrong_type("models", "a list of models with a fitting", models, "see VAE")
-    for name in ("config", "shape", "bounds"):
-        settings = [getattr(model, name, None) for model in models]
-        if any(other != settings[0] for other in settings[1:]):
+    for name in ("config", "group", "shape", "bounds"):
+        settings = {repr(getattr(model, name, None)) for model in models}
+        if len(settings) > 1:
             remedy = "fit models of other settings on their own"
             raise invalid(name, "the same for all models", "different ones", remedy)
     out = options.pop("out", None)
