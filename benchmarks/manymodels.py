@@ -1,9 +1,10 @@
 """Many models at once: runs that train as one computation against the same runs one after another.
 
 For each learner the time of a step of R models together, over R times the step of one alone; both
-with their first steps (compilation, capture of the CUDA graph) left out. "difference"
-is that of the last model's loss after a third of the steps, relative: the numbers are the same up
-to rounding, which grows. On a CPU the learners' quick presets, on a GPU the papers' sizes too.
+with their first steps (compilation, capture of the CUDA graph) left out. "difference" is that of
+the last model's loss after a third of the steps, relative: the numbers are the same up to rounding,
+which grows. On a GPU also the step of one model without fast paths: torch's own operations, eagerly,
+in float32. On a CPU the learners' quick presets, on a GPU the papers' sizes too.
 
     python benchmarks/manymodels.py [--models 4]
 """
@@ -12,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,11 @@ from symmetries.training.products import fast_products
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
+from fast_paths import no_fast_path
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-STEPS = 60 if GPU else 12
+STEPS = 45 if GPU else 12
 RUN: dict[str, Any] = {"device": DEVICE, "progress": False, "log_every": STEPS // 3}
 Case = tuple[str, str, Callable[[int], Any]]
 
@@ -119,23 +122,24 @@ def cases() -> Iterator[Case]:
     """What, of which size, and how to fit one with a seed."""
     small = 28 if GPU else 8
     yield "perceptron", "5 x 128", perceptron(penalised=False)
-    yield "penalised perceptron", "5 x 128", perceptron(penalised=True)
-    for stage in ("inference", "generative"):
-        yield f"symmetry model, {stage}", "quick", symmetry("quick", small, stage)
+    for size, side in (("paper", 28), ("quick", small)) if GPU else (("quick", small),):
+        for stage in ("inference", "generative"):
+            yield f"symmetry model, {stage}", size, symmetry(size, side, stage)
     yield "VAE", "quick", vae("quick", small)
     yield "relaxed network", "width 4", relaxed_network(4, 32 if GPU else 8, 3, 64 if GPU else 16)
     yield "invariant VAE", "quick", joint("quick", small)
+    yield "penalised perceptron", "5 x 128", perceptron(penalised=True)
     if GPU:
-        for stage in ("inference", "generative"):
-            yield f"symmetry model, {stage}", "paper", symmetry("paper", 28, stage)
         yield "VAE", "paper", vae("paper", 28)
         yield "relaxed network", "width 16", relaxed_network(16, 32, 5, 128)
         yield "invariant VAE", "paper", joint("paper", 28)
 
 
-def fit(make: Callable[[int], Any], models: int) -> list[History]:
-    """The histories of models that train as one."""
-    with fast_products():
+def fit(
+    make: Callable[[int], Any], models: int, products: AbstractContextManager[None] | None = None
+) -> list[History]:
+    """The histories of models that train as one, with rounded products."""
+    with fast_products() if products is None else products:
         found = fit_together([make(seed) for seed in range(models)])
     return [next(iter(h.values())) if isinstance(h, dict) else h for h in found]
 
@@ -164,11 +168,20 @@ def main() -> None:
         except RuntimeError as error:  # the others may still do
             print(what, size, type(error).__name__, str(error)[:300], flush=True)
             continue
+        plain = {}
+        if GPU:
+            RUN["graph"] = "off"
+            with no_fast_path():
+                eager = fit(lambda _, last=r - 1, make=make: make(last), 1, nullcontext())[0]
+            del RUN["graph"]
+            plain = {"plain (ms per step)": step_time(eager)}
+            plain["fast over plain"] = step_time(eager) / step_time(alone)
         first, second = alone["loss"][1], together[-1]["loss"][1]
         row = {
             "what": what,
             "size": size,
             "models": r,
+            **plain,
             "alone (ms per step)": step_time(alone),
             "together (ms per step)": step_time(together[0]),
             "per model (ms)": step_time(together[0]) / r,
