@@ -73,7 +73,7 @@ def runs(
             test = sets.load("test", added, images=TEST, **where)
             test = test.subset(torch.arange(min(setting.count, len(test))))
             keys = [
-                {"added": added, "seed": seed, "size": size, "kind": kind}
+                {"source": setting.source, "added": added, "seed": seed, "size": size, "kind": kind}
                 for size in setting.sizes
                 for kind in setting.kinds
             ]
@@ -88,7 +88,7 @@ def runs(
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
                 row, arrays = one_vae(key["kind"], data, test, symmetry, setting, seed)
                 row |= {"symmetry": trained} if key["kind"] == "InvVAE" else {}
-                yield key | row | {"source": setting.source}, arrays
+                yield key | row, arrays
 
 
 def one_vae(

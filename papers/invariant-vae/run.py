@@ -117,6 +117,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--short", type=int, default=300, help="steps on shapes, and of ablations")
     parser.add_argument("--base", type=int, default=None, help="steps of the run without rotation")
     parser.add_argument("--which", nargs="+", default=list(joint.ABLATIONS), help="ablations")
+    parser.add_argument("--augerino-steps", type=int, default=2000)
+    parser.add_argument("--views", type=int, default=None, help="of the encoder, in ablations")
     parser.add_argument("--once", action="store_true", help="digits turned once, not alike")
     parser.add_argument("--shapes", action="store_true", help="rotation and affine on shapes")
     parser.add_argument("--paper", action="store_true", help="the paper's own networks")
@@ -163,7 +165,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
             return results.has({"part": part} | key)
 
         for row, arrays in efficiency.runs(setting, done):
-            keep = row["seed"] == 0 and row["size"] == max(setting.sizes)
+            keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source == "mnist"
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":
@@ -209,7 +211,8 @@ def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: A
         if results.has(key):
             continue
         data = sets.load("train", added, arguments.data, arguments.source, arguments.images)
-        steps = {"digits": 20, "shapes": 300, "mnist-14": 300, "mnist": 2000}[arguments.source]
+        steps = arguments.augerino_steps
+        steps = {"digits": 20, "shapes": 300, "mnist-14": 300}.get(arguments.source, steps)
         row = key | joint.augerino_width(data, steps, arguments.device)
         results.add(row)
         yield row
@@ -219,7 +222,7 @@ def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: 
     """Three conjectures, each with and without."""
     on_mnist = arguments.source == "mnist"
     config = joint_config(arguments) if on_mnist else SHAPES
-    config = replace(config, steps=arguments.short)
+    config = replace(config, steps=arguments.short, samples=arguments.views or config.samples)
     images = {"mnist": arguments.images, "digits": 400}.get(arguments.source, 2000)
     count = {"mnist": 500, "digits": 50}.get(arguments.source, 200)
     for which in arguments.which:

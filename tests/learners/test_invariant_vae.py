@@ -11,7 +11,7 @@ from torch import nn
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
-from symmetries.learners.invariant_vae.losses import beta, joint_loss
+from symmetries.learners.invariant_vae.losses import beta, joint_loss, turned_terms
 from symmetries.learners.symmetry_model.summary import highest_density_width
 from symmetries.nn.autoencoder import gaussian_log_prob
 from symmetries.training import Step
@@ -74,6 +74,66 @@ def test_the_bound_is_the_integral_over_codes_and_transformations():
     many = model.bound(x, 4000, generator)
     torch.testing.assert_close(many, exact, atol=0.1, rtol=0)
     assert bool((few < exact).all())
+
+
+def turned_model():
+    """A model whose q(eta | x) has four turns, of unequal weights."""
+    return shaken(InvariantVAE("rotation", SHAPE, replace(TINY, turns=4)))
+
+
+def test_the_density_of_turned_copies_integrates_to_one_and_is_that_of_the_samples():
+    model = turned_model()
+    x = smooth_images(2)
+    grid = (torch.arange(720) + 0.5) * (math.pi / 360) - math.pi
+    with torch.no_grad():
+        context, centre = model.posterior(x)
+        log_w = model.posterior.log_weights(context)
+        points = grid[None, :, None].expand(2, -1, 1)
+        density = model.posterior.log_prob(points, context, centre, log_w).exp()
+        eta, log_q = model.posterior.sample(x, 4000, torch.Generator().manual_seed(0))
+        again = model.posterior.log_prob(eta, context, centre, log_w)
+    torch.testing.assert_close(log_q, again)
+    torch.testing.assert_close(density.mean(1) * 2 * math.pi, torch.ones(2), atol=2e-3, rtol=0)
+    assert float(log_w.exp().std()) > 0.01
+    bins = torch.floor((eta[..., 0] + math.pi) / (math.pi / 4)).long().clamp(0, 7)
+    for row, place in zip(density, bins, strict=True):
+        share = torch.bincount(place, minlength=8) / 4000
+        planned = row.view(8, 90).mean(1) * math.pi / 4
+        torch.testing.assert_close(share, planned, atol=0.03, rtol=0)
+
+
+def test_all_turns_together_estimate_the_likelihood_without_bias():
+    """The mean of exp(fit - KL) is the integral of N(x; T x_hat) p(eta | z) over the circle."""
+    model = turned_model()
+    x = smooth_images(3)
+    step = Step(total=1, seed=0, device=torch.device("cpu"))
+    step.begin(1)
+    grid = (torch.arange(360) + 0.5) * (math.pi / 180) - math.pi
+    with torch.no_grad():
+        z = torch.tensor([[0.3], [-0.5], [1.0]])
+        prototypes = model.decode(z)
+        moved = model.act.orbit(model.group.exp(grid[:, None]), prototypes)
+        fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
+        points = grid[None, :, None].expand(3, -1, 1)
+        log_p = model.prior_eta.distribution.log_prob(points, model.prior_eta(z))
+        exact = torch.logsumexp(fit + log_p, 1) + math.log(math.pi / 180)
+        many = [part.repeat_interleave(1000, 0) for part in (x, z, prototypes)]
+        fit, kl, _ = turned_terms(model, *many, step)
+    each = (fit - kl).view(3, 1000)
+    found = torch.logsumexp(each, 1) - math.log(1000)
+    torch.testing.assert_close(found, exact, atol=0.1, rtol=0)
+    assert bool((each.mean(1) < exact).all())
+
+
+def test_the_centre_is_drawn_to_the_turn_that_fits():
+    model = turned_model()
+    branches = model.posterior.branches(smooth_images(2), torch.Generator().manual_seed(0))
+    vectors = branches.vectors.detach().requires_grad_()
+    shares = torch.zeros(2, 4)
+    shares[:, 2] = 1.0  # half a turn
+    model.posterior.unlike(branches._replace(vectors=vectors), shares).sum().backward()
+    along = (-vectors.grad * torch.nn.functional.normalize(vectors.detach())).sum(-1)
+    assert bool((along < 0).all())  # through the origin, to the other side
 
 
 def test_a_finite_group_is_summed_and_sampled_prototypes_add_noise():
@@ -169,9 +229,14 @@ def bars(n, most, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Models of pictures that do not turn, and that turn within +-60 degrees."""
+    """Models of pictures that do not turn, and that turn within +-60 and +-180 degrees.
+
+    Only the last one tries several turns, as it must.
+    """
     config = replace(
         PRESETS["quick"],
+        turns=1,
+        eta_warmup=0.0,
         latent=2,
         channels=(8, 8),
         hidden=32,
@@ -186,7 +251,9 @@ def fitted():
         warmup=20,
     )
     models = {}
-    for most in (0, 60):
+    for most in (0, 60, 180):
+        if most == 180:
+            config = replace(config, turns=4, eta_warmup=0.5)
         models[most] = InvariantVAE("rotation", (1, 12, 12), config)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # hardly any variance to explain
@@ -209,6 +276,14 @@ def test_the_planted_range_is_found(fitted):
     assert found[60] > 2 * found[0]
     assert prior[60] > 2 * prior[0]
     assert prior[60] == pytest.approx(found[60], rel=0.4)
+
+
+def test_the_whole_circle_is_found(fitted):
+    """With one turn this model ends with the mean image: width 13, nothing explained."""
+    x = bars(100, 180, 1)
+    generator = torch.Generator().manual_seed(0)
+    assert width(fitted[180].sample_eta(x, 16, generator)) > 140
+    assert float(fitted[180].reconstruction_error(x).mean() / x.var(0).mean()) < 0.5
 
 
 def test_prototypes_of_turned_copies_agree_and_reconstructions_do_not(fitted):

@@ -104,8 +104,12 @@ class Posterior(nn.Module):
         if len(turns) > 1:
             turns[:, self.around[0]] = torch.arange(len(turns)) * (2 * math.pi / len(turns))
             self.weights = zero_linear(config.features[-1], len(turns))
+        windings = torch.zeros(3, self.dim)
+        windings[:, self.around[:1]] = 2 * math.pi * torch.tensor([[-1.0], [0.0], [1.0]])
         self.register_buffer("turns", turns, persistent=False)
+        self.register_buffer("windings", windings, persistent=False)
         self.turns: Tensor
+        self.windings: Tensor
         with torch.no_grad():
             if isinstance(self.distribution, ConditionalFlow):
                 scale = HALF * config.initial_spread - MIN_SCALE
@@ -179,12 +183,12 @@ class Posterior(nn.Module):
         return torch.log_softmax(self.weights(context), -1)
 
     def log_prob(self, eta: Tensor, context: Tensor, centre: Tensor, log_w: Tensor) -> Tensor:
-        """Log q (N, S) of parameters (N, S, dim), summed over turns."""
+        """Log q (N, S) of parameters (N, S, dim): the sum over turns, each wound around once."""
         delta = self.wrap((eta - centre[:, None])[:, :, None] - self.turns)  # (N, S, K, dim)
-        log_f = self.distribution.log_prob(delta.flatten(1, 2), context)
-        return torch.logsumexp(
-            torch.as_tensor(log_f).unflatten(1, delta.shape[1:3]) + log_w[:, None], -1
-        )
+        delta = delta[:, :, :, None] + self.windings
+        log_f = torch.as_tensor(self.distribution.log_prob(delta.flatten(1, 3), context))
+        log_f = torch.logsumexp(log_f.unflatten(1, delta.shape[1:4]), -1)
+        return torch.logsumexp(log_f + log_w[:, None], -1)
 
     def wrap(self, eta: Tensor) -> Tensor:
         """The parameters with the turned angle in [-pi, pi)."""
