@@ -106,12 +106,17 @@ def _widths(batches: list[dict[str, Any]], path: Path) -> Path:
 
 def _point(tables: Tables, path: Path) -> Path:
     """Figure 5: widths without an integral over weights, and with it, on the fully rotated set."""
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True)
+    kinds = {
+        "point": ("point estimate", COLOURS[4]),
+        "point paper": ("point estimate, the paper's rates", COLOURS[3]),
+        "point few": ("point estimate, 1,000 images", COLOURS[2]),
+        "full few": ("Gaussian, 1,000 images", COLOURS[0]),
+    }
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)
     for axis, kind in zip(axes, ("fourier", "relu"), strict=True):
         for batch in (b for b in tables["point"] if b["kind"] == kind):
-            colour = COLOURS[4] if batch["tag"] == "point" else COLOURS[0]
+            label, colour = kinds.get(batch["tag"], ("Gaussian", COLOURS[1]))
             for i in range(len(batch["runs"])):
-                label = {"point": "point estimate", "full": "Gaussian posterior"}[batch["tag"]]
                 axis.plot(*_curves(batch, i), color=colour, label=None if i else label)
         axis.set_title({"fourier": "random Fourier features", "relu": "ReLU"}[kind], fontsize=9)
         axis.set_xlabel("step")

@@ -100,7 +100,8 @@ def start_widths(
     """Put the widths where a search finds them for filters as they are drawn."""
     twin = build(replace(job, training=natural(), prior_variance=50.0), images[0].shape[1:], seed)
     twin.body.requires_grad_(False)
-    find_widths(twin.to(labels.device), natural(), images, labels, sets, seed)
+    how = replace(natural(), examples=4000)
+    find_widths(twin.to(labels.device), how, images, labels, sets, seed)
     for box, width, run in zip(model.boxes, twin.half_width.detach(), job.runs, strict=True):
         if run.learn:
             box.set_half_width(width)
@@ -171,6 +172,8 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     else:
         if how.search and any(run.learn for run in job.runs):
             start_widths(model, job, images, labels, sets, seed)
+        if not how.width_lr:
+            model.boxes.requires_grad_(False)
         looks = fit_stochastic_job(model, job, images, labels, sets, seed, frames)
         steps, bound = how.steps, how
     seconds = clock(device) - started
@@ -179,7 +182,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     fit = evaluate(model, images, labels, sets=sets, **options).log_likelihood
     many = TEST_SAMPLES[model.group.dim > 1]
     score = evaluate(model, tested, labels_of(tests), sets=sets, chunk=1000, samples=many)
-    kl = model.head.kl() / len(labels)
+    kl = model.head.kl().detach() / len(labels)
     runs = describe(model, job, fit, kl, score.score, seed)
     for run in runs:
         print(
