@@ -289,6 +289,7 @@ def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str
     return {
         "table3": table(head, body),
         "goals": table(["what", "goal", "ours", ""], relaxed_goals(groups)),
+        "study": study_table(results["study"]["rows"], results["kernel_start"]["rows"]),
         "figure4": figure4_table(results["rows"]),
         "starts": starts_table(results["starts"]["learned"]),
         "evidence": evidence_table(results["evidence"]["rows"]),
@@ -357,6 +358,23 @@ def figure4_table(rows: Sequence[dict[str, Any]]) -> str:
         for (data, which), curve in curves.items()
     ]
     return table(["set", "", *(f"omega' = {omega:g}" for omega in omegas)], body)
+
+
+def study_table(trained: Sequence[dict[str, Any]], drawn: Sequence[dict[str, Any]]) -> str:
+    """How a soft kernel starts, by what the absolute element gives, and how it trains."""
+    starts = {(row["mode"], row["share"], row["pairs"]): row for row in drawn}
+    body = []
+    for row in trained:
+        if row["hidden"] != 32:
+            continue
+        share, found = "-", starts["strict", None, None]
+        if row["mode"] == "soft":
+            share = f"{row['share']:g}, {'in pairs' if row['pairs'] else 'unpaired'}"
+            found = starts["soft", row["share"], row["pairs"]]
+        line = [row["mode"], share, f"{found['dimensions']:.1f}", f"{found['constant']:.2f}"]
+        body.append([*line, f"{row['final_loss']:.2f}", f"{row['accuracy']:.2f}"])
+    head = ["model", "share of the absolute element", "directions", "constant part"]
+    return table([*head, "training loss", "validation accuracy"], body)
 
 
 def starts_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -107,7 +107,7 @@ class Run:
 def table2(arguments: argparse.Namespace) -> Iterator[Run]:
     """MNIST6-180, which strict rotation symmetry cannot solve."""
     for seed in range(arguments.seeds):
-        for mode in ("strict", "partial", "soft"):
+        for mode in arguments.modes:
             epochs = arguments.epochs or 5
             yield Run("table2", "mnist6-180", 4, mode, "rotation", 0.5, None, False, epochs, seed)
 
