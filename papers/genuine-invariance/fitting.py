@@ -34,6 +34,7 @@ class Method:
         floor: least similarity (on the validation set) of a moment that may be chosen.
         nu: weight of the penalty at first.
         bounds: of the weight.
+        steer: how fast the weight is steered.
         rate: of Adam.
     """
 
@@ -43,9 +44,12 @@ class Method:
     floor: float = 0.97
     nu: float = 1.0
     bounds: tuple[float, float] = (0.1, 1e4)
+    steer: float = 0.2
     rate: float = 8e-4
 
 
+# Normalised LI and DI need a far larger weight than LI to reach the same similarity.
+FAR: dict[str, Any] = {"bounds": (0.01, 1e8), "steer": 0.5}
 METHODS = {
     "WT": Method(start="tied", rate=2.4e-3),
     "DA": Method(rate=2.4e-3),
@@ -54,8 +58,8 @@ METHODS = {
     # As in the paper, from random weights; the three penalties of its section 4.4.
     "IR-random": Method(penalty="li", target=0.96, floor=0.95, nu=10.0),
     # A constant has no normalised error: a large weight too early makes the network one.
-    "NLI-random": Method(penalty="nli", target=0.96, floor=0.95, nu=0.1, bounds=(0.01, 1e4)),
-    "DI-random": Method(penalty="di", target=0.96, floor=0.95, nu=1.0),
+    "NLI-random": Method(penalty="nli", target=0.96, floor=0.95, nu=0.1, **FAR),
+    "DI-random": Method(penalty="di", target=0.96, floor=0.95, nu=100.0, **FAR),
 }
 
 
@@ -150,7 +154,7 @@ def fit(
 
 def _weight(method: Method) -> ConstrainedWeight:
     return ConstrainedWeight(
-        method.target, "similarity", start=method.nu, rate=0.2, bounds=method.bounds
+        method.target, "similarity", start=method.nu, rate=method.steer, bounds=method.bounds
     )
 
 

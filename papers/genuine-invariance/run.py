@@ -92,7 +92,7 @@ def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, F
 
 
 def _paper(group: str, options: argparse.Namespace, device: torch.device) -> Task:
-    return paper_task(group, options.folder, device)
+    return paper_task(group, options.folder, device, "drift" in options.parts)
 
 
 def _say(group: str, name: str, row: dict[str, Any]) -> None:
