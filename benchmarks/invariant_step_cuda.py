@@ -146,16 +146,16 @@ def main() -> None:
             | {"ms_per_run_and_step": 1000 * seconds / runs}
         )
         print(rows[-1], flush=True)
+        record("invariant_step-cuda" if DEVICE == "cuda" else "invariant_step-trial", rows)
 
     if not quick:
         add("straightforward, eager", "relu", 1, straightforward(images, labels, 60))
     for kind in ("fourier", "relu"):
-        for runs in (1, 2) if quick else (1, 4, 30):
+        for runs in (1, 2) if quick else (1, 30):
             few = max(4, steps // (1 if runs < 10 else 4))
             add("library", kind, runs, library(images, labels, kind, runs, few))
     many = 2 if quick else 8
     add("natural, full batch", "fourier", many, natural(images, labels, many, 6))
-    record("invariant_step-cuda" if DEVICE == "cuda" else "invariant_step-trial", rows)
     if "--profile" in sys.argv:
         for kind, runs in (("fourier", 1), ("relu", 1), ("relu", 4)):
             profiled(images, labels, kind, runs, 6 if quick else 100)
