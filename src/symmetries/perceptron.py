@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from symmetries.checks import invalid
 from symmetries.folding import fold, foldable
 from symmetries.kernels.available import usable
+from symmetries.kernels.rounded import RoundedLinear
 
 _DTYPES = (torch.float32, torch.bfloat16)
 _MAX_WIDTH = 4096
@@ -68,7 +69,10 @@ def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
         torch.Size([5, 3])
     """
     if x.ndim == 2 and _fused(x, norm):
-        return gelu_norm(F.linear(x, linear.weight), norm, linear.bias)
+        rounded = x.dtype == torch.bfloat16 and linear.weight.requires_grad and x.is_cuda
+        product = RoundedLinear.apply if rounded else F.linear
+        units: Tensor = product(x, linear.weight)
+        return gelu_norm(units, norm, linear.bias)
     return gelu_norm(linear(x), norm)
 
 

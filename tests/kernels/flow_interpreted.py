@@ -21,13 +21,13 @@ def error(ours, exact):
 def results(flow, dtype, eta, context, mask, weight, kernel):
     """Values, gradients to points, context and weights, and one second gradient."""
     eta, context = (x.to(DEVICE, dtype).requires_grad_() for x in (eta, context))
-    points, projected, base = eta.flatten(0, 1), flow.project(context), flow.base(context)
+    points = eta.flatten(0, 1)
     if kernel:
-        if not flow._has_kernel(points, projected):
+        if not flow._has_kernel(points, context):
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
-        out = flow._kernel_density(points, projected, base)
+        out = flow._kernel_density(points, context)
     else:
-        out = flow._density(mask, points, projected, base)
+        out = flow._density(mask, points, flow.project(context), flow.base(context))
     inputs = [eta, context, *flow.parameters()]
     weight = weight.to(DEVICE, dtype)
     first = torch.autograd.grad(out, inputs, weight, retain_graph=True)
@@ -62,7 +62,7 @@ def compare(dim, hidden, layers, n, samples, drop):
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("highest")
-    cases = [(2, 5, 3, 6, 1, 0.0), (5, 12, 4, 5, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
+    cases = [(2, 8, 3, 6, 1, 0.0), (5, 12, 4, 8, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
     if LARGE:
         cases += [(5, 256, 6, 2560, 1, 0.1), (6, 200, 5, 700, 3, 0.0)]
     for case in cases:

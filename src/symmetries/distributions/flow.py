@@ -20,6 +20,7 @@ from symmetries.distributions.spline import (
     wrap,
 )
 from symmetries.kernels.available import usable
+from symmetries.kernels.rounded import RoundedLinear
 from symmetries.perceptron import MLP, gelu_norm
 from symmetries.rows import draw_rows
 
@@ -123,11 +124,11 @@ class ConditionalFlow(nn.Module):
             n = len(context)
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
-        points, projected = eta.reshape(-1, self.dim), self.project(context)
+        points = eta.reshape(-1, self.dim)
+        if self._has_kernel(points, context):
+            return self._kernel_density(points, context).reshape(shape[:-1])
         base = self.base(context) if self.straight else None
-        if base is not None and self._has_kernel(points, projected):
-            return self._kernel_density(points, projected, base).reshape(shape[:-1])
-        return self._density(None, points, projected, base).reshape(shape[:-1])
+        return self._density(None, points, self.project(context), base).reshape(shape[:-1])
 
     def _density(
         self, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor | None
@@ -159,14 +160,14 @@ class ConditionalFlow(nn.Module):
         constant = constant - len(self.around) * math.log(2 * HALF)
         return total + constant
 
-    def _has_kernel(self, eta: Tensor, projected: Tensor) -> bool:
-        if eta.is_cuda and os.environ.get("SYMMETRIES_CUDA_C") != "1":  # until tried on a GPU
+    def _has_kernel(self, eta: Tensor, context: Tensor) -> bool:
+        if eta.is_cuda and os.environ.get("SYMMETRIES_TRY") != "1":  # until tried on a GPU
             return False
         coupled = not self.around and self.dim > 1
-        return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, projected, self.bounds)
+        return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)
 
-    def _kernel_density(self, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
-        """The same by kernels."""
+    def _kernel_density(self, eta: Tensor, context: Tensor) -> Tensor:
+        """The same of eta (N S, dim) and the context, by kernels."""
         from symmetries.kernels.flow import KernelFlow, Shape
 
         first = self.couplings[0]
@@ -175,7 +176,7 @@ class ConditionalFlow(nn.Module):
             dim=self.dim,
             hidden=self.hidden,
             layers=len(self.couplings),
-            samples=len(eta) // len(projected),
+            samples=len(eta) // len(context),
             bins=(first.rows[0] + 1) // 3,
             half=HALF,
             share=MIN_SHARE,
@@ -190,10 +191,33 @@ class ConditionalFlow(nn.Module):
         if drop:  # through torch's function, so that several processes drop what one would
             ones = torch.ones(len(eta), shape.layers * self.hidden, device=eta.device)
             mask = F.dropout(ones, drop)
+        projected, base = self._products(context)
         weights = [weight for layer in self.couplings for weight in layer.weights()]
-        arguments = (shape, self._density, mask, self.bounds, eta, projected, base, *weights)
-        density: Tensor = KernelFlow.apply(*arguments)  # type: ignore[no-untyped-call]
+
+        def plain(
+            mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor, bias: Tensor
+        ) -> Tensor:
+            return self._density(mask, eta, projected.to(eta.dtype) + bias, base)
+
+        inputs = (eta, projected, base, self.project.bias, *weights)
+        density: Tensor = KernelFlow.apply(shape, plain, mask, self.bounds, *inputs)  # type: ignore[no-untyped-call]
         return density
+
+    def _products(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """What the context gives: hidden units of all layers, without their bias; and the base.
+
+        In bfloat16 where torch's "float32_matmul_precision" is "medium".
+        """
+        *blocks, head = self.base
+        if context.is_cuda and torch.get_float32_matmul_precision() == "medium":
+            x = context.to(torch.bfloat16)
+            projected: Tensor = RoundedLinear.apply(x, self.project.weight)  # type: ignore[no-untyped-call]
+        else:
+            x, projected = context, F.linear(context, self.project.weight)
+        for block in blocks:
+            x = block(x)
+        base: Tensor = head(x.to(context.dtype))
+        return projected, base
 
     def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """N samples under each context.

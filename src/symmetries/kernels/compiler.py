@@ -5,13 +5,14 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
-import os
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import torch
 from torch import Tensor
 
+Argument = Tensor | int | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _USUAL_SHARED = 48 * 1024
 
@@ -23,8 +24,6 @@ class CudaError(RuntimeError):
 @cache
 def has_compiler() -> bool:
     """Whether kernels in CUDA C can be compiled and launched here."""
-    if os.environ.get("SYMMETRIES_CUDA_C") != "1":  # until it was tried on a GPU
-        return False
     if not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
@@ -79,6 +78,12 @@ def _cubin(source: bytes, options: list[bytes]) -> bytes:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
+def _value(argument: Argument) -> Any:
+    if isinstance(argument, Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    return ctypes.c_int(argument) if isinstance(argument, int) else argument
+
+
 class CudaKernel:
     """A compiled kernel.
 
@@ -93,12 +98,9 @@ class CudaKernel:
         self.module = module
         self.shared = shared
 
-    def __call__(self, grid: tuple[int, int], threads: int, *arguments: Tensor | int) -> None:
+    def __call__(self, grid: tuple[int, int], threads: int, *arguments: Argument) -> None:
         """Launch on the current stream; whole numbers are passed as C's int."""
-        values = [
-            ctypes.c_void_p(a.data_ptr()) if isinstance(a, Tensor) else ctypes.c_int(a)
-            for a in arguments
-        ]
+        values = [_value(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         code = _driver().cuLaunchKernel(

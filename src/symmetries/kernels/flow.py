@@ -17,10 +17,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.kernels.normalise import _share
 from symmetries.kernels.spline import _apply, _gradient
+from symmetries.kernels.sums import column_sums
 
-_ROWS = 4  # of a program, forward
-_ROWS_BACK = 16
+_ROWS = 2  # of a program, which is one warp: its sums need no barrier
+_ROWS_BACK = 4
+_PAD = 16  # columns beside the hidden units, of which the first holds ones
+_PARTS = 16  # of the points, in the products that sum over them
 _BLOCK = 64
 _LOG_2_PI = 1.8378770664093453
 
@@ -58,33 +62,35 @@ class Shape(NamedTuple):
 
 @triton.jit
 def _units(
-    projected, u, read, row, there, columns, inside, n, stride, SAMPLES: tl.constexpr,
+    projected, bias, u, read, row, there, columns, inside, n, stride, SAMPLES: tl.constexpr,
     FIRST: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
-    """Hidden units before the norm: h, gelu(h) and the two factors of its slope."""
+    """Hidden units before the norm: gelu(h) and its slope."""
     at = (row // SAMPLES).to(tl.int64)[:, None] * stride + columns[None, :]
     both = there[:, None] & inside[None, :]
-    h = tl.load(projected + at, mask=both, other=0.0)
+    h = tl.load(projected + at, mask=both, other=0.0).to(tl.float32)
+    h += tl.load(bias + columns, mask=inside, other=0.0)[None, :]
     for k in tl.static_range(KEPT):
         value = tl.load(u + (FIRST + 2 * k) * n + row, mask=there, other=0.0)
         weight = tl.load(read + columns * KEPT + k, mask=inside, other=0.0)
         h += value[:, None] * weight[None, :]
-    share = 0.5 * (1.0 + tl.erf(h * 0.7071067811865476))
-    return h, h * share, share
+    share, density = _share(h)
+    return h * share, share + h * 0.3989422804014327 * density
 
 
 @triton.jit
 def _hidden_forward(
-    projected, u, read, gamma, beta, mask, out, mean, scale, n, stride, epsilon, KEEP: tl.constexpr,
-    SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr, WIDTH: tl.constexpr,
-    DROP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    projected, bias, u, read, gamma, beta, mask, out, mean, scale, n, stride, epsilon,
+    KEEP: tl.constexpr, SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr,
+    WIDTH: tl.constexpr, PAD: tl.constexpr, DROP: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     there, inside = row < n, columns < WIDTH
     both = there[:, None] & inside[None, :]
-    _h, g, _share = _units(
-        projected, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
+    g, _slope = _units(
+        projected, bias, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
     )
     m = tl.sum(g, 1) / WIDTH
     centred = tl.where(inside[None, :], g - m[:, None], 0.0)
@@ -94,23 +100,24 @@ def _hidden_forward(
     if DROP:
         kept = tl.load(mask + row[:, None] * stride + columns[None, :], mask=both, other=0.0)
         y = tl.where(kept != 0.0, y / KEEP, 0.0)
-    tl.store(out + row[:, None] * WIDTH + columns[None, :], y, mask=both)
+    tl.store(out + row[:, None] * (WIDTH + PAD) + columns[None, :], y, mask=both)
+    tl.store(out + row * (WIDTH + PAD) + WIDTH, tl.zeros_like(m) + 1.0, mask=there)
     tl.store(mean + row, m, mask=there)
     tl.store(scale + row, s, mask=there)
 
 
 @triton.jit
 def _hidden_backward(
-    projected, u, read, gamma, mask, mean, scale, grad, grad_projected, grad_u, partial, n, stride,
-    KEEP: tl.constexpr, SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr,
+    projected, bias, u, read, gamma, mask, mean, scale, grad, grad_projected, grad_u, partial, n,
+    stride, KEEP: tl.constexpr, SAMPLES: tl.constexpr, FIRST: tl.constexpr, KEPT: tl.constexpr,
     WIDTH: tl.constexpr, DROP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     there, inside = row < n, columns < WIDTH
     both = there[:, None] & inside[None, :]
-    h, g, share = _units(
-        projected, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
+    g, slope = _units(
+        projected, bias, u, read, row, there, columns, inside, n, stride, SAMPLES, FIRST, KEPT
     )
     s = tl.load(scale + row, mask=there, other=0.0)[:, None]
     m = tl.load(mean + row, mask=there, other=0.0)[:, None]
@@ -119,19 +126,20 @@ def _hidden_backward(
     if DROP:
         kept = tl.load(mask + row[:, None] * stride + columns[None, :], mask=both, other=0.0)
         dy = tl.where(kept != 0.0, dy / KEEP, 0.0)
-    partial += tl.program_id(0) * (KEPT + 2) * WIDTH
+    partial += tl.program_id(0) * (KEPT + 3) * WIDTH
     tl.store(partial + columns, tl.sum(dy * unit, 0), mask=inside)
     tl.store(partial + WIDTH + columns, tl.sum(dy, 0), mask=inside)
     d = dy * tl.load(gamma + columns, mask=inside, other=0.0)[None, :]
     middle, along = tl.sum(d, 1) / WIDTH, tl.sum(d * unit, 1) / WIDTH
     d = s * (d - middle[:, None] - unit * along[:, None])
-    d *= share + h * 0.3989422804014327 * tl.exp(-0.5 * h * h)
+    d *= slope
     d = tl.where(both, d, 0.0)
+    tl.store(partial + 2 * WIDTH + columns, tl.sum(d, 0), mask=inside)
     tl.store(grad_projected + row.to(tl.int64)[:, None] * stride + columns[None, :], d, mask=both)
     for k in tl.static_range(KEPT):
         at = (FIRST + 2 * k) * n + row
         value = tl.load(u + at, mask=there, other=0.0)
-        tl.store(partial + (2 + k) * WIDTH + columns, tl.sum(d * value[:, None], 0), mask=inside)
+        tl.store(partial + (3 + k) * WIDTH + columns, tl.sum(d * value[:, None], 0), mask=inside)
         weight = tl.load(read + columns * KEPT + k, mask=inside, other=0.0)
         total = tl.load(grad_u + at, mask=there, other=0.0) + tl.sum(d * weight[None, :], 1)
         tl.store(grad_u + at, total, mask=there)
@@ -229,6 +237,7 @@ def _base_backward(
 class KernelFlow(torch.autograd.Function):
     """log p of points u (N S, dim); ``plain`` is torch's form of the same function.
 
+    Hidden units are ``projected`` (N, layers hidden; float32 or bfloat16) and ``bias`` added up;
     ``weights`` are, for each layer, the matrix of the kept coordinates (hidden, kept), gain and
     shift of the norm, and weight and bias of the parameters.
     """
@@ -243,6 +252,7 @@ class KernelFlow(torch.autograd.Function):
         eta: Tensor,
         projected: Tensor,
         base: Tensor,
+        bias: Tensor,
         *weights: Tensor,
     ) -> Tensor:
         """The log-densities (N S,)."""
@@ -250,22 +260,23 @@ class KernelFlow(torch.autograd.Function):
         projected, base = projected.contiguous(), base.contiguous()
         u = eta.new_empty(shape.layers + 1, dim, n)
         torch.mul(eta.T, (shape.half / bounds)[:, None], out=u[0])
-        units = eta.new_empty(shape.layers, n, hidden)
+        units = eta.new_empty(shape.layers, n, hidden + _PAD)
         statistics = eta.new_empty(shape.layers, 2, n)
         counts = [shape.bent(layer) for layer in range(shape.layers)]
         logs = eta.new_empty(sum(counts), n)
         stride, done, made = shape.layers * hidden, 0, []
         for layer, bent in enumerate(counts):
-            read, gamma, beta, weight, bias = weights[5 * layer : 5 * layer + 5]
+            read, gamma, beta, weight, shift = weights[5 * layer : 5 * layer + 5]
             part = slice(layer * hidden, (layer + 1) * hidden)
             dropped = projected if mask is None else mask
             _hidden_forward[(triton.cdiv(n, _ROWS),)](
-                projected[:, part], u[layer], read, gamma, beta, dropped[:, part], units[layer],
+                projected[:, part], bias[part], u[layer], read, gamma, beta, dropped[:, part],
+                units[layer],
                 statistics[layer, 0], statistics[layer, 1], n, stride, shape.epsilon,
                 1.0 - shape.dropout, shape.samples, *_kept(shape, layer), hidden,
-                mask is not None, _ROWS, triton.next_power_of_2(hidden), num_warps=4,
+                _PAD, mask is not None, _ROWS, triton.next_power_of_2(hidden), num_warps=1,
             )  # fmt: skip
-            parameters = torch.addmm(bias.flatten(), units[layer], weight.T)
+            parameters = torch.addmm(shift.flatten(), units[layer, :, :hidden], weight.T)
             _spline_forward[(triton.cdiv(n, _BLOCK), dim)](
                 u[layer], parameters, u[layer + 1], logs[done:], n, *shape.splines(),
                 layer % 2, bent, dim, _BLOCK, num_warps=2,
@@ -278,7 +289,7 @@ class KernelFlow(torch.autograd.Function):
             shape.samples, dim, sum(counts), _LOG_2_PI, _BLOCK, num_warps=2,
         )  # fmt: skip
         ctx.save_for_backward(
-            mask, bounds, eta, projected, base, u, units, statistics, *made, *weights
+            mask, bounds, eta, projected, base, bias, u, units, statistics, *made, *weights
         )
         ctx.shape, ctx.plain = shape, plain
         return out
@@ -287,12 +298,12 @@ class KernelFlow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to the points, to what the context gives, and to the weights."""
         shape: Shape = ctx.shape
-        mask, bounds, eta, projected, base, u, units, statistics, *rest = ctx.saved_tensors
+        mask, bounds, eta, projected, base, bias, u, units, statistics, *rest = ctx.saved_tensors
         made, weights = rest[: shape.layers], rest[shape.layers :]
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [eta, projected, base, *weights]
+            inputs = [eta, projected, base, bias, *weights]
             wanted = [t for t in inputs if t.requires_grad]
-            out = ctx.plain(mask, eta, projected, base)
+            out = ctx.plain(mask, eta, projected, base, bias)
             found = iter(
                 torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True)
             )
@@ -306,7 +317,7 @@ class KernelFlow(torch.autograd.Function):
             u[-1], base, grad, grad_u, grad_base, n, shape.min_scale, shape.unit_scale, samples,
             dim, _BLOCK, num_warps=2,
         )  # fmt: skip
-        grad_projected = eta.new_empty(n, shape.layers * hidden)
+        grad_projected = projected.new_empty(n, shape.layers * hidden)
         programs = triton.cdiv(n, _ROWS_BACK)
         # Layers of one parity have the same sizes: their gradients are formed together.
         turns = [list(range(turn, shape.layers, 2)) for turn in (0, 1)]
@@ -314,7 +325,7 @@ class KernelFlow(torch.autograd.Function):
             eta.new_empty(len(turn), n, shape.rows * shape.bent(i)) for i, turn in enumerate(turns)
         ]
         partials = [
-            eta.new_empty(len(turn), programs, dim - shape.bent(i) + 2, hidden)
+            eta.new_empty(len(turn), programs, dim - shape.bent(i) + 3, hidden)
             for i, turn in enumerate(turns)
         ]
         for layer in reversed(range(shape.layers)):
@@ -329,20 +340,20 @@ class KernelFlow(torch.autograd.Function):
             part = slice(layer * hidden, (layer + 1) * hidden)
             dropped = projected if mask is None else mask
             _hidden_backward[(programs,)](
-                projected[:, part], u[layer], read, gamma, dropped[:, part],
+                projected[:, part], bias[part], u[layer], read, gamma, dropped[:, part],
                 statistics[layer, 0], statistics[layer, 1], to_units, grad_projected[:, part],
                 grad_u, partials[parity][place], n, shape.layers * hidden, 1.0 - shape.dropout,
                 samples, *_kept(shape, layer), hidden, mask is not None, _ROWS_BACK,
-                triton.next_power_of_2(hidden), num_warps=8,
+                triton.next_power_of_2(hidden), num_warps=1,
             )  # fmt: skip
-        to_weights = _weight_gradients(shape, turns, to_parameters, partials, units, weights)
+        rest = _weight_gradients(shape, turns, to_parameters, partials, units, weights)
         if samples > 1:
             grad_projected = grad_projected.unflatten(0, (-1, samples)).sum(1)
             grad_base = grad_base.unflatten(0, (-1, samples)).sum(1)
         grad_eta = None
         if ctx.needs_input_grad[4]:
             grad_eta = (grad_u * (shape.half / bounds)[:, None]).T
-        return None, None, None, None, grad_eta, grad_projected, grad_base, *to_weights
+        return None, None, None, None, grad_eta, grad_projected, grad_base, *rest
 
 
 def _kept(shape: Shape, layer: int) -> tuple[int, int]:
@@ -358,15 +369,26 @@ def _weight_gradients(
     units: Tensor,
     weights: Sequence[Tensor],
 ) -> list[Tensor | None]:
-    """Gradients to all weights, in their order, by one product and two sums for each parity."""
+    """Gradients to the bias and all weights, by one product and one sum for each parity."""
     found: list[Tensor | None] = [None] * len(weights)
+    biases: list[Tensor] = [units] * shape.layers
     for parity, turn in enumerate(turns):
         if not turn:
             continue
-        products = to_parameters[parity].mT @ units[parity::2]
-        biases, sums = to_parameters[parity].sum(1), partials[parity].sum(1)
+        products = _long_product(to_parameters[parity], units[parity::2, :, : shape.hidden + 1])
+        sums = column_sums(partials[parity].flatten(2)).view(len(turn), -1, shape.hidden)
         for place, layer in enumerate(turn):
-            bias = weights[5 * layer + 4]
-            each = (sums[place, 2:].T, sums[place, 0], sums[place, 1], products[place])
-            found[5 * layer : 5 * layer + 5] = *each, biases[place].reshape(bias.shape)
-    return found
+            weight, shift = products[place].split((shape.hidden, 1), 1)
+            each = (sums[place, 3:].T, sums[place, 0], sums[place, 1], weight)
+            found[5 * layer : 5 * layer + 5] = *each, shift.reshape(weights[5 * layer + 4].shape)
+            biases[layer] = sums[place, 2]
+    return [torch.cat(biases), *found]
+
+
+def _long_product(a: Tensor, b: Tensor) -> Tensor:
+    """a^T b (L, k, m) of long matrices (L, n, k) and (L, n, m), in parts that run side by side."""
+    n = a.shape[1]
+    if n % _PARTS:
+        return a.mT @ b
+    parts: Tensor = a.unflatten(1, (_PARTS, -1)).mT @ b.unflatten(1, (_PARTS, -1))
+    return parts.sum(1)

@@ -9,6 +9,7 @@
 // Set by the compiler: H, W (of the result), MARGIN (around the source), C, MODE (0 bilinear, 1
 // Keys, 2 cubic B-spline), PITCH and PITCH_OUT (lengths of rows in shared memory), WARPS, COLUMNS
 // (tiles beside each other; WARPS is a multiple), VERSIONS (maps of each image), TO_MAP, TO_IMAGES,
+// PER (pictures of a block, all copied before the first is warped; more than one only if C is one),
 // FILTER (whether the source is made of images, H x W, by the prefilter of cubic B-splines).
 
 constexpr int SH = H + 2 * MARGIN, SW = W + 2 * MARGIN;
@@ -21,6 +22,7 @@ constexpr int TILE_ROWS = WARPS / COLUMNS;  // tiles below each other that a blo
 constexpr int STEPS = (H + 4 * TILE_ROWS - 1) / (4 * TILE_ROWS);
 constexpr bool EVEN = STEPS * 4 * TILE_ROWS == H;  // all rows of all tiles are pixels
 constexpr int THREADS = 32 * WARPS;
+constexpr int ROOM = (SH + 2 * BORDER) * PITCH;  // of a source
 constexpr float UNIT = H > W ? H : W;
 constexpr float DOWN = 8 * TILE_ROWS / UNIT;  // from a tile to the next one of the same thread
 
@@ -54,18 +56,15 @@ __device__ __forceinline__ void weights(float f, float* w, float* d) {
 // The same weight as a function of the distance between point and tap.
 __device__ __forceinline__ float bump(float distance) {
   const float a = fabsf(distance);
-  if (MODE == 0) return __saturatef(1.0f - a);
-  const float e = a - 1.0f;
-  float near, far;
-  if (MODE == 1) {
-    near = (1.25f * a - 2.25f) * a * a + 1.0f;
-    far = -0.75f * (((a - 5.0f) * a + 8.0f) * a - 4.0f);
-  } else {
-    near = 2.0f / 3.0f - a * a * (2.0f - a) * 0.5f;
-    const float t = __saturatef(1.0f - e);
-    far = t * t * t * (1.0f / 6.0f);
+  const float near = __saturatef(1.0f - a);
+  if (MODE == 0) return near;
+  if (MODE == 2) {
+    const float far = fmaxf(2.0f - a, 0.0f);
+    return (1.0f / 6.0f) * (far * far * far) - (2.0f / 3.0f) * (near * near * near);
   }
-  return a < 1.0f ? near : (a < 2.0f ? far : 0.0f);
+  const float inner = (1.25f * a - 2.25f) * a * a + 1.0f;
+  const float outer = -0.75f * (((a - 5.0f) * a + 8.0f) * a - 4.0f);
+  return a < 1.0f ? inner : (a < 2.0f ? outer : 0.0f);
 }
 
 // Coefficients of the cubic B-spline through values (zero outside), in place.
@@ -128,40 +127,52 @@ __device__ __forceinline__ float height_of(int row) { return (H - 1 - 2 * row) *
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
-             float* __restrict__ out, int image_step, int version_step) {
+             float* __restrict__ out, int count, int image_step, int version_step) {
   extern __shared__ float memory[];
   float* source = memory + BORDER * PITCH + BORDER;
-  const int channel = blockIdx.y, n = blockIdx.x / VERSIONS, s = blockIdx.x % VERSIONS;
+  const int channel = blockIdx.y;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int column = (warp % COLUMNS) * 8 + (lane & 7);
   const int first = (warp / COLUMNS) * 4 + (lane >> 3);
-  copy_source(images + ((long long)n * C + channel) * (IH * IW), source);
-  const Map map(theta + (long long)n * image_step + s * version_step,
-                (2 * column + 1 - W) * (1.0f / UNIT));
-  float* target = out + ((long long)blockIdx.x * C + channel) * (H * W) + (first * W + column);
-  const float y = height_of(first);
-  __syncthreads();
-#pragma unroll 8
-  for (int k = 0; k < STEPS; ++k) {
-    float fr, fc;
-    const float* at = source + map.point(y - k * DOWN, fr, fc);
-    float value;
-    if (MODE == 0) {
-      const float top = at[0] + fc * (at[1] - at[0]);
-      const float bottom = at[PITCH] + fc * (at[PITCH + 1] - at[PITCH]);
-      value = top + fr * (bottom - top);
-    } else {
-      float wr[4], wc[4], unused[4];
-      weights(fr, wr, unused);
-      weights(fc, wc, unused);
-      value = 0.0f;
 #pragma unroll
-      for (int a = 0; a < 4; ++a) {
-        const float* line = at + (a + LOW) * PITCH + LOW;
-        value += wr[a] * (wc[0] * line[0] + wc[1] * line[1] + wc[2] * line[2] + wc[3] * line[3]);
+  for (int j = 0; j < PER; ++j) {
+    const int picture = blockIdx.x * PER + j;
+    if (PER > 1 && picture >= count) break;
+    copy_source(images + ((long long)(picture / VERSIONS) * C + channel) * (IH * IW),
+                source + j * ROOM);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < PER; ++j) {
+    const int picture = blockIdx.x * PER + j;
+    if (PER > 1 && picture >= count) break;
+    const int n = picture / VERSIONS, s = picture % VERSIONS;
+    const Map map(theta + (long long)n * image_step + s * version_step,
+                  (2 * column + 1 - W) * (1.0f / UNIT));
+    float* target = out + ((long long)picture * C + channel) * (H * W) + (first * W + column);
+    const float y = height_of(first);
+#pragma unroll 8
+    for (int k = 0; k < STEPS; ++k) {
+      float fr, fc, value;
+      const float* at = source + j * ROOM + map.point(y - k * DOWN, fr, fc);
+      if (MODE == 0) {
+        const float top = at[0] + fc * (at[1] - at[0]);
+        const float bottom = at[PITCH] + fc * (at[PITCH + 1] - at[PITCH]);
+        value = top + fr * (bottom - top);
+      } else {
+        float wr[4], wc[4], unused[4];
+        weights(fr, wr, unused);
+        weights(fc, wc, unused);
+        value = 0.0f;
+#pragma unroll
+        for (int a = 0; a < 4; ++a) {
+          const float* line = at + (a + LOW) * PITCH + LOW;
+          value += wr[a] * (wc[0] * line[0] + wc[1] * line[1] + wc[2] * line[2] + wc[3] * line[3]);
+        }
       }
+      if (column < W && (EVEN || first + 4 * TILE_ROWS * k < H))
+        target[4 * TILE_ROWS * k * W] = value;
     }
-    if (column < W && (EVEN || first + 4 * TILE_ROWS * k < H)) target[4 * TILE_ROWS * k * W] = value;
   }
 }
 
@@ -181,18 +192,113 @@ __device__ __forceinline__ float eight_sums(float* v) {
   return v[0] + __shfl_xor_sync(0xffffffffu, v[0], 1);
 }
 
-template <int ROWS_, int COLUMNS_>
-__device__ __forceinline__ float window(const float* __restrict__ g, float row_by, float column_by,
-                                        float p, float q, float u, float v) {
+// Sum over a window of gradients, whose first pixel is (row_by, column_by) away from the source.
+template <int ACROSS>
+__device__ __forceinline__ float window(const float* __restrict__ g, int down, float row_by,
+                                        float column_by, float p, float q, float u, float v) {
   float total = 0.0f;
+#pragma unroll 4
+  for (int a = 0; a < down; ++a) {
 #pragma unroll
-  for (int a = 0; a < ROWS_; ++a) {
-    const float ra = row_by + a * v, ca = column_by - a * q;
-#pragma unroll
-    for (int b = 0; b < COLUMNS_; ++b)
-      total += bump(ra - b * u) * bump(ca + b * p) * g[a * PITCH_OUT + b];
+    for (int b = 0; b < ACROSS; ++b)
+      total += bump(row_by - b * u) * bump(column_by + b * p) * g[a * PITCH_OUT + b];
+    row_by += v;
+    column_by -= q;
   }
   return total;
+}
+
+// Sums, over this thread's pixels, of the gradients to the source point, and of these times y.
+struct Slopes {
+  float column = 0.0f, column_y = 0.0f, row = 0.0f, row_y = 0.0f;
+  __device__ __forceinline__ void add(const Map& map, const float* source, const float* given,
+                                      int stride, bool inside, int first) {
+    const float y0 = height_of(first);
+#pragma unroll 8
+    for (int k = 0; k < STEPS; ++k) {
+      const int down = 4 * TILE_ROWS * k;
+      float g = 0.0f;
+      if (inside && (EVEN || first + down < H)) g = given[down * stride];
+      const float y = y0 - k * DOWN;
+      float fr, fc, by_row, by_column;
+      const float* at = source + map.point(y, fr, fc);
+      if (MODE == 0) {
+        const float along = at[1] - at[0], below = at[PITCH + 1] - at[PITCH];
+        by_row = at[PITCH] + fc * below - (at[0] + fc * along);
+        by_column = along + fr * (below - along);
+      } else {
+        float wr[4], wc[4], dr[4], dc[4];
+        weights(fr, wr, dr);
+        weights(fc, wc, dc);
+        by_row = by_column = 0.0f;
+#pragma unroll
+        for (int a = 0; a < 4; ++a) {
+          const float* l = at + (a + LOW) * PITCH + LOW;
+          by_row += dr[a] * (wc[0] * l[0] + wc[1] * l[1] + wc[2] * l[2] + wc[3] * l[3]);
+          by_column += wr[a] * (dc[0] * l[0] + dc[1] * l[1] + dc[2] * l[2] + dc[3] * l[3]);
+        }
+      }
+      by_row *= g;
+      by_column *= g;
+      row += by_row;
+      row_y += by_row * y;
+      column += by_column;
+      column_y += by_column * y;
+    }
+  }
+  // The six sums of a block, for each warp in its place of `parts`.
+  __device__ __forceinline__ void reduce(float x, float* parts) const {
+    const float half = 0.5f * UNIT;
+    float sums[8] = {half * x * column, half * column_y, half * column,
+                     -half * x * row, -half * row_y, -half * row, 0.0f, 0.0f};
+    const float sum = eight_sums(sums);
+    const int lane = threadIdx.x & 31;
+    if ((lane & 3) == 0) parts[(threadIdx.x >> 5) * 8 + (lane >> 2)] = sum;
+  }
+};
+
+__device__ __forceinline__ void store_sums(const float* parts, float* target, int j) {
+  float total = 0.0f;
+#pragma unroll
+  for (int w = 0; w < WARPS; ++w) total += parts[w * 8 + j];
+  target[j] = total;
+}
+
+// The gradient to the maps alone, of several pictures of one channel.
+extern "C" __global__ void __launch_bounds__(THREADS)
+warp_slopes(const float* __restrict__ images, const float* __restrict__ theta,
+            const float* __restrict__ grad_out, float* __restrict__ grad_theta, int count,
+            int image_step, int version_step) {
+  extern __shared__ float memory[];
+  float* source = memory + BORDER * PITCH + BORDER;
+  __shared__ float parts[PER][WARPS * 8];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int column = (warp % COLUMNS) * 8 + (lane & 7);
+  const int first = (warp / COLUMNS) * 4 + (lane >> 3);
+  const float x = (2 * column + 1 - W) * (1.0f / UNIT);
+#pragma unroll
+  for (int j = 0; j < PER; ++j) {
+    const int picture = blockIdx.x * PER + j;
+    if (PER > 1 && picture >= count) break;
+    copy_source(images + (long long)(picture / VERSIONS) * (IH * IW), source + j * ROOM);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < PER; ++j) {
+    const int picture = blockIdx.x * PER + j;
+    if (PER > 1 && picture >= count) break;
+    const int n = picture / VERSIONS, s = picture % VERSIONS;
+    const Map map(theta + (long long)n * image_step + s * version_step, x);
+    Slopes slopes;
+    slopes.add(map, source + j * ROOM,
+               grad_out + (long long)picture * (H * W) + (first * W + column), W, column < W, first);
+    slopes.reduce(x, parts[j]);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 8 * PER; i += THREADS) {
+    const long long picture = blockIdx.x * PER + i / 8;
+    if (i % 8 < 6 && picture < count) store_sums(parts[i / 8], grad_theta + picture * 6, i % 8);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -203,7 +309,7 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
   float* source = memory + BORDER * PITCH + BORDER;
   float* grads = memory + (TO_MAP ? (SH + 2 * BORDER) * PITCH : 0);
   float* coefficients = grads + H * PITCH_OUT;  // gradients to them
-  __shared__ float parts[WARPS][8];
+  __shared__ float parts[WARPS * 8];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int column = (warp % COLUMNS) * 8 + (lane & 7);
   const int first = (warp / COLUMNS) * 4 + (lane >> 3);
@@ -213,8 +319,7 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
   const int c0 = TO_MAP ? 0 : blockIdx.x % C, c1 = TO_MAP ? C : c0 + 1;
   const float x = (2 * column + 1 - W) * (1.0f / UNIT);
   float* mine = grads + (first * PITCH_OUT + column);
-  const float y0 = height_of(first);
-  float to_column = 0.0f, to_column_y = 0.0f, to_row = 0.0f, to_row_y = 0.0f;
+  Slopes slopes;
   for (int channel = c0; channel < c1; ++channel) {
     for (int s = s0; s < s1; ++s) {
       const float* t = theta + n * image_step + s * version_step;
@@ -229,41 +334,10 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
         }
       }
       __syncthreads();
-      if (TO_MAP) {
-        const Map map(t, x);
-#pragma unroll 8
-        for (int k = 0; k < STEPS; ++k) {
-          const int row = 4 * TILE_ROWS * k;
-          float g = 0.0f;
-          if (column < W && (EVEN || first + row < H))
-            g = TO_IMAGES ? mine[row * PITCH_OUT] : __ldg(given + row * W);
-          const float y = y0 - k * DOWN;
-          float fr, fc, by_row, by_column;
-          const float* at = source + map.point(y, fr, fc);
-          if (MODE == 0) {
-            const float along = at[1] - at[0], below = at[PITCH + 1] - at[PITCH];
-            by_row = at[PITCH] + fc * below - (at[0] + fc * along);
-            by_column = along + fr * (below - along);
-          } else {
-            float wr[4], wc[4], dr[4], dc[4];
-            weights(fr, wr, dr);
-            weights(fc, wc, dc);
-            by_row = by_column = 0.0f;
-#pragma unroll
-            for (int a = 0; a < 4; ++a) {
-              const float* line = at + (a + LOW) * PITCH + LOW;
-              by_row += dr[a] * (wc[0] * line[0] + wc[1] * line[1] + wc[2] * line[2] + wc[3] * line[3]);
-              by_column += wr[a] * (dc[0] * line[0] + dc[1] * line[1] + dc[2] * line[2] + dc[3] * line[3]);
-            }
-          }
-          by_row *= g;
-          by_column *= g;
-          to_row += by_row;
-          to_row_y += by_row * y;
-          to_column += by_column;
-          to_column_y += by_column * y;
-        }
-      }
+      if (TO_MAP && TO_IMAGES)
+        slopes.add(Map(t, x), source, mine, PITCH_OUT, column < W, first);
+      else if (TO_MAP)
+        slopes.add(Map(t, x), source, given, W, column < W, first);
       if (TO_IMAGES) {
         // From pixel to pixel the map is (column, row) -> (p column - q row, -u column + v row)
         // and a shift; where it is singular, everything is looked at.
@@ -286,26 +360,24 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
           const int r = tile / SOURCE_COLUMNS * 4 + (lane >> 3);
           const int c = tile % SOURCE_COLUMNS * 8 + (lane & 7);
           const float dc = c - column_0, dr = r - row_0;
-          const float left = fmaxf(fminf(ceilf((v * dc + q * dr) * scale - wide), W - across), 0.0f);
-          const float top = fmaxf(fminf(ceilf((u * dc + p * dr) * scale - tall), H - down), 0.0f);
+          // Where the map comes from this pixel of the source; the window around it stays inside.
+          const float from_c = (v * dc + q * dr) * scale, from_r = (u * dc + p * dr) * scale;
+          const bool seen = from_c + wide >= 0.0f && from_c - wide <= W - 1.0f &&
+                            from_r + tall >= 0.0f && from_r - tall <= H - 1.0f;
+          const float left = fmaxf(fminf(ceilf(from_c - wide), W - across), 0.0f);
+          const float top = fmaxf(fminf(ceilf(from_r - tall), H - down), 0.0f);
           const float row_by = v * top - u * left - dr, column_by = p * left - q * top - dc;
           const float* g = grads + __float2int_rn(top * PITCH_OUT + left);
           float total = 0.0f;
-          if (MODE == 0 && across <= 3 && down <= 3 && W > 2 && H > 2) {
-            if (across == 3 && down == 3) total = window<3, 3>(g, row_by, column_by, p, q, u, v);
-            else if (across == 3) total = window<2, 3>(g, row_by, column_by, p, q, u, v);
-            else if (down == 3) total = window<3, 2>(g, row_by, column_by, p, q, u, v);
-            else total = window<2, 2>(g, row_by, column_by, p, q, u, v);
-          } else if (MODE == 0 && across <= 4 && down <= 4 && W > 3 && H > 3 && across > 2 && down > 2) {
-            if (across == 4 && down == 4) total = window<4, 4>(g, row_by, column_by, p, q, u, v);
-            else if (across == 4) total = window<3, 4>(g, row_by, column_by, p, q, u, v);
-            else total = window<4, 3>(g, row_by, column_by, p, q, u, v);
-          } else {
-            for (int a = 0; a < down; ++a) {
-              const float ra = row_by + a * v, ca = column_by - a * q;
+          if (seen) {
+            if (across == TAPS) total = window<TAPS>(g, down, row_by, column_by, p, q, u, v);
+            else if (across == TAPS + 1)
+              total = window<TAPS + 1>(g, down, row_by, column_by, p, q, u, v);
+            else if (across == TAPS + 2)
+              total = window<TAPS + 2>(g, down, row_by, column_by, p, q, u, v);
+            else
               for (int b = 0; b < across; ++b)
-                total += bump(ra - b * u) * bump(ca + b * p) * g[a * PITCH_OUT + b];
-            }
+                total += window<1>(g + b, down, row_by - b * u, column_by + b * p, p, q, u, v);
           }
           if (c < SW && r < SH) {
             if (s > s0) target[r * STRIDE + c] += total;
@@ -327,17 +399,8 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
     }
   }
   if (TO_MAP) {
-    const float half = 0.5f * UNIT;
-    float sums[8] = {half * x * to_column, half * to_column_y, half * to_column,
-                     -half * x * to_row, -half * to_row_y, -half * to_row, 0.0f, 0.0f};
-    const float sum = eight_sums(sums);
-    if ((lane & 3) == 0) parts[warp][lane >> 2] = sum;
+    slopes.reduce(x, parts);
     __syncthreads();
-    if (threadIdx.x < 6) {
-      float total = 0.0f;
-#pragma unroll
-      for (int w = 0; w < WARPS; ++w) total += parts[w][threadIdx.x];
-      grad_theta[(long long)blockIdx.x * 6 + threadIdx.x] = total;
-    }
+    if (threadIdx.x < 6) store_sums(parts, grad_theta + (long long)blockIdx.x * 6, threadIdx.x);
   }
 }

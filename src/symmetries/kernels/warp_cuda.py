@@ -1,15 +1,16 @@
 """Host side of the warps in CUDA C (``warp.cu``): when they fit, and how they are launched."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from symmetries.kernels.compiler import CudaKernel, cuda_kernel, has_compiler
+from symmetries.kernels.compiler import cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
+_SMALL = 8 * 1024
 _MOST_SHARED = 96 * 1024  # bytes of a block
 _MOST_WARPS = 16
+_AT_ONCE = 2112  # small blocks that the largest GPUs hold: if all fit, none waits for another
+_MOST_PICTURES = 4  # of a block
 _MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
 _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
 
@@ -33,7 +34,7 @@ class Plan:
         self.versions = theta.shape[1]
         self.device = images.device.index or 0
         taps = 2 if mode == "bilinear" else 4
-        tiles = -(-width // 8)
+        self.tiles = tiles = -(-width // 8)
         self.warps = tiles * max(1, 4 // tiles)
         pitch, pitch_out = _pitch(columns + 2 * taps), _pitch(width)
         self.source = 4 * (rows + 2 * taps) * pitch
@@ -51,16 +52,28 @@ class Plan:
             "COLUMNS": tiles,
             "VERSIONS": self.versions,
             "FILTER": int(filtered),
+            "PER": 1,
+            "TO_MAP": 0,
+            "TO_IMAGES": 0,
         }
 
     def fits(self) -> bool:
         """Whether a picture and its gradient fit in shared memory."""
         return self.source + self.grads <= _MOST_SHARED and self.warps <= _MOST_WARPS
 
-    def kernel(self, name: str, shared: int, **flags: int) -> CudaKernel:
-        """The kernel, compiled for this size."""
-        constants = tuple((self.constants | flags).items())
-        return cuda_kernel("warp.cu", name, constants, shared, self.device)
+    def pictures(self) -> int:
+        """How many pictures a block takes where it needs nothing but them."""
+        wanted = -(-self.n * self.versions // _AT_ONCE)
+        small = self.channels == 1 and self.warps == 4 and self.source < _SMALL
+        return min(wanted, _MOST_PICTURES) if small else 1
+
+    def launch(
+        self, name: str, grid: tuple[int, int], shared: int, *arguments: Tensor | int, **flags: int
+    ) -> None:
+        """Run a kernel, compiled for this size."""
+        constants = self.constants | flags
+        kernel = cuda_kernel("warp.cu", name, tuple(constants.items()), shared, self.device)
+        kernel(grid, 32 * constants["WARPS"], *arguments, *self.steps)
 
 
 def _pitch(length: int) -> int:
@@ -77,28 +90,31 @@ def plan(images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> P
 
 def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
     """Warp into out (N, S, C, H, W)."""
-    kernel = made.kernel("warp_forward", made.source, TO_MAP=1, TO_IMAGES=0)
-    grid = (made.n * made.versions, made.channels)
-    kernel(grid, 32 * made.warps, images, theta, out, *made.steps)
+    count, per = made.n * made.versions, made.pictures()
+    grid = (-(-count // per), made.channels)
+    made.launch("warp_forward", grid, per * made.source, images, theta, out, count, PER=per)
 
 
 def backward(
     made: Plan, images: Tensor, theta: Tensor, grad_out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients to the images, like them, and (N, S, 6) to the maps, if needed."""
-    grad_images = torch.empty_like(images) if needs[0] else None
-    grad_theta = None
-    if needs[1]:
-        grad_theta = torch.empty(made.n, made.versions, 6, dtype=theta.dtype, device=theta.device)
-    both = needs[0] and needs[1]
-    together = both and made.versions == 1
-    launches = [(1, 1)] if together else [(1, 0), (0, 1)] if both else [(needs[1], needs[0])]
-    for to_map, to_images in launches:
-        shared = made.source * to_map + made.grads * to_images
-        flags: dict[str, Any] = {"TO_MAP": int(to_map), "TO_IMAGES": int(to_images)}
-        kernel = made.kernel("warp_backward", shared, **flags)
-        blocks = made.n * (made.versions if to_map else made.channels)
-        to_images_, to_theta = (images if t is None else t for t in (grad_images, grad_theta))
-        tensors = (images, theta, grad_out, to_images_, to_theta)
-        kernel((blocks, 1), 32 * made.warps, *tensors, *made.steps)
-    return grad_images, grad_theta
+    count, per = made.n * made.versions, made.pictures()
+    to_images = torch.empty_like(images)
+    to_theta = torch.empty(made.n, made.versions, 6, dtype=theta.dtype, device=theta.device)
+    tensors = (images, theta, grad_out, to_images, to_theta)
+    together = all(needs) and made.versions == 1
+    if needs[1] and not together:
+        if made.channels == 1:
+            grid, given = (-(-count // per), 1), (images, theta, grad_out, to_theta, count)
+            made.launch("warp_slopes", grid, per * made.source, *given, PER=per)
+        else:
+            made.launch("warp_backward", (count, 1), made.source, *tensors, TO_MAP=1)
+    if needs[0]:
+        # Twice the warps: there is more to do for each byte.
+        flags = {"TO_IMAGES": 1, "TO_MAP": int(together)}
+        flags["WARPS"] = min(2 * made.warps, _MOST_WARPS // made.tiles * made.tiles)
+        shared = made.grads + (made.source if together else 0)
+        blocks = made.n * (1 if together else made.channels)
+        made.launch("warp_backward", (blocks, 1), shared, *tensors, **flags)
+    return to_images if needs[0] else None, to_theta if needs[1] else None

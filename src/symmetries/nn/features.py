@@ -15,6 +15,7 @@ from symmetries.checks import (
     check_whole,
     wrong_type,
 )
+from symmetries.kernels.available import usable
 from symmetries.perceptron import MLP
 
 Network = Literal["mlp", "cnn"]
@@ -83,20 +84,29 @@ class ImageFeatures(nn.Module):
         """Features of images (N, C, H, W)."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
-        factor = 1 / self.scale
-        x = torch.addcmul(-self.mean * factor, images, factor)
-        with _products(x):
+        rounded = images.is_cuda and torch.get_float32_matmul_precision() == "medium"
+        x = self._standardised(images, torch.bfloat16 if rounded else images.dtype)
+        with _products(rounded):
             features: Tensor = self.mlp(self.convolutions(x).flatten(1))
         return features.to(images.dtype)
 
+    def _standardised(self, images: Tensor, dtype: torch.dtype) -> Tensor:
+        if usable(images, self.mean):
+            from symmetries.kernels.standardise import KernelStandardise
+
+            x: Tensor = KernelStandardise.apply(images, self.mean, self.scale, dtype)  # type: ignore[no-untyped-call]
+            return x
+        factor = 1 / self.scale
+        return torch.addcmul(-self.mean * factor, images, factor)
+
 
 @contextmanager
-def _products(x: Tensor) -> Iterator[None]:
-    """Products in bfloat16 on CUDA where torch's "float32_matmul_precision" is "medium".
+def _products(rounded: bool) -> Iterator[None]:
+    """Products in bfloat16, on CUDA where torch's "float32_matmul_precision" is "medium".
 
     That is what this setting allows; torch itself uses TF32 for it, at half the speed.
     """
-    if not x.is_cuda or torch.get_float32_matmul_precision() != "medium":
+    if not rounded:
         yield
         return
     # Without the cache of rounded weights: a CUDA graph would keep those of its first step.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries.checks import invalid
+from symmetries.training.adam import KernelAdam, KernelAdamW, has_kernel
 from symmetries.training.config import TrainConfig
 from symmetries.training.triangular import TriangularAdam, is_triangular
 
@@ -52,6 +53,8 @@ def build_optimizer(
     kind: type[Adam] = Adam if config.optimizer == "adam" else AdamW
     if kind is Adam and any(is_triangular(p) for p in parameters):
         kind = TriangularAdam
+    elif lr_tensor and has_kernel(parameters):
+        kind = KernelAdam if kind is Adam else KernelAdamW
     return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)
 
 

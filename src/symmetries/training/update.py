@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from symmetries.checks import invalid
+from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.dropout import DropoutByRows
@@ -95,6 +96,8 @@ class Update:
         self.batches = batches
         self.step = step
         self.clip = config.clip
+        if isinstance(optimizer, KernelAdam | KernelAdamW) and not several:
+            self.clip, optimizer.largest = None, config.clip  # its kernels clip on the way
         self.bad = bad
         self.several = several
         # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.

@@ -1,0 +1,79 @@
+"""Adam whose steps, with the clipping of the gradients, are two kernels for all tensors."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Adam, AdamW
+
+from symmetries.kernels.compiler import has_compiler
+
+
+class _KernelSteps(Adam):
+    """Torch's Adam with its own state, moved by the library's kernels.
+
+    Its groups may say "clip": False. Where batches are passed over (``found_inf``), torch's own
+    kernels do the step.
+    """
+
+    largest: float | None = None  # norm of the gradients of all groups that are clipped
+    decoupled = False
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
+        """Clip the gradients and move the parameters."""
+        if closure is not None or getattr(self, "found_inf", None) is not None:
+            if self.largest is not None:
+                torch.nn.utils.clip_grad_norm_(self._clipped(), self.largest)
+            return super().step(closure)
+        from symmetries.kernels.adam import move, sum_squares
+
+        sums = None
+        if self.largest is not None:
+            grads = [p.grad.contiguous() for p in self._clipped() if p.grad is not None]
+            sums = sum_squares(grads) if grads else None
+        for group in self.param_groups:
+            parts: tuple[list[Tensor], ...] = ([], [], [], [], [], [])
+            self._init_group(group, *parts)  # type: ignore[no-untyped-call]
+            weights, grads, means, squares, _, steps = parts
+            if not weights:
+                continue
+            torch._foreach_add_(steps, 1)
+            move(
+                weights,
+                [grad.contiguous() for grad in grads],
+                means,
+                squares,
+                steps,
+                sums=sums if group["clip"] else None,
+                lr=group["lr"],
+                largest=self.largest or 0.0,
+                decay=group["weight_decay"],
+                epsilon=group["eps"],
+                betas=group["betas"],
+                decoupled=self.decoupled,
+            )
+        return None
+
+    def _clipped(self) -> list[Tensor]:
+        return [p for group in self.param_groups if group["clip"] for p in group["params"]]
+
+
+class KernelAdam(_KernelSteps):
+    """See :class:`torch.optim.Adam`."""
+
+
+class KernelAdamW(_KernelSteps, AdamW):
+    """See :class:`torch.optim.AdamW`."""
+
+    decoupled = True
+
+
+def has_kernel(parameters: list[Tensor]) -> bool:
+    """Whether the kernels can move these parameters."""
+    if os.environ.get("SYMMETRIES_TRY") != "1":  # until it was tried on a GPU
+        return False
+    dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
+    return dense and has_compiler()
