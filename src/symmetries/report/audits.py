@@ -103,7 +103,7 @@ def audit_page(
             *_saliency_sections(pictures),
             *_drift_sections(result["drift"]),
             *_layer_sections(result),
-            Section("The numbers", blocks=[_table(result)]),
+            Section("The numbers", _more(result), blocks=[_table(result)]),
         ],
         settings={"model": result["model"]} | run_settings(data, run, result["group"]),
         rerun=run.command,
@@ -225,6 +225,16 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
     shown = len(header) if any(row[-1] for row in rows) else -1
     table = Table(header[:shown], [row[:shown] for row in rows])
     return [Section("Layer by layer", text, blocks=[table])]
+
+
+def _more(result: Mapping[str, Any]) -> str:
+    """What else could be measured."""
+    if result["drift"]:
+        return ""
+    return (
+        "Does it hold on other data, too? Run it again with --drift-to DATA to measure on the way "
+        "there."
+    )
 
 
 def _table(result: Mapping[str, Any]) -> Table:
