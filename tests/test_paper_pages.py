@@ -115,4 +115,4 @@ def test_numbers_in_the_text_are_those_of_the_results():
         for row in results("relaxed-equivariance")["evidence"]["rows"]
         if row["task"] == "turn"
     ]
-    assert (round(min(upright), 2), round(max(upright), 2)) == (0.06, 0.22)
+    assert (round(min(upright), 2), round(max(upright), 2)) == (0.08, 0.12)
