@@ -84,6 +84,7 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """The same shape; the bias (C,) is that of the layer before, if x lacks it."""
+        check_floats(x, "x", "N", self.norm.normalized_shape[0], "H", "W")
         pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
         rows = pixels.reshape(-1, x.shape[1])
         if rows.dtype == self.norm.weight.dtype or has_kernel(rows, self.norm):
