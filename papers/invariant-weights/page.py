@@ -22,6 +22,7 @@ TRAINING = {
     "table1-gradient": "gradients, full batch",
     "table1-minibatch": "gradients, mini-batch",
 }
+WAYS = {"held": "held after the search", "joint": "learned with the filters"}
 POINT = {
     "point": "point estimate, our rates",
     "point paper": "point estimate, the paper's rates, random transformations",
@@ -66,6 +67,7 @@ class Page:
             "ablation": self.ablation(),
             "relu-widths": self.relu_widths(),
             "relu": self.families("table2", "table7", ("sgpr", *ROWS)),
+            "ways": self.ways(),
             "cifar": self.families("table3", "table3", ROWS),
             "fourier": self.families("table6", "table6", ROWS),
             "affine": self.affine(),
@@ -233,6 +235,20 @@ class Page:
         names = ["shift x, y (pixels)", "rotation (degrees)", "scale x, y; shear (factors)"]
         rows = [[a, b, f"{v[0]}, {v[1]}", v[2], f"{v[3]}, {v[4]}; {v[5]}"] for a, b, *v in body]
         return self.table(["network", "set", *names], rows)
+
+    def ways(self) -> str:
+        """Affine networks with both layers learned: widths held after a search, or learned on."""
+        body = []
+        for table, data in (("table2", "MNIST"), ("table3", "CIFAR-10")):
+            for batch in [*self.tables[table], *self.tables[f"{table}-joint"]]:
+                label = WAYS.get(batch["tag"])
+                if label is None or batch["family"] != "affine":
+                    continue
+                runs = {r["set"]: r for r in batch["runs"]}
+                names = [self.set_name(table, short) for short in MOVED]
+                cells = [f"{runs[n]['accuracy']:.2f}, {runs[n]['elbo']:.3f}" for n in names]
+                body.append([data, label, *cells])
+        return self.table(["set", "widths", *MOVED], body)
 
     def ablation(self) -> str:
         """One change at a time, on the partially rotated set."""
