@@ -1,4 +1,4 @@
-"""Drawing: examples, prototypes, new versions (Figures 8, 13, 14), chains (11), marginals (10)."""
+"""Pictures: new versions (Figure 8), modes (10), chains (11), orbits (13), marginals, places."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def draw(folder: Path) -> list[Path]:
     """Draw whatever the folder holds the numbers of."""
     written = []
     for file in sorted(folder.glob("*.npz")):
-        arrays = dict(np.load(file))
+        arrays = {name: _wide(part) for name, part in np.load(file).items()}
         stem = folder / file.stem
         written += [
             _rows(arrays, Path(f"{stem}-resampled.png")),
@@ -24,7 +24,51 @@ def draw(folder: Path) -> list[Path]:
             _marginals(arrays, Path(f"{stem}-marginals.png")),
             _joints(arrays, Path(f"{stem}-joints.png")),
         ]
+        if "mode_images" in arrays:
+            written.append(_modes(arrays, Path(f"{stem}-modes.png")))
+        if "places_heart" in arrays:
+            written.append(_places(arrays, Path(f"{stem}-places.png")))
     return written
+
+
+def _wide(part: np.ndarray) -> np.ndarray:
+    """Half precision is for storage only."""
+    return part.astype(np.float32) if part.dtype == np.float16 else part
+
+
+def _modes(arrays: dict[str, np.ndarray], path: Path) -> Path:
+    """For each digit the image with the most and one with the fewest modes of the rotation."""
+    figure, axes = plt.subplots(10, 6, figsize=(7, 8.5))
+    for i in range(20):
+        row = axes[i // 2, 3 * (i % 2) : 3 * (i % 2) + 3]
+        for axis, part in zip(row, ("mode_images", "mode_prototypes"), strict=False):
+            axis.imshow(_tiles(arrays[part][i][None, None]), cmap="gray", vmin=0, vmax=1)
+        density = arrays["mode_density"][i]
+        row[2].stairs(density, np.linspace(-180, 180, len(density) + 1), fill=True)
+        row[2].set_title(f"{int(arrays['mode_counts'][i])} modes", fontsize=7, pad=2)
+        for axis in row:
+            axis.set_xticks([])
+            axis.set_yticks([])
+    return _save(figure, path)
+
+
+def _places(arrays: dict[str, np.ndarray], path: Path) -> Path:
+    """Sprites and where they are: of the test set, and new versions (Figure 17)."""
+    names = ("square", "ellipse", "heart")
+    figure, axes = plt.subplots(3, 4, figsize=(8, 5.4), width_ratios=(1.6, 1, 1.6, 1))
+    for row, name in zip(axes, names, strict=True):
+        for column, places in ((0, f"places_{name}"), (2, f"new_places_{name}")):
+            shown = arrays[f"shown_{name}"][column // 2]
+            shown = shown[: 2 * (len(shown) // 2)].reshape(2, -1, *shown.shape[1:])
+            row[column].imshow(_tiles(shown), cmap="gray", vmin=0, vmax=1)
+            row[column].axis("off")
+            x, y = arrays[places].T
+            row[column + 1].hist2d(x, y, bins=24, range=((0, 1), (0, 1)), cmap="Blues")
+            row[column + 1].set_xticks([])
+            row[column + 1].set_yticks([])
+    for column, title in enumerate(("test", "places", "new", "new places")):
+        axes[0, column].set_title(title, fontsize=9)
+    return _save(figure, path)
 
 
 def _tiles(images: np.ndarray) -> np.ndarray:

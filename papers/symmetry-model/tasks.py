@@ -20,7 +20,7 @@ OURS = replace(
     angles="circle",
     alignment=1.0,
     settling=1.0,
-    moments="size",
+    moments="centre",
     holdout=0.1,
     interpolation="bilinear",
     inference=Stage(lr=1e-3, warmup=0.1),
@@ -116,6 +116,7 @@ TASKS = {
         replace(
             OURS,
             loss="one-sided",
+            moments="size",
             invertibility=1.0,
             blur=3.0,
             feature_dropout=0.05,
