@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Argument = Tensor | int | ctypes.Structure
+Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _USUAL_SHARED = 48 * 1024
 
@@ -81,6 +81,8 @@ def _cubin(source: bytes, options: list[bytes]) -> bytes:
 def _value(argument: Argument) -> Any:
     if isinstance(argument, Tensor):
         return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
     return ctypes.c_int(argument) if isinstance(argument, int) else argument
 
 
@@ -99,7 +101,7 @@ class CudaKernel:
         self.shared = shared
 
     def __call__(self, grid: tuple[int, int], threads: int, *arguments: Argument) -> None:
-        """Launch on the current stream; whole numbers are passed as C's int."""
+        """Launch on the current stream; numbers are passed as C's int and float."""
         values = [_value(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
