@@ -330,5 +330,7 @@ def test_bad_arguments_are_named(small):
         images_of([torch.rand(2, 1, 4, 4)] * 2)
     with pytest.raises(ValueError, match=r"model.head: expected a NaturalLinear"):
         fit_natural(small_model(posterior="full"), [small[0]], small[1], SHORT)
+    with pytest.raises(ValueError, match="search: expected a whole number of at least 2"):
+        NaturalConfig(search=1)
     with pytest.raises(ValueError, match="boxes: expected 1"):
         InvariantModel(small_model().body, NaturalLinear(24, 10), [])

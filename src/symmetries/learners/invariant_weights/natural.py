@@ -91,8 +91,10 @@ class NaturalConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "chunk", "samples", "draws", "head_every"):
+        counts = ("steps", "batch_size", "chunk", "samples", "draws", "head_every")
+        for name in (*counts, "search_examples"):
             check_whole(getattr(self, name), name)
+        check_whole(self.search, "search", 2 if self.search else 0)
         check_number(self.rate, "rate", 0, 1)
         check_positive(self.memory, "memory")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import check_whole, invalid
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.profile import refitted_elbo
 from symmetries.nn.invariant_model import InvariantModel
@@ -56,6 +56,8 @@ def search_widths(
     """
     if not isinstance(model.head, NaturalLinear):
         raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
+    check_whole(points, "points", 2)
+    check_whole(halvings, "halvings", 0)
     learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
     moves = torch.tensor(learned, device=targets.device)
     width = model.half_width.detach().clone()
