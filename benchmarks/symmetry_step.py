@@ -12,7 +12,9 @@ flow of the same size, targets 1.5x and 2.5x.
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.affine import generators
-from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.training import Step
 
@@ -123,18 +125,77 @@ def flow_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def gpu_rows(steps: int = 4000) -> list[dict[str, Any]]:
+RATES = {"bf16": 785e12, "tf32": 405e12}  # operations per second of large products
+BANDWIDTH = 4.3e12  # bytes per second of a large copy
+BYTES = {"bf16": 2, "tf32": 4}  # of a hidden unit
+
+
+def network_floor(
+    widths: Sequence[int], rows: int, products: str, *, trained: bool, first: bool = True
+) -> float:
+    """Seconds of linear layers with gelu and norm: each operation at its own ceiling.
+
+    Forward: product, norm. Backward: norm, product for the weights, product for the inputs (not
+    for those of the first layer, if they are pictures).
+    """
+    size, rate = BYTES[products], RATES[products]
+    total = 0.0
+    for i, (a, b) in enumerate(pairwise(widths)):
+        moved = size * (rows * a + a * b + rows * b) / BANDWIDTH
+        product = max(2 * rows * a * b / rate, moved)
+        norm = size * rows * b / BANDWIDTH
+        total += product + 2 * norm
+        if trained:
+            total += product + 3 * norm + (product if i or not first else 0.0)
+    return total
+
+
+def step_floor(stage: str, products: str, config: SymmetryConfig = CONFIG) -> float:
+    """Seconds that one step needs at least, with bilinear warps: its operations one by one.
+
+    Networks as above; each warp reads and writes its pictures once in each direction; the flow's
+    layers read and write their hidden units and parameters once in each direction; Adam reads
+    weights, gradients and both averages and writes all but the gradients, which were written once.
+    """
+    batch, k = config.inference.batch_size, config.samples
+    pixels, dim = SHAPE[0] * SHAPE[1] * SHAPE[2], 5
+    f = (pixels, *config.widths)
+    picture = 4 * pixels / BANDWIDTH
+    model = SymmetryModel(GROUP, SHAPE, config)
+    net = model.inference if stage == "inference" else model.generative
+    total = 32 * sum(p.numel() for p in net.parameters()) / BANDWIDTH
+    if stage == "inference":
+        rows = 2 * k * batch
+        total += network_floor(f, rows, products, trained=True)
+        # Versions, written and read; three warps of half as many, with their gradients.
+        return total + picture * (2 * rows + rows / 2 * (4 + 4 + 5))
+    rows = k * batch
+    total += network_floor(f, rows + batch, products, trained=False)
+    total += network_floor((pixels, *config.features), rows, products, trained=True)
+    context, hidden = config.features[-1], config.conditioner
+    base = (context, *config.base)
+    total += network_floor(base, rows, products, trained=True, first=False)
+    project = 2 * rows * context * hidden * config.layers / RATES[products]
+    spline = 4 * rows * (3 * config.bins - 1) * dim / 2
+    units = rows * hidden * (BYTES[products] + 4)
+    total += 3 * project + config.layers * 2 * 2 * (units + spline) / BANDWIDTH
+    return total + picture * (2 * (rows + batch) + 2 * rows)
+
+
+def gpu_rows(steps: int = 2400) -> list[dict[str, Any]]:
     """Milliseconds per step of both stages in the training loop, with and without its graph.
 
     "milliseconds" is the time between the first quarter and the end, "start" what the first step
-    costs once in a process: kernels are compiled and the graph is captured.
+    costs once in a process: kernels are compiled and the graph is captured. Rows are kept as they
+    come.
     """
     images = torch.rand(10_000, *SHAPE)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for graph, interpolation, products in (
         ("auto", "bilinear", "bf16"),
         ("auto", "bspline", "bf16"),
         ("auto", "bilinear", "tf32"),
+        ("auto", "bspline", "tf32"),
         ("off", "bilinear", "bf16"),
     ):
         count = steps if graph == "auto" else steps // 20
@@ -150,17 +211,20 @@ def gpu_rows(steps: int = 4000) -> list[dict[str, Any]]:
         for stage, history in found.items():
             seconds = history.times[-1] - history.times[1]
             each = seconds / (history.step[-1] - history.step[1])
-            rows.append(
-                {
-                    "what": f"{stage} step",
-                    "graph": graph,
-                    "interpolation": interpolation,
-                    "products": products,
-                    "milliseconds": 1000 * each,
-                    "start": history.seconds - each * count,
-                }
-            )
-            print(rows[-1], flush=True)
+            row = {
+                "what": f"{stage} step",
+                "graph": graph,
+                "interpolation": interpolation,
+                "products": products,
+                "milliseconds": 1000 * each,
+                "start": history.seconds - each * count,
+            }
+            if interpolation == "bilinear":
+                floor = step_floor(stage, products)
+                row |= {"floor (ms)": 1000 * floor, "over floor": each / floor}
+            rows.append(row)
+            print(row, flush=True)
+        record("symmetry_step-cuda", rows)
     return rows
 
 
@@ -170,7 +234,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     arguments = parser.parse_args()
     if torch.cuda.is_available():
-        record("symmetry_step-cuda", gpu_rows())
+        gpu_rows()
         return
     rows = cpu_rows(arguments.batch) + flow_rows()
     for row in rows:

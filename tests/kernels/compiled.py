@@ -1,0 +1,92 @@
+"""Kernels in CUDA C that have no interpreter, against torch: ``python tests/kernels/compiled.py``.
+
+Needs a GPU. Warps and norms in CUDA C are also behind the functions that ``interpreted.py`` checks.
+"""
+
+import torch
+
+from symmetries.actions.resample import warp
+from symmetries.groups.affine import affine_exp
+from symmetries.kernels.compiler import has_compiler
+from symmetries.perceptron import gelu_norm
+from symmetries.training.adam import KernelAdam, KernelAdamW
+
+DEVICE = "cuda"
+
+
+def error(ours, exact):
+    """Relative error against float64."""
+    return ((ours.double() - exact).norm() / exact.norm()).item()
+
+
+def compare(function, *inputs):
+    """Largest error of value and gradients."""
+    fast = [x.float().requires_grad_() for x in inputs]
+    slow = [x.double().requires_grad_() for x in inputs]
+    ours, exact = function(*fast), function(*slow)
+    weight = torch.randn(exact.shape, dtype=torch.float64, device=DEVICE)
+    first = torch.autograd.grad(ours, fast, weight.float())
+    second = torch.autograd.grad(exact, slow, weight)
+    return max(error(a, b) for a, b in zip((ours, *first), (exact, *second), strict=True))
+
+
+def warps():
+    """All modes and more pictures than run at once; a cubic has no jumps in its slopes."""
+    for n, channels, side in ((4301, 1, 28), (40, 3, 64)):
+        images = torch.rand(n, channels, side, side, device=DEVICE)
+        theta = affine_exp(0.3 * torch.randn(n, 6, device=DEVICE, dtype=torch.float64))[:, :2]
+        for mode in ("bicubic", "bspline"):
+
+            def run(x, t, mode=mode):
+                return warp(x, t, interpolation=mode)
+
+            yield f"{mode} warp, {n} x {channels} x {side} x {side}", compare(run, images, theta)
+
+
+def norms():
+    """Widths of one and of several warps."""
+    for rows, width in ((2561, 256), (700, 512), (300, 2048)):
+        z = torch.randn(rows, width, device=DEVICE)
+        vectors = (torch.randn(width, device=DEVICE) for _ in range(3))
+
+        def units(z, bias, gamma, beta):
+            norm = torch.nn.LayerNorm(len(bias), device=DEVICE)
+            del norm.weight, norm.bias
+            norm.weight, norm.bias = gamma, beta  # tensors in the place of parameters
+            return gelu_norm(z, norm, bias)
+
+        yield f"gelu norm, {rows} x {width}", compare(units, z, *vectors)
+
+
+def optimisers():
+    """Three clipped steps of more tensors than a table holds."""
+    for kind, plain in ((KernelAdamW, torch.optim.AdamW), (KernelAdam, torch.optim.Adam)):
+        sizes = [1_000_003, 5, 2048, 1, *[777] * 90]
+        ours = [torch.randn(n, device=DEVICE, requires_grad=True) for n in sizes]
+        exact = [p.detach().clone().requires_grad_() for p in ours]
+        settings = {"weight_decay": 0.1, "fused": True, "capturable": True}
+        lr = torch.tensor(0.01, device=DEVICE)
+        fast = kind([{"params": ours, "lr": lr, "clip": True}], **settings)
+        slow = plain(exact, lr=0.01, **settings)
+        fast.largest = 3.0
+        for _ in range(3):
+            for p, q in zip(ours, exact, strict=True):
+                p.grad = torch.randn_like(p)
+                q.grad = p.grad.clone()
+            torch.nn.utils.clip_grad_norm_(exact, fast.largest)
+            fast.step()
+            slow.step()
+        pairs = zip(ours, exact, strict=True)
+        yield kind.__name__, max(error(p.detach(), q.detach().double()) for p, q in pairs)
+
+
+if __name__ == "__main__":
+    if not has_compiler():
+        raise SystemExit("needs a GPU, and the NVRTC library of torch's CUDA builds")
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("highest")
+    for part in (warps, norms, optimisers):
+        for name, worst in part():
+            print(f"{name} {worst:.1e}")  # noqa: T201
+            if not worst < 2e-5:
+                raise SystemExit(f"{name}: largest relative error {worst:.1e}, allowed 2e-5")

@@ -1,0 +1,130 @@
+"""The host side of the kernels in CUDA C; the kernels themselves are checked on a GPU.
+
+``python tests/kernels/compiled.py`` and ``interpreted.py`` do that.
+"""
+
+import ctypes
+
+import pytest
+import torch
+
+from symmetries.kernels import adam, normalise_cuda, warp_cuda
+from symmetries.kernels.compiler import _value, has_compiler
+from symmetries.training import adam as steps
+
+
+def plan(n, channels, height, width, mode="bilinear", versions=1, margin=0):
+    images = torch.empty(n, channels, height + 2 * margin, width + 2 * margin)
+    return warp_cuda.Plan(images, torch.empty(n, versions, 6), mode, height, width)
+
+
+@pytest.mark.parametrize(("height", "width"), [(28, 28), (17, 40), (64, 64), (9, 5), (8, 100)])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "bspline"])
+def test_plans_cover_every_pixel_and_fit(height, width, mode):
+    made = plan(3, 2, height, width, mode)
+    constants = made.constants
+    assert constants["WARPS"] % constants["COLUMNS"] == 0
+    assert 8 * constants["COLUMNS"] >= width > 8 * (constants["COLUMNS"] - 1)
+    border = 2 if mode == "bilinear" else 4
+    source = width + 2 * constants["MARGIN"] + 2 * border
+    assert source <= constants["PITCH"] < source + 32
+    assert constants["PITCH"] % 32 in (7, 9, 23, 25)
+    assert constants["FILTER"] == (mode == "bspline")
+    assert made.source == 4 * constants["PITCH"] * (height + 2 * constants["MARGIN"] + 2 * border)
+    assert made.fits()
+
+
+def test_large_images_are_left_to_triton_and_coefficients_are_not_filtered_again():
+    assert not plan(2, 3, 224, 224).fits()
+    assert not plan(2, 1, 8, 200).fits()  # more warps than a block should have
+    assert plan(2, 1, 28, 28, "bspline", margin=12).constants["FILTER"] == 0
+    assert warp_cuda.plan(torch.rand(2, 1, 8, 8), torch.rand(2, 1, 6), "bilinear", 8, 8) is None
+
+
+def test_blocks_take_several_small_pictures_where_there_are_many():
+    assert plan(2560, 1, 28, 28).pictures() == 2
+    assert plan(512, 1, 28, 28, versions=10).pictures() == 3
+    assert plan(100, 1, 28, 28).pictures() == 1
+    assert plan(2560, 3, 28, 28).pictures() == 1  # channels go one by one
+    assert plan(100_000, 1, 28, 28).pictures() == 4
+
+
+def test_tables_of_tensors_say_where_each_begins():
+    tensors = [torch.empty(size) for size in (2048, 2049, 1, 5000)]
+    table, blocks = adam._table(*([tensors] * 5))
+    assert (list(table.first[:5]), blocks) == ([0, 1, 3, 4, 7], 7)
+    assert list(table.size[:4]) == [2048, 2049, 1, 5000]
+    assert [table.mean[i] for i in range(4)] == [t.data_ptr() for t in tensors]
+    assert ctypes.sizeof(adam._Table) + ctypes.sizeof(adam._Constants) + 32 <= 4096
+    many = [torch.empty(1)] * 170
+    assert [len(some[0]) for some in adam._chunks(many, many)] == [80, 80, 10]
+
+
+def test_arguments_become_what_c_expects():
+    tensor, table = torch.zeros(2), adam._Constants()
+    assert _value(tensor).value == tensor.data_ptr()
+    assert isinstance(_value(3), ctypes.c_int)
+    assert isinstance(_value(0.5), ctypes.c_float)
+    assert _value(table) is table
+
+
+def test_kernels_stay_away_from_the_cpu():
+    assert not has_compiler() or torch.cuda.is_available()
+    assert not normalise_cuda.fits(torch.zeros(4, 256))
+    assert not steps.has_kernel([torch.zeros(3)])
+
+
+def reference_move(weights, grads, means, squares, counts, *, sums, lr, largest, **rest):
+    """What the kernel does, one tensor at a time."""
+    scale = 1.0 if sums is None else (largest / (sums.sum().sqrt() + 1e-6)).clamp_max(1.0)
+    first, second = rest["betas"]
+    for weight, grad, mean, square, count in zip(
+        weights, grads, means, squares, counts, strict=True
+    ):
+        g = grad * scale
+        if rest["decoupled"]:
+            weight.mul_(1 - lr * rest["decay"])
+        else:
+            g = g + rest["decay"] * weight
+        mean.lerp_(g, 1 - first)
+        square.mul_(second).addcmul_(g, g, value=1 - second)
+        root = (square / (1 - second**count)).sqrt() + rest["epsilon"]
+        weight.sub_(lr / (1 - first**count) * mean / root)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(steps.KernelAdam, torch.optim.Adam), (steps.KernelAdamW, torch.optim.AdamW)],
+)
+@pytest.mark.parametrize("largest", [None, 0.5])
+@pytest.mark.parametrize("skipping", [False, True])
+def test_steps_are_those_of_torch_with_clipping(monkeypatch, ours, theirs, largest, skipping):
+    squares = lambda grads: torch.stack([g.square().sum() for g in grads])  # noqa: E731
+    monkeypatch.setattr(adam, "move", reference_move)
+    monkeypatch.setattr(adam, "sum_squares", squares)
+    torch.manual_seed(0)
+    fast = [torch.randn(size, requires_grad=True) for size in ((3, 2), (5,), (4,))]
+    slow = [p.detach().clone().requires_grad_() for p in fast]
+
+    def groups(parameters):
+        return [
+            {"params": parameters[:2], "lr": torch.tensor(0.02), "clip": True},
+            {"params": parameters[2:], "lr": torch.tensor(0.1), "clip": False},
+        ]
+
+    settings = {"weight_decay": 0.1, "betas": (0.8, 0.95), "fused": True}
+    mine, other = ours(groups(fast), **settings), theirs(groups(slow), **settings)
+    mine.largest = largest
+    if skipping:
+        mine.found_inf = other.found_inf = torch.zeros(())
+    for _ in range(3):
+        for p, q in zip(fast, slow, strict=True):
+            p.grad = torch.randn_like(p)
+            q.grad = p.grad.clone()
+        if largest is not None:
+            torch.nn.utils.clip_grad_norm_(slow[:2], largest)
+        mine.step()
+        other.step()
+    for p, q in zip(fast, slow, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+    assert mine.state_dict()["state"][0]["step"] == 3
