@@ -42,7 +42,7 @@ NATIVE = (
     NotImplementedError,
     ImportError,
 )
-HANG = 60  # seconds for one cell: examples that train take some on a busy machine
+HANG = 120  # seconds for one cell: examples that train take some on a busy machine
 MEMORY = 8 * 2**30  # bytes of address space for one entry point
 
 ANYTHING: dict[str, Any] = {

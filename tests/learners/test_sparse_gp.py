@@ -26,3 +26,14 @@ def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gpytorch", None)
     with pytest.raises(ImportError, match=r"symmetries\[gp\]"):
         SparseGP(2, inducing=3).fit(images, labels)
+
+
+def test_a_finished_run_is_read_back(tmp_path):
+    digits = load("digits").subset(range(60))
+    first, again = (SparseGP(10, inducing=10, steps=3) for _ in range(2))
+    first.fit(digits.images, digits.labels, out=tmp_path)
+    before = (tmp_path / "checkpoint.json").read_bytes()
+    again.fit(digits.images, digits.labels, out=tmp_path, resume=True)
+    assert (tmp_path / "checkpoint.json").read_bytes() == before
+    assert torch.equal(first.predict(digits.images), again.predict(digits.images))
+    assert again.elbo == pytest.approx(first.elbo)

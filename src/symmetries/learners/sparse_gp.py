@@ -10,12 +10,14 @@ kernel form:
 It is computed by GPyTorch, an extra: ``pip install 'symmetries[gp]'``.
 """
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from symmetries.checks import check_classes, check_images, check_positive, check_whole, invalid
+from symmetries.training import TrainConfig, train
 
 
 class SparseGP:
@@ -59,8 +61,28 @@ class SparseGP:
         self.seed = seed
         self.elbo = float("nan")  # per example and output
 
-    def fit(self, images: Tensor, labels: Tensor) -> "SparseGP":
-        """Learn from images (N, C, H, W) and class numbers (N,)."""
+    def fit(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        out: Path | str | None = None,
+        resume: bool = False,
+        devices: int = 1,
+        nodes: int = 1,
+        progress: bool = False,
+    ) -> "SparseGP":
+        """Learn from images (N, C, H, W) and class numbers (N,), all of them at every step.
+
+        Args:
+            images: on the device to compute on.
+            labels: int64.
+            out: folder for checkpoints and metrics.
+            resume: go on from the checkpoint in ``out``.
+            devices: processes of a node; each computes the same, as there are no batches to share.
+            nodes: number of nodes.
+            progress: show a bar.
+        """
         gpytorch = _gpytorch()
         check_images(images)
         check_classes(labels, len(images))
@@ -78,13 +100,29 @@ class SparseGP:
         for part in (self._model, self._likelihood):
             part.to(x.device, x.dtype).train()
         objective = gpytorch.mlls.ExactMarginalLogLikelihood(self._likelihood, self._model)
-        optimizer = torch.optim.Adam(self._model.parameters(), lr=self.lr)
-        for _ in range(self.steps):
-            optimizer.zero_grad()
-            loss = -objective(self._model(x), y - self._shift).mean()
-            loss.backward()
-            optimizer.step()
-            self.elbo = -float(loss.detach())
+
+        def loss(model: Any, batch: object, step: object) -> dict[str, Tensor]:  # noqa: ANN401
+            return {"loss": -objective(model(x), y - self._shift).mean()}
+
+        config = TrainConfig(
+            steps=self.steps,
+            batch_size=devices * nodes,
+            lr=self.lr,
+            schedule="constant",
+            seed=self.seed,
+            out=None if out is None else Path(out),
+            resume=resume,
+            log_every=1,
+            device=str(x.device),
+            devices=devices,
+            nodes=nodes,
+            precision="64-true" if self.dtype == torch.float64 else "32-true",
+            progress=progress,
+            graph="off",
+        )
+        nothing = torch.zeros(devices * nodes, 1, dtype=x.dtype)  # the loss knows its data
+        history = train(self._model, loss, (nothing,), config)
+        self.elbo = -history["loss"][-1]
         return self
 
     @property
