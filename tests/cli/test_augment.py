@@ -77,6 +77,28 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_no_file(run, tmp_path, model,
     assert [path.name for path in (tmp_path / "more").iterdir()] == ["a.npz"]
 
 
+def test_a_folder_that_cannot_be_written_is_refused_at_once(run, tmp_path, model, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # root may write anywhere
+    result = run("augment", model, "digits", "--out", "a.npz", "--quiet")
+    assert result.exit_code == 4
+    assert "a.npz: Permission denied; choose an --out that you may write to" in result.stderr
+
+
+def test_a_disk_that_fills_up_leaves_nothing_behind(run, tmp_path, model, monkeypatch):
+    def full(folder, name, *arguments):
+        (folder / name).parent.mkdir(exist_ok=True)
+        raise OSError(28, f"{folder / name}.json: cannot write (No space left on device)")
+
+    monkeypatch.setattr("symmetries.cli.parts.write_state", full)
+    result = run("augment", model, "digits", "--out", "a.npz", "--quiet")
+    assert result.exit_code == 4
+    assert result.stderr.startswith("error: a.npz: No space left on device; choose an --out")
+    assert [path.name for path in tmp_path.iterdir()] == ["found"]
+
+
 def paper(tmp_path, options):
     folder = tmp_path / "papers" / "a-paper"
     folder.mkdir(parents=True)

@@ -2,7 +2,10 @@
 
 import os
 import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,7 +63,7 @@ def augment(
         stop_processes()
         return
     check_target(out, overwrite)
-    with run.checkpoints:
+    with run.checkpoints, no_place_named(out, run.checkpoints.folder):
         arrays = make(model, source, copies, run)
         write_npz(out, arrays)
     count = len(arrays["images"])
@@ -124,7 +127,20 @@ def check_target(out: Path, overwrite: bool) -> None:
         raise OutputError(f"{out}: the file exists; add --overwrite, or choose another --out")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out.parent):  # whether anything may be written there
+            pass
     except OSError as error:
+        raise _no_place(out, error) from error
+
+
+@contextmanager
+def no_place_named(out: Path, folder: Path) -> Iterator[None]:
+    """Turn an error about the output, or about what is kept beside it, into one with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, OutputError) or str(folder) not in str(error):
+            raise
         raise _no_place(out, error) from error
 
 
@@ -146,5 +162,5 @@ def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
 
 
 def _no_place(out: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
+    reason = os.strerror(error.errno) if error.errno else str(error)
     return OutputError(f"{out}: {reason}; choose an --out that you may write to, with some space")

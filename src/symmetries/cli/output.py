@@ -43,9 +43,8 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, OutputError) or not _concerns(error, partial, out):
             raise
-        raise OutputError(
-            f"{out}: {error.strerror}; free some space or choose another --out"
-        ) from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"{out}: {reason}; free some space or choose another --out") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         remove_empty(made)
