@@ -1,8 +1,8 @@
-"""Log-density of a flow of coupling splines: three kernels a layer forward, three backward.
+"""Log-density of a flow of coupling splines: two kernels a layer forward, two backward.
 
 The hidden units of a layer (what the context gives, the kept coordinates through a narrow matrix,
-gelu, norm, dropout) are one kernel; a library's product makes the parameters of the splines of
-them; the splines are one kernel. Everything between lies in buffers of all layers, so the backward
+gelu, norm, dropout) are one kernel; the parameters that they give, by a product, and the splines of
+these are another. Everything between lies in buffers of all layers, so the backward
 pass forms the gradients to the weights of all layers together, and torch's automatic
 differentiation sees one function instead of some thirty nodes a layer.
 
@@ -26,6 +26,8 @@ _ROWS_BACK = 4
 _PAD = 16  # columns beside the hidden units, of which the first holds ones
 _PARTS = 16  # of the points, in the products that sum over them
 _BLOCK = 64
+_TILE = 16  # rows of a program that multiplies
+_CHUNK = 64
 _LOG_2_PI = 1.8378770664093453
 
 
@@ -147,47 +149,90 @@ def _hidden_backward(
 
 @triton.jit
 def _spline_forward(
-    u, parameters, u_next, logs, n, HALF: tl.constexpr, SHARE: tl.constexpr,
+    u, units, weight, shift, parameters, u_next, logs, n, HALF: tl.constexpr, SHARE: tl.constexpr,
     MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr, FIRST: tl.constexpr,
-    BENT: tl.constexpr, DIM: tl.constexpr, BLOCK: tl.constexpr,
+    BENT: tl.constexpr, KEPT: tl.constexpr, WIDTH: tl.constexpr, PAD: tl.constexpr,
+    OUT: tl.constexpr, AXES: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    axis = tl.program_id(1)  # bent ones first, then the others, which are copied
-    keep = row < n
-    if axis < BENT:
-        at = (FIRST + 2 * axis) * n + row
-        i = row * ((3 * BINS - 1) * BENT) + axis
-        y, log_slope = _apply(
-            tl.load(u + at, mask=keep, other=0.0), parameters, BENT, i, keep, HALF, SHARE,
-            MIN_SLOPE, UNIT, BINS, False, False,
+    """Parameters of the splines, a product; then the splines themselves."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    there = row < n
+    count: tl.constexpr = (3 * BINS - 1) * BENT
+    out, inner = tl.arange(0, OUT), tl.arange(0, CHUNK)
+    total = tl.zeros([ROWS, OUT], tl.float32)
+    for first in range(0, WIDTH, CHUNK):
+        k = first + inner
+        left = tl.load(
+            units + row[:, None] * (WIDTH + PAD) + k[None, :],
+            mask=there[:, None] & (k < WIDTH)[None, :], other=0.0,
         )  # fmt: skip
-        tl.store(u_next + at, y, mask=keep)
-        tl.store(logs + axis * n + row, log_slope, mask=keep)
-    else:
-        other = (1 - FIRST + 2 * (axis - BENT)) * n + row
-        tl.store(u_next + other, tl.load(u + other, mask=keep, other=0.0), mask=keep)
+        right = tl.load(
+            weight + out[None, :] * WIDTH + k[:, None],
+            mask=(out < count)[None, :] & (k < WIDTH)[:, None], other=0.0,
+        )  # fmt: skip
+        total += tl.dot(left, right, input_precision=PRECISION)
+    total += tl.load(shift + out, mask=out < count, other=0.0)[None, :]
+    tl.store(
+        parameters + row[:, None] * count + out[None, :], total,
+        mask=there[:, None] & (out < count)[None, :],
+    )  # fmt: skip
+    tl.debug_barrier()  # what other threads stored is read below
+    axis = tl.arange(0, AXES)[None, :]
+    keep = there[:, None] & (axis < BENT)
+    at = (FIRST + 2 * axis) * n + row[:, None]
+    y, log_slope = _apply(
+        tl.load(u + at, mask=keep, other=0.0), parameters, BENT, row[:, None] * count + axis, keep,
+        HALF, SHARE, MIN_SLOPE, UNIT, BINS, False, False,
+    )  # fmt: skip
+    tl.store(u_next + at, y, mask=keep)
+    tl.store(logs + axis * n + row[:, None], log_slope, mask=keep)
+    for j in tl.static_range(KEPT):
+        other = (1 - FIRST + 2 * j) * n + row
+        tl.store(u_next + other, tl.load(u + other, mask=there, other=0.0), mask=there)
 
 
 @triton.jit
 def _spline_backward(
-    u, u_next, parameters, grad_log, grad_u, grad_parameters, n, HALF: tl.constexpr,
-    SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr,
-    FIRST: tl.constexpr, BENT: tl.constexpr, BLOCK: tl.constexpr,
+    u, u_next, parameters, weight, grad_log, grad_u, grad_parameters, grad_units, n,
+    HALF: tl.constexpr, SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr,
+    BINS: tl.constexpr, FIRST: tl.constexpr, BENT: tl.constexpr, WIDTH: tl.constexpr,
+    OUT: tl.constexpr, AXES: tl.constexpr, ROWS: tl.constexpr, CHUNK: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    axis = tl.program_id(1)
-    keep = row < n
-    at = (FIRST + 2 * axis) * n + row
+    """Gradients to the coordinates and to the parameters; of these, by a product, to the units."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    there = row < n
     rows: tl.constexpr = 3 * BINS - 1
-    i = row * (rows * BENT) + axis
+    count: tl.constexpr = rows * BENT
+    axis = tl.arange(0, AXES)[None, :]
+    keep = there[:, None] & (axis < BENT)
+    at = (FIRST + 2 * axis) * n + row[:, None]
     x, y = tl.load(u + at, mask=keep, other=0.0), tl.load(u_next + at, mask=keep, other=0.0)
     first = tl.load(grad_u + at, mask=keep, other=0.0)
-    second = tl.load(grad_log + row, mask=keep, other=0.0)
+    second = tl.load(grad_log + row, mask=there, other=0.0)[:, None] + tl.zeros_like(x)
     to_x = _gradient(
-        x, y, first, second, parameters, grad_parameters, BENT, i, keep, HALF, SHARE, MIN_SLOPE,
-        UNIT, BINS, False, False, rows,
+        x, y, first, second, parameters, grad_parameters, BENT, row[:, None] * count + axis, keep,
+        HALF, SHARE, MIN_SLOPE, UNIT, BINS, False, False, rows,
     )  # fmt: skip
     tl.store(grad_u + at, to_x, mask=keep)
+    tl.debug_barrier()  # what other threads stored is read below
+    out, inner = tl.arange(0, OUT), tl.arange(0, CHUNK)
+    left = tl.load(
+        grad_parameters + row[:, None] * count + out[None, :],
+        mask=there[:, None] & (out < count)[None, :], other=0.0,
+    )  # fmt: skip
+    for begin in range(0, WIDTH, CHUNK):
+        k = begin + inner
+        right = tl.load(
+            weight + out[:, None] * WIDTH + k[None, :],
+            mask=(out < count)[:, None] & (k < WIDTH)[None, :], other=0.0,
+        )  # fmt: skip
+        tl.store(
+            grad_units + row[:, None] * WIDTH + k[None, :],
+            tl.dot(left, right, input_precision=PRECISION),
+            mask=there[:, None] & (k < WIDTH)[None, :],
+        )  # fmt: skip
 
 
 @triton.jit
@@ -276,10 +321,11 @@ class KernelFlow(torch.autograd.Function):
                 1.0 - shape.dropout, shape.samples, *_kept(shape, layer), hidden,
                 _PAD, mask is not None, _ROWS, triton.next_power_of_2(hidden), num_warps=1,
             )  # fmt: skip
-            parameters = torch.addmm(shift.flatten(), units[layer, :, :hidden], weight.T)
-            _spline_forward[(triton.cdiv(n, _BLOCK), dim)](
-                u[layer], parameters, u[layer + 1], logs[done:], n, *shape.splines(),
-                layer % 2, bent, dim, _BLOCK, num_warps=2,
+            parameters = eta.new_empty(n, len(weight))
+            _spline_forward[(triton.cdiv(n, _TILE),)](
+                u[layer], units[layer], weight, shift, parameters, u[layer + 1], logs[done:], n,
+                *shape.splines(), layer % 2, bent, dim - bent, hidden, _PAD, *_tile(bent, weight),
+                num_warps=4,
             )  # fmt: skip
             made.append(parameters)
             done += bent
@@ -331,12 +377,12 @@ class KernelFlow(torch.autograd.Function):
         for layer in reversed(range(shape.layers)):
             read, gamma, _beta, weight, _bias = weights[5 * layer : 5 * layer + 5]
             parity, place = layer % 2, layer // 2
-            to_these = to_parameters[parity][place]
-            _spline_backward[(triton.cdiv(n, _BLOCK), shape.bent(layer))](
-                u[layer], u[layer + 1], made[layer], grad, grad_u, to_these, n, *shape.splines(),
-                parity, shape.bent(layer), _BLOCK, num_warps=2,
+            to_these, bent = to_parameters[parity][place], shape.bent(layer)
+            to_units = eta.new_empty(n, hidden)
+            _spline_backward[(triton.cdiv(n, _TILE),)](
+                u[layer], u[layer + 1], made[layer], weight, grad, grad_u, to_these, to_units, n,
+                *shape.splines(), parity, bent, hidden, *_tile(bent, weight), num_warps=4,
             )  # fmt: skip
-            to_units = to_these @ weight
             part = slice(layer * hidden, (layer + 1) * hidden)
             dropped = projected if mask is None else mask
             _hidden_backward[(programs,)](
@@ -354,6 +400,14 @@ class KernelFlow(torch.autograd.Function):
         if ctx.needs_input_grad[4]:
             grad_eta = (grad_u * (shape.half / bounds)[:, None]).T
         return None, None, None, None, grad_eta, grad_projected, grad_base, *rest
+
+
+def _tile(bent: int, weight: Tensor) -> tuple[int, int, int, int, str]:
+    """Columns of parameters and of axes, rows, and depth of a program's product; its precision."""
+    exact = torch.get_float32_matmul_precision() == "highest"
+    columns = max(16, triton.next_power_of_2(len(weight)))
+    axes = triton.next_power_of_2(bent)
+    return columns, axes, _TILE, _CHUNK, "ieee" if exact else "tf32"
 
 
 def _kept(shape: Shape, layer: int) -> tuple[int, int]:
