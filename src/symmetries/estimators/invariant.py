@@ -189,7 +189,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     Example:
         >>> from sklearn.datasets import load_digits
         >>> X, y = load_digits(return_X_y=True)
-        >>> model = InvariantClassifier("rotation", features=64, steps=30).fit(X[:500], y[:500])
+        >>> model = InvariantClassifier("rotation", features=64, steps=30, samples=8, search=3)
+        >>> model = model.fit(X[:500], y[:500])
         >>> model.score(X[500:700], y[500:700]) > 0.8
         True
         >>> model.invariance_[0].unit
