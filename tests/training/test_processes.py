@@ -41,6 +41,17 @@ def test_fabric_starts_the_other_process(tmp_path):
     assert_weights(tmp_path / "result", model, tolerance=1e-5)
 
 
+def test_runs_of_one_process_beside_each_other_under_slurm(tmp_path, monkeypatch):
+    """Two tasks of srun, each a run of its own: the second writes its files, too."""
+    names = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_NNODES": "1"}
+    names |= {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_JOB_ID": "5"}
+    for name, value in (names | {"SLURM_JOB_NAME": "job"}).items():
+        monkeypatch.setenv(name, value)
+    model = make_model()
+    train(model, loss, make_data(), make_config(tmp_path, steps=4))
+    assert (tmp_path / "checkpoint.json").exists()
+
+
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_shares_make_up_the_batch(world):
     whole = Order(examples=10, batch_size=8, seed=3)

@@ -1,5 +1,6 @@
 """The one place that knows under which name Lightning Fabric is installed."""
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,11 +34,20 @@ def make_fabric(config: TrainConfig) -> Fabric:
         num_nodes=config.nodes,
         precision=cast(Any, config.precision),
         strategy="ddp_find_unused_parameters_true" if several else "auto",
+        plugins=None if several else _alone(),
     )
     if several:
         _meet_again(fabric.device)
     fabric.launch()
     return fabric
+
+
+def _alone() -> Any:  # noqa: ANN401 - Fabric's plugins
+    """A run of one process looks at no scheduler: srun may have started several such runs."""
+    if "SLURM_NTASKS" not in os.environ:
+        return None
+    plugins = importlib.import_module(Fabric.__module__.removesuffix(".fabric") + ".plugins")
+    return [plugins.environments.LightningEnvironment()]
 
 
 def _meet_again(device: torch.device) -> None:
