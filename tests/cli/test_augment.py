@@ -24,6 +24,7 @@ def test_copies_with_their_labels(run, tmp_path, model):
     more = load(tmp_path / "more" / "digits.npz")
     assert more.images.shape == (2 * len(digits), 1, 8, 8)
     assert more.labels[::2].tolist() == digits.labels.tolist()
+    assert more.class_names == digits.class_names
     with np.load(tmp_path / "more" / "digits.npz") as stored:
         assert stored["source"][:4].tolist() == [0, 0, 1, 1]
     change = (more.images[::2] - more.images[1::2]).abs().mean()

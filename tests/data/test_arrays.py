@@ -238,3 +238,18 @@ def test_bad_torch_data_sets_are_named():
         from_dataset(Pictures([]))
     with pytest.raises(ValueError, match="a label for all items or for none"):
         from_dataset(Pictures([(EXPECTED[0], 1), EXPECTED[1]]))
+
+
+def test_names_of_classes(tmp_path):
+    path = tmp_path / "a.npz"
+    names = np.array(["sheep", "<goat>"])
+    np.savez(path, images=np.zeros((2, 4, 4)), labels=np.arange(2), class_names=names)
+    assert array_file(path).class_names == ("sheep", "<goat>")
+    np.savez(path, images=np.zeros((2, 4, 4)), labels=np.arange(2), class_names=names[:1])
+    with pytest.raises(ValueError, match="class"):
+        array_file(path)
+    broken = names.view(np.uint32).copy()
+    broken[0] = 0xFFFFFFFF  # no letter
+    np.savez(path, images=np.zeros((2, 4, 4)), class_names=broken.view(names.dtype))
+    with pytest.raises(ValueError, match="class_names that are text"):
+        array_file(path)

@@ -46,8 +46,8 @@ def augment(
 ) -> None:
     """Write new natural versions of every image to a .npz file, labels carried along.
 
-    The file holds images (N copies, H, W[, 3]) as bytes, labels where there are any, and source,
-    the number of the image that each version comes from.
+    The file holds images (N copies, H, W[, 3]) as bytes, labels and class_names where there are
+    any, and source, the number of the image that each version comes from.
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
@@ -114,6 +114,8 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
     }
     if images.labels is not None:
         arrays["labels"] = np.repeat(images.labels.numpy(), copies)
+        if images.class_names is not None:
+            arrays["class_names"] = np.array(images.class_names, dtype=np.str_)
     return arrays
 
 

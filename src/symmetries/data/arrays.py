@@ -184,11 +184,22 @@ def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
         raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
 
 
+def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
+    names = members.get("class_names")
+    if names is None or names.dtype.kind != "U" or names.ndim != 1:
+        return None
+    letters = np.array(names, dtype=names.dtype.newbyteorder("=")).view(np.uint32)
+    if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
+        raise invalid(str(path), "class_names that are text", "numbers of no letters", AGAIN)
+    return tuple(str(name) for name in names.tolist())
+
+
 def array_file(path: str | Path, split: str = "train") -> ImageSet:
     """Images, and labels if there are any, from a .npy or .npz file. Nothing in it is run.
 
     A .npz names its arrays "images" and "labels" ("x", "y"; or "x_train", "y_train", "x_test",
-    "y_test"; or "train_images", ...). A file without a split is all "train".
+    "y_test"; or "train_images", ...); "class_names", an array of text, may name the classes. A file
+    without a split is all "train".
 
     Args:
         path: the file.
@@ -204,7 +215,8 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
             got = f"arrays named {sorted(members)}"
             remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'
             raise invalid(str(path), f"images of the {split} split", got, remedy)
-        return from_array(members[images], members[labels] if labels else None, path.stem)
+        truth = members[labels] if labels else None
+        return from_array(members[images], truth, path.stem, _class_names(path, members))
     if split != "train":
         remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
         raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
