@@ -1,6 +1,7 @@
 """Numbers where the paper has pictures."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -9,10 +10,13 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.widths import highest_density_width
+from symmetries.learners.symmetry_model.coordinates import named_log
+from symmetries.learners.symmetry_model.summary import VERSIONS
+from symmetries.learners.symmetry_model.widths import highest_density_width, small_sample_factor
 
 READ_DIGITS = (3, 4, 5, 7)  # digits with one orientation
 REFINEMENTS = 5
+FLOOR_STEPS = 150
 
 
 def orbit_variance(model: SymmetryModel, x: Tensor, refine: int = 0) -> dict[str, float]:
@@ -132,3 +136,33 @@ def _peaks(heights: list[float], least: float = 0.25) -> int:
             if value >= extreme + least:
                 count, high, extreme = count + 1, True, value
     return max(1, count - 1) if count > 1 else 1  # the last one is the first again
+
+
+def family_floor(group: Affine2, eta: Tensor, bounds: Sequence[float]) -> dict[str, float]:
+    """The noise floor that the best f of a family has, for images at ``eta`` (N, dim).
+
+    A family that is not closed under composition has no parameters that lead from a moved image
+    T_r x exactly to the prototype of x. The nearest ones are found by gradient steps on
+    |T_p^-1 T_r T_eta - 1|^2, and read as the model's own floor is: a width in natural units.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (len(eta), VERSIONS, group.dim)
+    random = torch.tensor(bounds) * (2 * torch.rand(shape, generator=generator) - 1)
+    moved, here = group.exp(random), group.exp(eta)[:, None]
+    wanted = moved @ here
+    best = torch.nan_to_num(named_log(group, wanted)).requires_grad_()
+    optimiser = torch.optim.Adam([best], lr=0.02)
+    one = torch.eye(3)
+    for _ in range(FLOOR_STEPS):
+        optimiser.zero_grad()
+        off = (group.exp(-best) @ wanted - one).square().sum((-2, -1))
+        off.sum().backward()
+        optimiser.step()
+    with torch.no_grad():
+        gap = group.inverse(moved) @ group.exp(best) @ group.inverse(here)
+        misses = torch.nan_to_num(named_log(group, gap))
+    factor = small_sample_factor(VERSIONS)
+    return {
+        name: factor * float(highest_density_width(misses[..., i]).mean())
+        for i, name in enumerate(group.names)
+    }

@@ -241,6 +241,7 @@ def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str,
         "edges": edges,
         "density": density,
         "joint": model.sample_eta(x[:6], 2000, generator),
+        "eta": model.infer(test.images[:256]),
     }
     plain = {name: part.half().cpu().numpy() for name, part in arrays.items()}
     plain["names"] = np.array(model.group.names)

@@ -15,7 +15,10 @@ SIDE = 16
 
 
 def shapes(n, angle, shift, seed=0):
-    """L-shaped pictures of varying proportions, turned within +-angle and moved within +-shift."""
+    """L-shaped pictures of varying proportions, turned within +-angle and moved within +-shift.
+
+    They turn about their centre of mass, more or less, so that turning does not move them.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def uniform(most):
@@ -25,8 +28,8 @@ def shapes(n, angle, shift, seed=0):
     y, x = -axis[:, None], axis[None, :]
     turn, dx, dy = uniform(angle), uniform(shift), uniform(shift)
     long, short = 0.5 + uniform(0.05), 0.3 + uniform(0.05)
-    u = torch.cos(turn) * (x - dx) + torch.sin(turn) * (y - dy) + 0.15
-    v = torch.cos(turn) * (y - dy) - torch.sin(turn) * (x - dx) + 0.2
+    u = torch.cos(turn) * (x - dx) + torch.sin(turn) * (y - dy) + 0.08
+    v = torch.cos(turn) * (y - dy) - torch.sin(turn) * (x - dx) + 0.18
 
     def bar(a, b, half_a, half_b):
         return torch.sigmoid(20 * (half_a - a.abs())) * torch.sigmoid(20 * (half_b - b.abs()))

@@ -100,7 +100,7 @@ class SymmetryConfig(PlainData):
             prototypes of one image.
         holdout: share of the images kept back in the second training; the weights that explain
             those best are kept. Without it p(eta | x_hat) learns small data sets by heart.
-        products: of matrices in the feature extractors while training on CUDA: "tf32", or "bf16",
+        products: of matrices in networks' wide layers while training on CUDA: "tf32", or "bf16",
             which is faster and rounds more; parameters and everything else are float32.
         inference: training of the inference network.
         generative: training of the generative network.
@@ -161,6 +161,7 @@ class SymmetryConfig(PlainData):
 PRESETS = {
     # Small images on a CPU: about a minute.
     "quick": SymmetryConfig(
+        moments="centre",
         widths=(512, 256),
         samples=2,
         features=(128, 64),
@@ -173,6 +174,7 @@ PRESETS = {
     ),
     # A real data set on a GPU in minutes, or on a CPU over night.
     "default": SymmetryConfig(
+        moments="centre",
         widths=(1024, 512, 256),
         samples=3,
         features=(512, 256),
