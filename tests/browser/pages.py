@@ -109,8 +109,10 @@ def audited():
     names = ("accuracy", "accuracy_moved", "logit_invariance", "normalised_logit_invariance")
     names += ("distribution_invariance", "saliency_similarity", "sensitivity")
     layer = {"name": NASTY, "shape": (4, 8, 8), "law": "equivariance"}
-    layer |= {"error": 0.5, "discretisation": 0.1}
-    result = {"group": "c4", "elements": 3, "examples": 50, "level": 0.95, "layers": [layer]}
+    layer |= {"error": 0.5, "discretisation": 0.1, "relaxation": None}
+    turned = layer | {"name": "features.4", "law": "regular", "relaxation": {"rotation": 0.1}}
+    result = {"group": "c4", "elements": 3, "examples": 50, "level": 0.95}
+    result["layers"] = [layer, turned]
     result |= {"model": NASTY, "data": DATA.model_dump(), "run": RUN.model_dump()}
     parts = ("accuracy", "logit_invariance", "distribution_invariance", "saliency_similarity")
     result["drift"] = [{"beta": beta} | dict.fromkeys(parts, number) for beta in (0, 0.5, 1)]
