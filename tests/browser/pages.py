@@ -12,6 +12,7 @@ from symmetries.results import (
     FitResult,
     Histogram,
     Invariance,
+    LayerRelaxation,
     OrbitCurve,
     OrbitResult,
     Quality,
@@ -104,6 +105,31 @@ def fitted():
     return fit_page(result, FitPictures(NAMES, {"rotation": moving()}, values, [bank]))
 
 
+def relaxed():
+    layers = ("features.0", "features.4", "features.7")
+    rows = [
+        LayerRelaxation(layer=layer, coordinate="rotation", value=0.1, error=0.2)
+        for layer in layers
+    ]
+    curves = {f"{layer} rotation": (0.05, 0.2, 0.1) for layer in layers}
+    result = FitResult(
+        method="relaxed",
+        group="c4",
+        data=DATA,
+        examples=100,
+        accuracy=0.9,
+        accuracy_interval=(0.8, 0.95),
+        elbo=None,
+        log_likelihood=-0.3,
+        invariance=(),
+        relaxation=rows,
+        training=WidthCurve(step=(1, 2, 3), half_width={}, relaxation=curves, loss=(2, 1, 0.5)),
+        run=RUN,
+    )
+    bank = Bank(layers[0], [(90.0 * k, "degrees") for k in range(4)], moving(steps=4))
+    return fit_page(result, FitPictures((), {}, {}, [bank]))
+
+
 def audited():
     number = {"mean": 0.5, "standard_error": 0.1, "low": 0.3, "high": 0.7, "discretisation": 0.0}
     names = ("accuracy", "accuracy_moved", "logit_invariance", "normalised_logit_invariance")
@@ -142,9 +168,10 @@ def orbited():
 
 
 PAGES = {"discover": discovered, "fit": fitted, "audit": audited, "orbit": orbited}
+WITHOUT_SLIDER = {"relaxed": relaxed}
 
 
 def write(kind, folder):
     path = folder / f"{kind}.html"
-    path.write_text(render(PAGES[kind]()), encoding="utf-8")
+    path.write_text(render((PAGES | WITHOUT_SLIDER)[kind]()), encoding="utf-8")
     return path

@@ -72,6 +72,19 @@ def test_it_can_be_read_at_phone_and_desktop_width(browser, page, width, dark):
     assert 0.01 < drawn < 0.6
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_relaxed_fit_fits_a_phone(browser, tmp_path, width):
+    browser.open(pages.write("relaxed", tmp_path), width)
+    assert (browser.complaints(), browser.requests()) == ([], [])
+    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert browser.run(f"{cut}.length") == 0  # neither the table nor the filters
+    find = "[...document.querySelectorAll('svg text')].filter(e => /^features/.test(e.textContent))"
+    boxes = browser.run(f"{find}.map(e => e.getBoundingClientRect()).map(b => [b.top, b.bottom])")
+    tops, bottoms = zip(*sorted(boxes), strict=True)
+    assert len(boxes) == 3
+    assert all(top >= bottom - 1 for top, bottom in zip(tops[1:], bottoms[:-1], strict=True))
+
+
 def test_pictures_fade_where_they_are_unlikely(browser, tmp_path):
     browser.open(pages.write("discover", tmp_path))
     fade = "Number(document.querySelector('canvas').style.opacity)"
