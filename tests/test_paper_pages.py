@@ -67,6 +67,9 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 141, 55]
     nu = [value < 0.11 for group in ("r4", "t3") for value in genuine["table"][group]["IR"]["nu"]]
     assert sum(nu) == 7
+    far = {(r["group"], r["method"]): r for r in genuine["steered_further"]["rows"]}
+    similar = [sum(far[g, f"{n}-random"]["si"]) / 2 for g in ("r4", "t3") for n in ("NLI", "DI")]
+    assert [f"{value:.2f}" for value in similar] == ["0.95", "0.96", "0.93", "0.84"]
     cpu = genuine["cpu_estimate"]["rows"]
     assert round(sum(5860 * row["step"] + 58 * row["look"] for row in cpu) / 60) == 42
     free = {(r["group"], r["method"]): r for r in genuine["free_weight"]["rows"]}
