@@ -325,7 +325,49 @@ def _factors() -> dict[str, Any]:
     return {"shape": np.arange(3), **numbers}
 
 
+def _estimator(kind: Any, asked: str, labels: Any = None, **settings: Any) -> Any:  # noqa: ANN401
+    """An estimator made, fitted for a few steps and asked."""
+    rows = np.random.default_rng(0).random((40, 64))
+
+    def call(X: Any, Z: Any, y: Any = None, **more: Any) -> Any:  # noqa: ANN401
+        fitted = kind(**{**settings, **more}).fit(X, *([] if y is None else [y]))
+        return getattr(fitted, asked)(Z)
+
+    known = {} if labels is None else {"y": labels}
+    return lambda: (call, {"X": rows, "Z": rows[:5], **known, **settings})
+
+
 BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
+    "estimators.InvariantClassifier": _estimator(
+        estimators.InvariantClassifier,
+        "predict_proba",
+        np.arange(40) % 3,
+        **{"group": "rotation", "half_width": 0.1, "features": 8, "samples": 2, "steps": 2},
+        **{"batch_size": 20, "lr": 0.1, "search": 0, "device": "cpu"},
+    ),
+    "estimators.InvariantRegressor": _estimator(
+        estimators.InvariantRegressor,
+        "predict",
+        np.linspace(0, 1, 40),
+        **{"features": 8, "samples": 2, "steps": 2, "search": 0},
+    ),
+    "estimators.RelaxedClassifier": _estimator(
+        estimators.RelaxedClassifier,
+        "predict",
+        np.arange(40) % 3,
+        **{"group": "c4", "mode": "soft", "relax": 0.1, "penalty": 0.1, "width": 2, "steps": 2},
+    ),
+    "estimators.SymmetryModel": _estimator(
+        estimators.SymmetryModel,
+        "transform",
+        **{"group": "rotation", "fill": 0.0, "refine": 0},
+        config=symmetry_model.SymmetryConfig(
+            widths=(8,),
+            features=(8,),
+            inference=symmetry_model.Stage(2, 8),
+            generative=symmetry_model.Stage(2, 8),
+        ),
+    ),
     "training.train": lambda: (
         _train,
         {"model": network(), "images": x(), "labels": y(), "steps": 2, "batch_size": 4, "lr": 1e-3},
