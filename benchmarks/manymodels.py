@@ -3,8 +3,9 @@
 For each learner the time of a step of R models together, over R times the step of one alone; both
 with their first steps (compilation, capture of the CUDA graph) left out. "difference" is that of
 the last model's loss after a third of the steps, relative: the numbers are the same up to rounding,
-which grows. On a GPU also the step of one model without fast paths: torch's operations, eagerly,
-in float32. On a CPU the learners' quick presets, on a GPU the papers' sizes too.
+which grows (with dropout on CUDA, in the generative stage, the masks are others). On a GPU also the
+step of one model without fast paths: torch's operations, eagerly, in float32. On a CPU the quick
+presets, on a GPU the papers' sizes too.
 
     python benchmarks/manymodels.py [--models 4]
 """

@@ -19,7 +19,8 @@ class OwnNumbers(TorchFunctionMode):
     Those with the step's generator come from the generator of the model's own run; those without
     one, such as dropout's, from what stands for the global generator there. Any other generator
     gives all models the same. Methods that fill a tensor (``x.normal_()``) are refused by vmap.
-    Wishes for the channels-last layout are passed over.
+    Wishes for the channels-last layout are passed over. On CUDA dropout's masks are not those that
+    torch's own kernel would draw, though of the same law.
 
     Args:
         step: holds the generators of all runs.
