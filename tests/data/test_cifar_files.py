@@ -1,6 +1,7 @@
 import io
 import pickle
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +90,24 @@ def test_archive_is_read_as_it_is(tmp_path):
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(data[: len(data) // 2])
     with pytest.raises(ValueError, match="a readable archive"):
         cifar("cifar10", "train", tmp_path)
+
+
+def test_an_archive_writes_nothing(tmp_path):
+    """Members that point outside of the folder, links among them, stay where they are."""
+    home = tmp_path / "data"
+    binary10(tmp_path / "there" / "cifar-10-batches-bin")
+    home.mkdir()
+    with tarfile.open(home / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "there" / "cifar-10-batches-bin", "cifar-10-batches-bin")
+        for name in ("../evil", "/tmp/evil-of-an-archive", "cifar-10-batches-bin/../../evil"):
+            archive.addfile(tarfile.TarInfo(name))
+        link = tarfile.TarInfo("cifar-10-batches-bin/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+        archive.addfile(link)
+    before = sorted(tmp_path.rglob("*"))
+    check10(cifar("cifar10", "train", home), "train")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not Path("/tmp/evil-of-an-archive").exists()
 
 
 def test_cifar100_takes_the_fine_label(tmp_path):
