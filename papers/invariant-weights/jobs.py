@@ -99,12 +99,13 @@ class Job:
     tag: str = ""
 
 
-# Both layers learned, widths held where a search finds them for filters as they are drawn.
-LONG = Stochastic(20_000, 256, width_lr=0.0, rest=0.0, search=True)
-LONG_CIFAR = Stochastic(9_000, lr=1e-3, width_lr=0.0, rest=0.0, search=True)
-# All learned together: widths go on with the filters, from a search, or from a small start.
-JOINT = replace(LONG, width_lr=0.005, rest=0.02)
+# Both layers learned, and the widths with them: from a search for filters as they are drawn, or,
+# on CIFAR, from a small start.
+JOINT = Stochastic(20_000, 256, width_lr=0.005, rest=0.02, search=True)
 JOINT_CIFAR = Stochastic(12_000, lr=1e-3, width_lr=2e-3, rest=0.0)
+# Widths held where the search finds them.
+HELD = replace(JOINT, width_lr=0.0, rest=0.0)
+HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=True)
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
@@ -160,8 +161,8 @@ def jobs(part: str) -> Iterator[Job]:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
     elif part in ("2", "3"):
         cifar = part == "3"
-        ways = (LONG_CIFAR, JOINT_CIFAR) if cifar else (LONG, JOINT)
-        for (table, tag), how in zip((("", "held"), ("-joint", "joint")), ways, strict=True):
+        ways = (JOINT_CIFAR, HELD_CIFAR) if cifar else (JOINT, HELD)
+        for (table, tag), how in zip((("", "joint"), ("-held", "held")), ways, strict=True):
             for family in FAMILIES:
                 runs = family_runs(family, CIFAR if cifar else MOVED)
                 yield Job(
