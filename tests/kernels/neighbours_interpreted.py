@@ -38,8 +38,21 @@ def compare(images, fields_in, fields_out, height, width, k, padding, hidden):
     return max(((a.double() - b).norm() / b.norm()).item() for a, b in zip(*found, strict=True))
 
 
+def broken_kernels_are_not_used():
+    """A kernel that is wrong on a device is found out there."""
+    from symmetries.kernels import neighbours
+
+    kept, neighbours.correlate = neighbours.correlate, lambda x, *_: torch.ones_like(_[1])
+    x, g = torch.randn(2, 6, 5, 5, device=DEVICE), Geometry(6, 3, 1, 1, 3, 1, 1)
+    used = position_conv._has_kernel(x, torch.randn(25, 9, 1, 16, device=DEVICE), g)
+    neighbours.correlate = kept
+    return not used
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
+    if not broken_kernels_are_not_used():
+        raise SystemExit("a wrong kernel was not noticed")
     worst = 0.0
     for case in CASES:
         error = compare(*case)

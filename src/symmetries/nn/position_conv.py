@@ -19,6 +19,8 @@ from symmetries.kernels.available import usable
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 ORDERS = ("auto", "factored", "table")
+TOLERANCE = 0.03  # of products in bfloat16 or tf32
+_TRIED: dict[tuple[torch.device, torch.dtype, int, int, int], bool] = {}
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,46 @@ def _has_kernel(x: Tensor, phi: Tensor, g: Geometry) -> bool:
     """Whether :class:`_Gathered` can do it: no rotations, stride 1, sizes that a kernel takes."""
     plain = g.elements_in == g.elements_out == g.stride == 1
     fits = phi.shape[-1] in (16, 32, 64) and g.kernel_size <= 8
-    return plain and fits and usable(x, phi, dtypes=TYPES)
+    return plain and fits and usable(x, phi, dtypes=TYPES) and _tried(x, phi.shape[-1], g)
+
+
+def _tried(x: Tensor, hidden: int, g: Geometry) -> bool:
+    """Whether the kernels gave on this device what torch's operations give; tried once."""
+    case = (x.device, x.dtype, g.fields_in, hidden, g.kernel_size)
+    if case not in _TRIED:
+        if x.is_cuda and torch.cuda.is_current_stream_capturing():
+            return False  # no time to wait for an answer
+        _TRIED[case] = True  # so that the trial itself uses them
+        _TRIED[case] = _disagreement(*case) < TOLERANCE
+    return _TRIED[case]
+
+
+def _disagreement(
+    device: torch.device, dtype: torch.dtype, channels: int, hidden: int, k: int
+) -> float:
+    """Largest relative difference of value and gradients from those in float64, two images."""
+    g = Geometry(channels, 4, 1, 1, k, 1, k // 2)
+    generator = torch.Generator().manual_seed(0)
+    height, width = g.out_size(k + 3, k + 2)
+    shapes = (
+        (2, channels, k + 3, k + 2),
+        (height * width, k * k, 1, hidden),
+        (4, channels, hidden),
+    )
+    drawn = [torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes]
+    found = []
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+    ):
+        for kind in (dtype, torch.float64):
+            x, phi, output = (part.to(kind).requires_grad_() for part in drawn)
+            y = position_conv2d(x, phi, output, None, g, "factored")
+            given = torch.linspace(-1, 1, y.numel(), device=device).view_as(y).to(kind)
+            found.append([y, *torch.autograd.grad(y, (x, phi, output), given)])
+    pairs = zip(*found, strict=True)
+    return max(float((a.double() - b).norm() / b.norm()) for a, b in pairs)
 
 
 class _Gathered(torch.autograd.Function):
