@@ -1,6 +1,7 @@
 """The experiment that learns omega' without lambda: what its bound is made of."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -15,13 +16,29 @@ from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 FOLDER = Path(__file__).parents[2] / "papers" / "relaxed-equivariance"
 
 
-@pytest.fixture(scope="module")
-def evidence():
-    spec = importlib.util.spec_from_file_location("evidence", FOLDER / "evidence.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    return script("evidence")
+
+
+def test_a_large_share_of_the_absolute_element_leaves_a_kernel_few_directions():
+    """Why soft kernels start with a tenth of their variance from it; the numbers of the page."""
+    rows = script("kernel_start")
+    strict = rows.row("strict", None, None)
+    half, tenth = (rows.row("soft", share, True) for share in (0.5, SHARE))
+    assert half["dimensions"] < 0.6 * strict["dimensions"]
+    assert tenth["dimensions"] > 0.8 * strict["dimensions"]
+    assert tenth["constant"] < 0.08
+    stored = json.loads((FOLDER / "results.json").read_text())["kernel_start"]["rows"]
+    assert stored[0]["dimensions"] == pytest.approx(strict["dimensions"], rel=1e-3)
 
 
 def network(omega):
