@@ -19,7 +19,7 @@ def draw(folder: Path) -> list[Path]:
     """Draw whatever the folder holds the numbers of, into its folder ``figures``."""
     (folder / "figures").mkdir(exist_ok=True)
     written = []
-    angles = {}
+    angles: dict[str, dict[float, dict[str, np.ndarray]]] = {}
     for file in sorted(folder.glob("*.npz")):
         arrays = dict(np.load(file))
         path = folder / "figures" / f"{file.stem.replace('.0', '')}.png"
@@ -27,14 +27,15 @@ def draw(folder: Path) -> list[Path]:
         if part in ("rotation", "affine", "learned"):
             written.append(_joint(arrays, path))
             if part == "rotation":
-                angles[float(rest[-1])] = arrays
+                angles.setdefault(rest[0], {})[float(rest[-1])] = arrays
         elif part == "figure9":
             written.append(_new_images(arrays, path))
-    if len(angles) > 1:
-        written.append(_spreads(angles, folder / "figures" / "figure6.png"))
+    most = max(angles.values(), key=len, default={})  # with the same number of steps
+    if len(most) > 1:
+        written.append(_spreads(most, folder / "figures" / "figure6.png"))
     file = folder / "results.json"
     rows = json.loads(file.read_text())["rows"] if file.exists() else []
-    grid = [row for row in rows if row["part"] == "figure9"]
+    grid = [row for row in rows if row["part"] == "figure9" and row["source"] == "mnist"]
     if grid:
         written.append(_efficiency(grid, folder / "figures" / "figure9.png"))
     return written
@@ -101,6 +102,20 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
         axis.set_theta_zero_location("N")
         axis.set_yticks([])
         axis.set_title(f"±{added:g}°", fontsize=10)
+    return _save(figure, path)
+
+
+def samples_page(folder: Path, path: Path) -> Path:
+    """New digits of four models that the folder holds, fifty each."""
+    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0.npz"}
+    for kind in ("VAE", "AugVAE", "InvVAE"):
+        files[f"{kind}, upright digits"] = f"figure9-{kind}-50000-0.0-0.npz"
+    figure, axes = plt.subplots(2, 2, figsize=(9, 5.6))
+    for axis, (name, pattern) in zip(axes.flat, files.items(), strict=True):
+        new = np.load(sorted(folder.glob(pattern))[0])["new"]
+        axis.imshow(tiles(new[:50], 10), cmap="gray", vmin=0, vmax=1)
+        axis.set_title(name, fontsize=10)
+        axis.axis("off")
     return _save(figure, path)
 
 

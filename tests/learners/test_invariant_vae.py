@@ -245,7 +245,7 @@ def fitted():
         features=(64, 32),
         base=(16,),
         conditioner=16,
-        steps=120,
+        steps=200,
         batch_size=32,
         lr=1e-2,
         warmup=20,
@@ -279,10 +279,10 @@ def test_the_planted_range_is_found(fitted):
 
 
 def test_the_whole_circle_is_found(fitted):
-    """With one turn this model ends with the mean image: width 13, nothing explained."""
+    """With one turn this model ends with the mean image, and explains nothing."""
     x = bars(100, 180, 1)
     generator = torch.Generator().manual_seed(0)
-    assert width(fitted[180].sample_eta(x, 16, generator)) > 140
+    assert width(fitted[180].sample_eta(x, 16, generator)) > 180
     assert float(fitted[180].reconstruction_error(x).mean() / x.var(0).mean()) < 0.5
 
 
