@@ -1,7 +1,6 @@
 """A normalising flow over transformations, conditioned on whatever they are applied to."""
 
 import math
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -161,8 +160,6 @@ class ConditionalFlow(nn.Module):
         return total + constant
 
     def _has_kernel(self, eta: Tensor, context: Tensor) -> bool:
-        if eta.is_cuda and os.environ.get("SYMMETRIES_TRY") != "1":  # until tried on a GPU
-            return False
         coupled = not self.around and self.dim > 1
         return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)
 

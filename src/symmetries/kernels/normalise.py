@@ -13,7 +13,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.kernels import normalise_cuda
 from symmetries.kernels.sums import column_sums
 
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
@@ -124,11 +123,6 @@ class KernelGeluNorm(torch.autograd.Function):
         """The normalised units, like z (N, width)."""
         z = z.contiguous()
         rows, width = z.shape
-        if normalise_cuda.fits(z):
-            out, mean, scale = normalise_cuda.forward(z, bias, gamma, beta, epsilon)
-            ctx.save_for_backward(z, bias, gamma, beta, mean, scale)
-            ctx.epsilon, ctx.plain = epsilon, plain
-            return out
         out = torch.empty_like(z)
         mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
         tall, block, warps = _launch(rows, width)
@@ -156,9 +150,6 @@ class KernelGeluNorm(torch.autograd.Function):
             return *each, None, None
         rows, width = z.shape
         grad_out = grad_out.contiguous()
-        if grad_out.dtype == z.dtype and normalise_cuda.fits(z, grad_out):
-            grad_z, sums = normalise_cuda.backward(z, bias, gamma, grad_out, mean, scale)
-            return grad_z, None if bias is None else sums[2], sums[0], sums[1], None, None
         tall, block, warps = _launch(rows, width)
         steps = triton.cdiv(rows, _PROGRAMS) if tall == 1 else 1
         programs = triton.cdiv(rows, steps * tall)

@@ -211,6 +211,7 @@ __device__ __forceinline__ float window(const float* __restrict__ g, int down, f
 // Sums, over this thread's pixels, of the gradients to the source point, and of these times y.
 struct Slopes {
   float column = 0.0f, column_y = 0.0f, row = 0.0f, row_y = 0.0f;
+  template <bool SHARED>
   __device__ __forceinline__ void add(const Map& map, const float* source, const float* given,
                                       int stride, bool inside, int first) {
     const float y0 = height_of(first);
@@ -218,7 +219,8 @@ struct Slopes {
     for (int k = 0; k < STEPS; ++k) {
       const int down = 4 * TILE_ROWS * k;
       float g = 0.0f;
-      if (inside && (EVEN || first + down < H)) g = given[down * stride];
+      if (inside && (EVEN || first + down < H))
+        g = SHARED ? given[down * stride] : __ldg(given + down * stride);
       const float y = y0 - k * DOWN;
       float fr, fc, by_row, by_column;
       const float* at = source + map.point(y, fr, fc);
@@ -290,8 +292,9 @@ warp_slopes(const float* __restrict__ images, const float* __restrict__ theta,
     const int n = picture / VERSIONS, s = picture % VERSIONS;
     const Map map(theta + (long long)n * image_step + s * version_step, x);
     Slopes slopes;
-    slopes.add(map, source + j * ROOM,
-               grad_out + (long long)picture * (H * W) + (first * W + column), W, column < W, first);
+    slopes.add<false>(map, source + j * ROOM,
+                      grad_out + (long long)picture * (H * W) + (first * W + column), W,
+                      column < W, first);
     slopes.reduce(x, parts[j]);
   }
   __syncthreads();
@@ -335,9 +338,9 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
       }
       __syncthreads();
       if (TO_MAP && TO_IMAGES)
-        slopes.add(Map(t, x), source, mine, PITCH_OUT, column < W, first);
+        slopes.add<true>(Map(t, x), source, mine, PITCH_OUT, column < W, first);
       else if (TO_MAP)
-        slopes.add(Map(t, x), source, given, W, column < W, first);
+        slopes.add<false>(Map(t, x), source, given, W, column < W, first);
       if (TO_IMAGES) {
         // From pixel to pixel the map is (column, row) -> (p column - q row, -u column + v row)
         // and a shift; where it is singular, everything is looked at.

@@ -10,7 +10,7 @@ _SMALL = 8 * 1024
 _MOST_SHARED = 96 * 1024  # bytes of a block
 _MOST_WARPS = 16
 _AT_ONCE = 2112  # small blocks that the largest GPUs hold: if all fit, none waits for another
-_MOST_PICTURES = 4  # of a block
+_MOST_PICTURES = 1  # of a block; two or more did not pay on an H200
 _MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
 _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
 

@@ -1,6 +1,5 @@
 """Adam whose steps, with the clipping of the gradients, are two kernels for all tensors."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +72,5 @@ class KernelAdamW(_KernelSteps, AdamW):
 
 def has_kernel(parameters: list[Tensor]) -> bool:
     """Whether the kernels can move these parameters."""
-    if os.environ.get("SYMMETRIES_TRY") != "1":  # until it was tried on a GPU
-        return False
     dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
     return dense and has_compiler()
