@@ -145,7 +145,7 @@ def inputs() -> str:
     for name, r in sorted(read("inputs")["entries"].items()):
         states = [r.get(state, 0) for state in ("ok", "refused", "native", "broken")]
         rows.append([f"`{name}`", r["cells"], *states])
-    header = ["entry point", "cells", "ok", "refused", "native", "broken"]
+    header = ["entry point", "cells", "ok", "refused", "others' words", "broken"]
     return table(header, rows) + f"\n\n{where('inputs')}"
 
 
@@ -159,7 +159,7 @@ def fuzz() -> str:
             [name, round(r["seconds"]), r["executions"], r["findings"], left, r["peak_megabytes"]]
         )
     total = sum(row["seconds"] for row in read("fuzz")["readers"].values())
-    header = ["reader", "seconds", "executions", "findings", "after the fix", "peak MB"]
+    header = ["reader", "seconds", "executions", "findings", "later again", "peak MB"]
     return table(header, rows) + f"\n\n{total / 60:.0f} minutes in all. {where('fuzz')}"
 
 

@@ -45,6 +45,12 @@ def test_damage_is_found_and_the_file_named(tmp_path):
     assert all(row["found"] == row["made"] == 12 for row in found["files"].values())
 
 
+def test_commands_with_two_processes_find_what_one_finds(tmp_path):
+    names = ["discover", "fit --method invariant", "fit --method augmented", "audit", "augment"]
+    found = run("ddp", tmp_path, "--learners", "--commands", *names)["commands"]
+    assert {name: row["same"] for name, row in found.items()} == dict.fromkeys(names, True)
+
+
 def test_full_disks_and_locked_folders(tmp_path):
     found = run("faults", tmp_path)["faults"]
     locks = found.pop("two runs into one folder")
@@ -60,7 +66,9 @@ def test_full_disks_and_locked_folders(tmp_path):
 def test_bad_input_breaks_no_entry_point(tmp_path):
     names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
     names += ["audit.logit_invariance", "groups.parse_group", "data.rotated"]
-    said = run("inputs", tmp_path, "--sample", "8", "--entries", *names)
+    names += ["nn.tied.TiedLinear", "nn.invariant.InvariantLinear", "nn.gconv.GroupConv2d"]
+    names += ["learners.relaxed.accuracy", "learners.penalties.regularised_loss"]
+    said = run("inputs", tmp_path, "--sample", "12", "--entries", *names)
     last = said.splitlines()[-1]
     assert last.startswith(f"{len(names)} entry points")
     assert "broken" not in last
@@ -129,3 +137,9 @@ def test_nothing_was_lost_in_the_stored_campaign():
     assert sum(row["seconds"] for row in fuzz) >= 3600
     assert all(row.get("again", row)["findings"] == 0 for row in fuzz)
     assert page.read("soak")["minutes"] >= 60
+    assert page.read("inputs")["total"].get("broken", 0) == 0
+    ddp = page.read("ddp")
+    for row in (*ddp["learners"].values(), *ddp["commands"].values()):
+        assert row["same"] or row["batch_norm"]
+    assert all(case["same"] for case in page.read("slurm")["cases"].values())
+    assert all(case["same"] for case in page.read("elastic")["cases"].values())
