@@ -22,7 +22,8 @@ def markdown(result: dict[str, Any]) -> list[str]:
         f"**{result['name'].replace('_', ' ')}** on {result['device']} "
         f"({result['threads']} threads), commit `{result['commit']}`, {versions}:"
     )
-    return [head, "", *table(result["rows"])]
+    note = [result["note"], ""] if "note" in result else []
+    return [head, "", *note, *table(result["rows"])]
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
