@@ -10,8 +10,7 @@ writes them anew from ``results.json`` and ``expected.json``. A test compares pa
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from math import exp
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -82,163 +81,12 @@ def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dic
 
 
 def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 2: goals, widths and modes on MNIST; colours and sprites; trials."""
-    ours = [run for run in results["runs"] if run["variant"] == "ours"]
-    mnist = sorted(
-        (run for run in ours if run["task"] == "mnist-affine"),
-        key=lambda run: (run["added"], run["seed"]),
-    )
-    first = [run for run in mnist if run["seed"] == 0]
-    modes = [
-        [f"added {run['added']:g}"]
-        + [f"{1 - run['modes'][digit].get('1', 0.0):.0%}" for digit in DIGITS]
-        for run in first
-    ]
-    head = ["parameter", "unit", *(f"added {run['added']:g}" for run in first)]
-    return {
-        "goals": mnist_goals(mnist, expected["targets"]),
-        "widths": table(head, widths_and_floors(first)),
-        "modes": table(["digit", *DIGITS], modes),
-        "planted": planted_goals(ours, results["trials"]["rows"], expected["targets"]),
-        "quick": quick_table(results["quick"]),
-        "variants": variant_table(results["trials"]["rows"]),
-    }
-
-
-def widths_and_floors(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """A line for each parameter, a cell for each run."""
-    lines = []
-    for i, parameter in enumerate(runs[0]["summary"]):
-        cells = []
-        for run in runs:
-            part = run["summary"][i]
-            numbers = f"{part['width90']:.3g}, floor {part['noise_floor']:.3g}"
-            cells.append(f"{numbers}: {part['verdict']}")
-        lines.append([parameter["name"], parameter["unit"], *cells])
-    return lines
-
-
-def mnist_goals(runs: Sequence[dict[str, Any]], goal: dict[str, Any]) -> str:
-    """A column for each added rotation: the mean over seeds, and the range where there are more."""
-    added = sorted({run["added"] for run in runs})
-    low, high = goal["rotation_width_ratio"]
-
-    def line(
-        what: str, said: str, form: str, value: Callable[[Any], float], holds: Callable
-    ) -> list[str]:
-        cells, every = [], []
-        for angle in added:
-            found = [value(run) for run in runs if run["added"] == angle]
-            if "rotation" in what and angle == 0:
-                cells.append("-")
-                continue
-            every += found
-            spread = f" ({span(found, form)})" if len(found) > 1 else ""
-            cells.append(format(mean(found), form) + spread)
-        return [what, said, *cells, verdict(all(holds(v) for v in every))]
-
-    body = [
-        line(
-            f"orbit variance ratio{text}",
-            f"{goal['orbit_variance']} or lower",
-            ".3f",
-            lambda run, n=n: run[f"orbit_variance_refine_{n}"]["ratio"],
-            lambda v: v <= goal["orbit_variance"],
-        )
-        for n, text in ((0, ""), (2, ", refine=2"))
-    ]
-    body += [
-        line(
-            f"next eta after {n}, over the first",
-            f"{goal['iterated']:.0%} or lower",
-            ".1%",
-            lambda run, n=n: run["iterated"][n],
-            lambda v: v <= goal["iterated"],
-        )
-        for n in (1, 2, 5)
-    ]
-    body.append(
-        line(
-            "rotation, width90 over expected",
-            f"{low} to {high}",
-            ".3f",
-            lambda run: run["rotation"]["ratio"],
-            lambda v: bool(low <= v <= high),
-        )
-    )
-    seeds = [sum(run["added"] == angle for run in runs) for angle in added]
-    body.append(["seeds", "3", *map(str, seeds), verdict(min(seeds) >= 3)])
-    return table(["what", "goal", *(f"added {a:g}" for a in added), ""], body)
-
-
-def planted_goals(
-    runs: Sequence[dict[str, Any]], trials: Sequence[dict[str, Any]], goal: dict[str, Any]
-) -> str:
-    """Colours and sprites, on new versions of test images."""
-    body = []
-    for run in runs:
-        for name, part in run.get("colours", {}).items():
-            ends = [f"{a:.2f} to {b:.2f}" for a, b in (part["planted"], part["new"])]
-            said = f"{ends[0]}, ends within {goal['colour_ends']:.0%} of the range"
-            found = f"{ends[1]} (off {part['off']:.1%})"
-            body.append(
-                [run["task"], name, said, found, verdict(part["off"] <= goal["colour_ends"])]
-            )
-    for run in [*trials, *runs]:
-        for name, part in run.get("sprites", {}).items():
-            lines = sprite_lines(name, part, goal)
-            body += [[run["task"], f"{name}s", *line] for line in lines]
-    return table(["task", "what", "planted, goal", "ours", ""], body)
-
-
-def sprite_lines(name: str, part: dict[str, Any], goal: dict[str, Any]) -> list[list[str]]:
-    """Goal, number and verdict for one shape."""
-    worst = max(part["w1_x"], part["w1_y"])
-    said = f"W1 of places below {goal['sprites_w1']} widths"
-    lines = [[said, f"{worst:.4f}", verdict(worst < goal["sprites_w1"])]]
-    if "share_upper" in part:
-        between = part.get("share_between", 0.0)
-        shown = f"{part['share_upper']:.0%} above"
-        shown += f", {between:.1%} in the gap" if "share_between" in part else ""
-        holds = 0.35 <= part["share_upper"] <= 0.65 and between < 0.05
-        lines.append(["both modes of the height", shown, verdict(holds)])
-    if "angle_90_percent" in part:
-        limit = goal["heart_angle_degrees"]
-        shown = f"median {part['angle_median']:.0f}, 90 % within {part['angle_90_percent']:.0f}"
-        holds = part["angle_90_percent"] <= limit
-        lines.append([f"upright within {limit:g} degrees", shown, verdict(holds)])
-    if "share_within_quarter" in part:
-        share, planted = part["share_within_quarter"], part["share_within_quarter_planted"]
-        shown = f"{share:.0%} within +-5 degrees of it (planted {planted:.0%})"
-        lines.append(["axis within a quarter turn", shown, verdict(share >= 0.9)])
-    if "largest_share_of_9" in part:
-        top, planted = part["largest_share_of_9"], part["of_planted"]
-        shown = f"{top:.0%} (planted {planted:.0%})"
-        lines.append(["turn freely: largest share of nine", shown, verdict(top < 1 / 3)])
-    return lines
-
-
-def quick_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Widths, floors and verdicts of the quick preset, a column for each parameter."""
-    names = list(rows[0]["parts"])
-    body = []
-    for row in rows:
-        cells = [f"{w:.3g}, floor {f:.2g}: {said}" for w, f, said in row["parts"].values()]
-        body.append([str(row["seed"]), *cells])
-    return table(["seed", *names], body)
-
-
-def variant_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Trials of the first stage."""
-    body = []
-    for row in rows:
-        if row["task"] == "mnist-affine":
-            numbers = [f"{row[f'orbit_variance_refine_{n}']:.3f}" for n in (0, 2)]
-            numbers += [f"{row['iterated'][n]:.1%}" for n in (1, 5)]
-            numbers.append(f"{exp(row['noise_floor_log_scale_x']):.2f}")
-            body.append([row["variant"], *numbers])
-    head = ["variant", "orbit variance", "refine=2", "next eta after 1", "after 5"]
-    return table([*head, "floor of scale_x, a factor"], body)
+    """Paper 2: its tables are made in a file beside its page."""
+    source = HERE / "symmetry-model" / "page.py"
+    spec = importlib.util.spec_from_file_location("symmetry_model_page", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.tables(results, expected, table, verdict))
 
 
 def relaxed_equivariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
