@@ -388,5 +388,9 @@ def test_bad_input():
         InvariantVAE("rotation", SHAPE, "huge")
     with pytest.raises(ValueError, match="invariance: expected a share"):
         InvariantVAEConfig(invariance=2.0)
+    with pytest.raises(ValueError, match="eta_warmup: expected a share"):
+        replace(TINY, eta_warmup=1.5)
+    with pytest.raises(ValueError, match="turns: expected at least 1"):
+        replace(TINY, turns=0)
     with pytest.raises(ValueError, match="beta: expected at least 1"):
         InvariantVAEConfig(beta=0.5)

@@ -38,7 +38,8 @@ class InvariantVAEConfig(PlainData):
             it can follow a full turn without a jump; "line", a number like the others (the
             paper's).
         turns: K of q(eta | x), which with one "circle" angle is a mixture of K turned copies, all
-            of them tried in training. 1 is the paper's: half the circle may never be found.
+            of them tried in training. 1 is the paper's: it may miss half of a whole circle, and
+            is more exact where less than half a circle is planted.
         initial_spread: scale of q(eta | x) at the start, as a share of the bounds.
         interpolation: of all resampling.
         beta: weight of the KL of z at the start; falls to 1 as a cosine.
@@ -96,6 +97,9 @@ class InvariantVAEConfig(PlainData):
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"
             raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
+        if not 0 <= self.eta_warmup <= 1:
+            remedy = "0 has the KL of eta from the start"
+            raise invalid("eta_warmup", "a share in [0, 1]", self.eta_warmup, remedy)
         for name in ("noise", "least_noise", "initial_spread"):
             check_positive(getattr(self, name), name)
         if self.beta < 1:
