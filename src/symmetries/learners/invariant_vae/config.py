@@ -93,6 +93,7 @@ class InvariantVAEConfig(PlainData):
         for name in ("latent", "hidden", "samples", "turns"):
             check_whole(getattr(self, name), name, most=10**6)
         check_number(self.invariance, "invariance")
+        check_number(self.eta_warmup, "eta_warmup")
         check_number(self.beta, "beta")
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"
