@@ -27,9 +27,9 @@ def has_compiler() -> bool:
     if not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
-        _nvrtc()
         _driver()
-    except OSError:
+        _cubin(b'extern "C" __global__ void nothing() {}', [_architecture(0)])
+    except (OSError, CudaError):  # no library, or one that does not know this GPU
         return False
     return True
 
@@ -46,6 +46,11 @@ def _nvrtc() -> ctypes.CDLL:
 @cache
 def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
+
+
+def _architecture(device: int) -> bytes:
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"--gpu-architecture=sm_{major}{minor}".encode()
 
 
 def _check(code: int, what: str) -> None:
@@ -124,11 +129,10 @@ def cuda_kernel(
         shared: bytes of dynamic shared memory.
         device: number of the GPU.
     """
-    major, minor = torch.cuda.get_device_capability(device)
     source = resources.files("symmetries.kernels").joinpath(file).read_bytes()
-    options = [f"--gpu-architecture=sm_{major}{minor}", "-default-device", "--std=c++17"]
-    options += [f"-D{key}={value}" for key, value in constants]
-    code = _cubin(source, [option.encode() for option in options])
+    options = [_architecture(device), b"-default-device", b"--std=c++17"]
+    options += [f"-D{key}={value}".encode() for key, value in constants]
+    code = _cubin(source, options)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     driver = _driver()
     with torch.cuda.device(device):
