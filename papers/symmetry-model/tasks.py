@@ -22,6 +22,7 @@ OURS = replace(
     settling=1.0,
     moments="centre",
     holdout=0.1,
+    products="bf16",
     interpolation="bilinear",
     inference=Stage(lr=1e-3, warmup=0.1),
 )
