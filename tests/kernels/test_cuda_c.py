@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from symmetries.kernels import adam, warp_cuda
+from symmetries.kernels.available import TRIAL_VARIABLE, on_trial
 from symmetries.kernels.compiler import _value, has_compiler
 from symmetries.training import adam as steps
 
@@ -70,8 +71,19 @@ def test_arguments_become_what_c_expects():
     assert _value(table) is table
 
 
-def test_kernels_stay_away_from_the_cpu():
+def test_kernels_on_trial_run_only_if_asked_for(monkeypatch):
+    monkeypatch.delenv(TRIAL_VARIABLE, raising=False)
+    assert not on_trial()
+    has_compiler.cache_clear()
+    assert not has_compiler()
+    monkeypatch.setenv(TRIAL_VARIABLE, "1")
+    assert on_trial()
+    has_compiler.cache_clear()
     assert not has_compiler() or torch.cuda.is_available()
+    has_compiler.cache_clear()
+
+
+def test_kernels_stay_away_from_the_cpu():
     assert not steps.has_kernel([torch.zeros(3)])
 
 

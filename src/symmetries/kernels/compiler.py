@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries.kernels.available import on_trial
+
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _USUAL_SHARED = 48 * 1024
@@ -23,8 +25,8 @@ class CudaError(RuntimeError):
 
 @cache
 def has_compiler() -> bool:
-    """Whether kernels in CUDA C can be compiled and launched here."""
-    if not torch.cuda.is_available() or torch.version.cuda is None:
+    """Whether kernels in CUDA C can be compiled and launched here, and are wanted."""
+    if not on_trial() or not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
         _driver()
