@@ -129,13 +129,17 @@ def stopped_and_requeued(cluster: Cluster) -> dict[str, Any]:
     kept = folder / "stopped.resume"
     cluster.wait("checkpoint", lambda: any(kept.rglob("checkpoint.json")))
     cluster.say("scancel", "--signal=TERM", f"{job}.0")  # what --signal=TERM@90 does to its steps
-    cluster.wait("second start", lambda: field("Restarts") == "1")
+    again = ("PENDING", "RUNNING")  # it is FAILED for a moment before
+    cluster.wait("queue", lambda: field("Restarts") == "1" and field("JobState") in again)
     waiting = any(kept.rglob("checkpoint.json"))
     # A job that was requeued waits for two minutes, so that what made it fail may pass.
     cluster.say("scontrol", "update", f"jobid={job}", "StartTime=now")
+    cluster.wait("second start", lambda: field("JobState") == "RUNNING")
     ends = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL")
     cluster.wait("end of the job", lambda: field("JobState") in ends)
     said = (folder / "job.log").read_text()
+    if field("JobState") != "COMPLETED":
+        raise SystemExit(f"the job ended as {field('JobState')}\n{said[-3000:]}")
     return {
         "restarts": int(field("Restarts")),
         "checkpoint_kept": waiting,
