@@ -229,7 +229,7 @@ def bars(n, most, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Models of pictures that do not turn, and that turn within +-60 degrees; one turn is enough."""
+    """Models of pictures that do not turn, and that turn within +-60 degrees: one turn will do."""
     config = replace(
         PRESETS["quick"],
         turns=1,
