@@ -1,7 +1,6 @@
 import io
 import pickle
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def test_an_archive_writes_nothing(tmp_path):
     home.mkdir()
     with tarfile.open(home / "cifar-10-binary.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "there" / "cifar-10-batches-bin", "cifar-10-batches-bin")
-        for name in ("../evil", "/tmp/evil-of-an-archive", "cifar-10-batches-bin/../../evil"):
+        for name in ("../evil", str(tmp_path / "evil"), "cifar-10-batches-bin/../../evil"):
             archive.addfile(tarfile.TarInfo(name))
         link = tarfile.TarInfo("cifar-10-batches-bin/link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc"
@@ -107,7 +106,6 @@ def test_an_archive_writes_nothing(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     check10(cifar("cifar10", "train", home), "train")
     assert sorted(tmp_path.rglob("*")) == before
-    assert not Path("/tmp/evil-of-an-archive").exists()
 
 
 def test_cifar100_takes_the_fine_label(tmp_path):
