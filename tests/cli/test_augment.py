@@ -4,6 +4,7 @@ import signal
 
 import numpy as np
 import pytest
+import torch
 
 from symmetries.data import load
 from symmetries.learners.symmetry_model import SymmetryModel
@@ -38,6 +39,20 @@ def test_the_same_seed_gives_the_same_copies(run, tmp_path, model):
     assert np.array_equal(first, second)
 
 
+def test_presets_refine_prototypes(run, tmp_path, tiny):
+    model = SymmetryModel("rotation", (1, 8, 8), tiny)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():  # an untrained f finds no transformation
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    model.save(tmp_path / "turning" / "model")
+    for preset in ("quick", "default"):
+        run("augment", "turning", "digits", "--out", f"{preset}.npz", "--preset", preset, "--quiet")
+    quick, default = (np.load(tmp_path / f"{name}.npz")["images"] for name in ("quick", "default"))
+    assert quick.shape == default.shape
+    assert (quick != default).any()
+
+
 def test_files_are_not_lost(run, tmp_path, model):
     (tmp_path / "a.npz").write_text("precious")
     refused = run("augment", model, "digits", "--out", "a.npz")
@@ -68,7 +83,7 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_no_file(run, tmp_path, model,
     stopped = run(*arguments, "--out", "more/a.npz")
     assert stopped.exit_code == 130
     assert "interrupted; go on with: symmetries augment found digits --copies 2" in stopped.stderr
-    assert "--out more/a.npz --seed 0 --resume" in stopped.stderr
+    assert "--out more/a.npz --preset quick --seed 0 --resume" in stopped.stderr
     assert [path.name for path in (tmp_path / "more").iterdir()] == ["a.npz.resume"]
     assert run(*arguments, "--out", "more/a.npz", "--resume").exit_code == 0
     assert len(calls) == 3 + 4  # 6 parts, of which two were done

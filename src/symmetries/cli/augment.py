@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from symmetries.cli.runs import Run
 
 AT_ONCE = 256
+REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
 
 
 @options.unbundled
@@ -38,6 +39,7 @@ def augment(
     *,
     out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
     copies: Annotated[int, typer.Option("--copies", help="New versions of each image.", min=1)] = 1,
+    preset: options.Preset = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -47,7 +49,8 @@ def augment(
     """Write new natural versions of every image to a .npz file, labels carried along.
 
     The file holds images (N copies, H, W[, 3]) as bytes, labels and class_names where there are
-    any, and source, the number of the image that each version comes from.
+    any, and source, the number of the image that each version comes from. Presets differ in how
+    often a prototype is inferred again from itself: never, twice, or five times.
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
@@ -56,7 +59,8 @@ def augment(
     from symmetries.cli.runs import begin
 
     words = [model, data, *options.given(copies=copies), *reading.words()]
-    run = begin("augment", words, out, machine, options.Output(out, overwrite, quiet, json))
+    output = options.Output(out, overwrite, quiet, json)
+    run = begin("augment", words, out, machine, output, preset)
     source = Source(data, reading)
     if is_helper(run.processes):  # another process of the same run: it makes its share
         make(model, source, copies, run)
@@ -100,7 +104,7 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
         given = images.images[start:stop].to(run.place, dtype)
         mixed = precision == "bf16-mixed"
         with torch.autocast(run.place.type, torch.bfloat16, enabled=mixed):
-            versions = model.sample(given, copies, generator).flatten(0, 1)
+            versions = model.sample(given, copies, generator, REFINE[run.preset]).flatten(0, 1)
         return {"images": torch.from_numpy(to_bytes(versions.float()))}
 
     total = -(-len(images) // AT_ONCE)

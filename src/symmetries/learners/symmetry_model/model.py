@@ -186,12 +186,15 @@ class SymmetryModel(nn.Module):
         return torch.as_tensor(self.group.log(drawn)) if self._finite else drawn
 
     @torch.no_grad()
-    def sample(self, x: Tensor, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+    def sample(
+        self, x: Tensor, n: int = 1, generator: torch.Generator | None = None, refine: int = 0
+    ) -> Tensor:
         """New versions (N, n, C, H, W) of images, as likely as their prototypes have them.
 
-        T_eta T_f(x)^-1 is composed first, so each version is one resampling of x.
+        T_eta T_f(x)^-1 is composed first, so each version is one resampling of x. ``refine``:
+        see :meth:`element`.
         """
-        element = self.group.inverse(self.element(x))
+        element = self.group.inverse(self.element(x, refine))
         prototypes = self.act(element, x)
         drawn = self._draw(prototypes, n, generator)
         new = drawn if self._finite else self.group.exp(drawn)
