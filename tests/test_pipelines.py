@@ -19,7 +19,7 @@ IMAGES = RNG.random((40, 36)) * 0.2 + CLASSES[:, None] * np.linspace(0, 1, 36)  
 @pytest.mark.parametrize(
     ("estimator", "targets"),
     [
-        (RelaxedClassifier(width=2, steps=12), CLASSES),
+        (RelaxedClassifier(width=2, steps=30), CLASSES),
         (InvariantRegressor(features=24, steps=10, samples=4), IMAGES.mean(1)),
     ],
     ids=lambda value: type(value).__name__,

@@ -17,7 +17,7 @@ SIDE = 16
 def shapes(n, angle, shift, seed=0):
     """L-shaped pictures of varying proportions, turned within +-angle and moved within +-shift.
 
-    They turn about their centre of mass, more or less, so that turning does not move them.
+    Each turns about its own centre of mass, so that turning does not move it.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -28,15 +28,22 @@ def shapes(n, angle, shift, seed=0):
     y, x = -axis[:, None], axis[None, :]
     turn, dx, dy = uniform(angle), uniform(shift), uniform(shift)
     long, short = 0.5 + uniform(0.05), 0.3 + uniform(0.05)
-    u = torch.cos(turn) * (x - dx) + torch.sin(turn) * (y - dy) + 0.08
-    v = torch.cos(turn) * (y - dy) - torch.sin(turn) * (x - dx) + 0.18
 
     def bar(a, b, half_a, half_b):
         return torch.sigmoid(20 * (half_a - a.abs())) * torch.sigmoid(20 * (half_b - b.abs()))
 
-    upright = bar(u, v - long / 2, 0.12, long / 2 + 0.12)
-    foot = bar(u - short / 2, v, short / 2 + 0.12, 0.12)
-    return torch.maximum(upright, foot)[:, None]
+    def drawn(u, v):
+        upright = bar(u, v - long / 2, 0.12, long / 2 + 0.12)
+        foot = bar(u - short / 2, v, short / 2 + 0.12, 0.12)
+        return torch.maximum(upright, foot)
+
+    upright = drawn(x + 0.08, y + 0.18)  # all of it within the frame
+    weight = upright / upright.sum((1, 2), keepdim=True)
+    centre_x = (weight * x).sum((1, 2), keepdim=True) + 0.08
+    centre_y = (weight * y).sum((1, 2), keepdim=True) + 0.18
+    u = torch.cos(turn) * (x - dx) + torch.sin(turn) * (y - dy) + centre_x
+    v = torch.cos(turn) * (y - dy) - torch.sin(turn) * (x - dx) + centre_y
+    return drawn(u, v)[:, None]
 
 
 def small(**changes):
@@ -49,7 +56,7 @@ def small(**changes):
         conditioner=32,
         base=(32,),
         inference=Stage(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
-        generative=Stage(steps=150, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+        generative=Stage(steps=400, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
     )
     return replace(config, **changes)
 
