@@ -161,7 +161,6 @@ class SymmetryConfig(PlainData):
 PRESETS = {
     # Small images on a CPU: about a minute.
     "quick": SymmetryConfig(
-        moments="centre",
         widths=(512, 256),
         samples=2,
         features=(128, 64),
