@@ -121,6 +121,8 @@ def paper(tmp_path, options):
     lines = ["import argparse, pathlib", "parser = argparse.ArgumentParser()"]
     lines += [f"parser.add_argument('{name}', {rest})" for name, rest in options.items()]
     lines += ["given = parser.parse_args()", "pathlib.Path('said.txt').write_text(str(given))"]
+    lines += ["print('working')", "out = getattr(given, 'out', None)"]
+    lines += ["if out: pathlib.Path(out, 'results.json').write_text('[1]')"]
     (folder / "run.py").write_text("\n".join(lines))
 
 
@@ -137,4 +139,20 @@ def test_reproduce_runs_the_paper(run, tmp_path):
 def test_reproduce_names_the_papers_there_are(run, tmp_path):
     paper(tmp_path, {"--quick": "action='store_true'"})
     assert "one of a-paper" in run("reproduce", "nothing").stderr
-    assert "runs as a whole" in run("reproduce", "a-paper", 1).stderr
+    for words in ([1], ["--seed", 3], ["--precision", "64-true"], ["--nodes", 2]):
+        result = run("reproduce", "a-paper", *words)
+        assert result.exit_code == 3
+        assert "the script of a-paper has no such option" in result.stderr
+
+
+def test_reproduce_takes_what_all_commands_take(run, tmp_path):
+    paper(tmp_path, {"--quick": "action='store_true'", "--first-seed": "type=int", "--out": ""})
+    (tmp_path / "o").mkdir()
+    given = ("--preset", "quick", "--seed", 3, "--out", "o", "--resume", "--json")
+    result = run("reproduce", "a-paper", *given)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "[1]"
+    said = (tmp_path / "said.txt").read_text()
+    assert "quick=True" in said
+    assert "first_seed=3" in said
+    assert "expected a folder" in run("reproduce", "a-paper", "--json").stderr

@@ -7,41 +7,72 @@ from typing import Annotated
 
 import typer
 
+from symmetries.cli import options
 
+
+@options.unbundled
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="A folder of papers/.")],
     table: Annotated[
-        int | None, typer.Argument(metavar="[TABLE]", help="The number of a table.")
+        int | None, typer.Argument(metavar="TABLE", help="The number of a table.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small data, about a minute.")] = False,
-    folder: Annotated[
-        Path | None, typer.Option("--folder", help="Where data files lie; else $SYMMETRIES_DATA.")
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="As --preset quick.")] = False,
+    preset: Annotated[
+        str, typer.Option("--preset", help="paper, or quick: small data, about a minute.")
+    ] = "paper",
+    folder: options.Folder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where results go.", rich_help_panel=options.RESULT),
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, ...")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where results go.")] = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    machine: options.Machine,
 ) -> None:
     """Run the reproduction of a paper: papers/PAPER/run.py of a checkout.
 
+    What is in the results already is not run again, with or without --resume. An option that the
+    paper's script does not know is refused.
+
     [dim]Example:[/] symmetries reproduce genuine-invariance --quick
     """
+    from symmetries.checks import check_choice, invalid
+
     script = find_paper(paper)
+    check_choice(preset, ("quick", "default", "paper"), "preset")
+    if json and out is None:
+        raise invalid("out", "a folder, with --json", "none", "name one with --out")
     known = subprocess.run(
         [sys.executable, script, "--help"], capture_output=True, text=True, check=True
     ).stdout
-    given: dict[str, object] = {"--table": table, "--folder": folder, "--data": folder}
-    given |= {"--device": device, "--out": out}
-    words = ["--quick"] if quick else []
-    for option, value in given.items():
-        if value is not None and option in known:
-            words += [option, str(value)]
-    if table is not None and "--table" not in known:
-        from symmetries.checks import invalid
-
-        remedy = f"leave it out, or see {script} --help"
-        raise invalid("table", f"none, as {paper} runs as a whole", table, remedy)
-    done = subprocess.run([sys.executable, script, *words], check=False)
+    usual = options.Machine()
+    given = {
+        "table": (table, ("--table",)),
+        "folder": (folder, ("--folder", "--data")),
+        "out": (out, ("--out",)),
+        "device": (machine.device, ("--device",)),
+        "precision": (machine.precision, ("--precision",)),
+        "devices": (machine.devices, ("--devices",)),
+        "nodes": (machine.nodes, ("--nodes",)),
+        "seed": (machine.seed, ("--seed", "--first-seed")),
+    }
+    words = ["--quick"] if quick or preset == "quick" else []
+    for name, (value, spellings) in given.items():
+        if value is None or value == getattr(usual, name, None):
+            continue
+        spelling = next((word for word in spellings if f"{word} " in known), None)
+        if spelling is None:
+            remedy = f"leave it out, or see {script} --help"
+            raise invalid(name, f"none, as the script of {paper} has no such option", value, remedy)
+        words += [spelling, str(value)]
+    silent = subprocess.DEVNULL if quiet or json else None
+    done = subprocess.run([sys.executable, script, *words], check=False, stdout=silent)
     if done.returncode:
         raise typer.Exit(done.returncode)
+    if json and out is not None:
+        file = out if out.suffix == ".json" else out / "results.json"
+        sys.stdout.write(file.read_text())
 
 
 def papers_folder() -> Path | None:
