@@ -34,7 +34,7 @@ def store(part: str, numbers: dict[str, Any], started: float) -> Path:
         **versions(),
         "machine": f"{os.cpu_count()} CPU cores, {platform.machine()}",
     }
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{part}.json"
     path.write_text(json.dumps({**numbers, "run": run}, indent=1) + "\n")
     return path
