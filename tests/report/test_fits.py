@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from symmetries.report import fit_page, render
-from symmetries.report.figures import spaced
 from symmetries.report.fits import FitPictures
+from symmetries.report.lines import spaced
 from symmetries.results import (
     DataSummary,
     FitResult,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries.report import figures
+from symmetries.report.lines import shares
 from symmetries.report.orbits import quantity, run_settings, spread, title
 from symmetries.report.page import (
     Answer,
@@ -190,7 +191,7 @@ def _drift_sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
         similarity = [row["saliency_similarity"]["mean"] for row in rows]
         lines["saliency similarity"] = similarity
     with figures.style(salt="drift"):
-        svg = figures.to_svg(figures.shares([row["beta"] for row in rows], lines))
+        svg = figures.to_svg(shares([row["beta"] for row in rows], lines))
     text = (
         "Images blended step by step into others of the same classes. Invariance that was learned "
         "by heart is lost on the way; invariance that is built in stays."

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries.report import figures
+from symmetries.report.lines import histories, history
 from symmetries.report.orbits import quantity, run_settings, spread, title
 from symmetries.report.page import (
     Answer,
@@ -232,13 +233,13 @@ def _relaxing(result: FitResult) -> list[Section]:
     alone = len({row.coordinate for row in result.relaxation}) == 1
     lines = {name.split(" ")[0] if alone else name: x for name, x in seen.relaxation.items()}
     with figures.style(salt="relaxing"):
-        svg = figures.to_svg(figures.histories(seen.step, lines, y_label="ω'"))
+        svg = figures.to_svg(histories(seen.step, lines, y_label="ω'"))
     blocks: list[Block] = [
         Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation ω'")
     ]
     if seen.loss:
         with figures.style(salt="loss"):
-            svg = figures.to_svg(figures.history(seen.step, seen.loss, y_label="nats"))
+            svg = figures.to_svg(history(seen.step, seen.loss, y_label="nats"))
         blocks.append(Drawing(svg, alt="Loss over training.", title="loss"))
     return [
         Section(
@@ -310,7 +311,7 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
 def _training(part: Invariance, result: FitResult) -> Drawing:
     steps, values = result.training.step, result.training.half_width[part.name]
     with figures.style(salt=f"training {part.name}"):
-        svg = figures.to_svg(figures.history(steps, values, y_label=f"± {part.unit}"))
+        svg = figures.to_svg(history(steps, values, y_label=f"± {part.unit}"))
     return Drawing(
         svg, alt=f"Half-width of {title(part.name)} over training.", title=title(part.name)
     )
