@@ -37,14 +37,20 @@ def results(flow, dtype, eta, context, mask, weight, kernel):
     return [out, *first, second]
 
 
-def compare(dim, hidden, layers, n, samples, drop):
-    """Largest relative error of all of them."""
+def compare(dim, hidden, layers, n, samples, drop, spread=0.3):
+    """Relative errors, of the kernels and of torch's float32, of values and all gradients.
+
+    Weights are drawn around their starts with a spread that does not grow with the width: steeper
+    splines, one after another, lose all digits of float32, torch's as much as these.
+    """
     torch.manual_seed(dim)
     bounds = [0.5 + i for i in range(dim)]
     slow = ConditionalFlow(bounds, 6, hidden=hidden, layers=layers, base=(8,), dropout=drop)
     with torch.no_grad():
         for parameter in slow.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
+            inputs = parameter.shape[-1] if parameter.ndim > 1 else 1
+            scale = spread * min(1.0, (16 / inputs) ** 0.5)
+            parameter.add_(scale * torch.randn_like(parameter))
     slow = slow.double().to(DEVICE)
     fast = copy.deepcopy(slow).float()
     eta = torch.tensor(bounds) * 0.6 * torch.randn(n, samples, dim)
@@ -53,12 +59,13 @@ def compare(dim, hidden, layers, n, samples, drop):
     if drop:  # what the kernels' function will draw
         torch.manual_seed(7)
         ones = torch.ones(n * samples, layers * hidden, device=DEVICE)
-        mask = torch.nn.functional.dropout(ones, drop).double()
+        mask = torch.nn.functional.dropout(ones, drop)
         torch.manual_seed(7)
     ours = results(fast, torch.float32, eta, context, None, weight, True)
+    theirs = results(fast, torch.float32, eta, context, mask, weight, False)
+    mask = None if mask is None else mask.double()
     exact = results(slow, torch.float64, eta, context, mask, weight, False)
-    errors = [error(a, b) for a, b in zip(ours, exact, strict=True)]
-    return max(errors[:-1]), errors[-1]
+    return [[error(a, b) for a, b in zip(found, exact, strict=True)] for found in (ours, theirs)]
 
 
 if __name__ == "__main__":
@@ -67,8 +74,9 @@ if __name__ == "__main__":
     if LARGE:
         cases += [(5, 256, 6, 2560, 1, 0.1), (6, 200, 5, 700, 3, 0.0)]
     for case in cases:
-        first, second = compare(*case)
-        print(f"{case} {first:.1e} {second:.1e}")  # noqa: T201
-        # Splines lose digits next to their knots in float32, torch's as much as these.
-        if not (first < 2e-4 and second < 2e-2):
-            raise SystemExit(f"{case}: errors {first:.1e} and {second:.1e}")
+        ours, theirs = compare(*case)
+        print(f"{case} {max(ours):.1e}, torch {max(theirs):.1e}")  # noqa: T201
+        for place, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            # The last one is a second gradient, of torch's operations either way.
+            if not a < 5 * b + (2e-2 if place == len(ours) - 1 else 1e-4):
+                raise SystemExit(f"{case}, result {place}: error {a:.1e}, torch's {b:.1e}")
