@@ -32,7 +32,7 @@ from typer.testing import CliRunner
 
 from symmetries.cli import app
 
-OURS = re.compile(r"expected .+ got .+", re.DOTALL)
+OURS = re.compile(r": expected .+, got .+; \S", re.DOTALL)  # torch has "expected ... but got" too
 NATIVE = (
     ValueError,
     TypeError,
@@ -287,16 +287,17 @@ def try_commands() -> dict[str, list[dict[str, str]]]:
 def main() -> None:
     """Try everything, and store the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--entries", nargs="+", help="only these")
+    parser.add_argument("--entries", nargs="+", help="only those whose names begin so")
     parser.add_argument("--sample", type=int, help="cells of each entry point")
-    parser.add_argument("--show", action="store_true", help="print what is broken")
+    parser.add_argument("--show", action="store_true", help="print what is broken or native")
     parser.add_argument("--rows", type=Path, help="write every cell to this file")
     options = parser.parse_args()
     started, rows_file = time.time(), options.rows and options.rows.resolve()
     os.chdir(tempfile.mkdtemp(prefix="inputs-"))
     counts: dict[str, dict[str, int]] = {}
     every: dict[str, list[dict[str, str]]] = {}
-    names = options.entries or [*recipes.entry_points()]
+    begins = tuple(options.entries or [""])
+    names = [name for name in recipes.entry_points() if name.startswith(begins)]
     found: dict[str, list[dict[str, str]]] = {} if options.entries else try_commands()
     for name in [*found, *names]:
         rows = found[name] if name in found else in_a_process(name, options.sample)
@@ -304,12 +305,9 @@ def main() -> None:
         states = Counter(row["state"] for row in rows)
         counts[name] = {"cells": len(rows), **states}
         print(name, counts[name], flush=True)
-        if options.show and states["broken"]:
-            seen = set()
-            for row in rows:
-                if row["state"] == "broken" and row["words"][:60] not in seen:
-                    seen.add(row["words"][:60])
-                    print(name, row["call"], row["argument"], row["input"], row["words"][:150])
+        for row in rows if options.show else []:
+            if row["state"] in ("broken", "native"):
+                print("  ", row["call"], row["argument"], row["input"], row["words"][:150])
     if rows_file:
         rows_file.write_text(json.dumps(every, indent=1))
     total = Counter()

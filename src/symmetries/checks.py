@@ -5,7 +5,8 @@ data enters the library, as looking at a value makes a GPU wait.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -38,7 +39,7 @@ def check_choice(value: object, choices: Collection[str], name: str) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(choice) for choice in sorted(choices))
-        raise invalid(name, f"one of {options}", repr(value), "choose one of these")
+        raise invalid(name, f"one of {options}", short(value), "choose one of these")
 
 
 def check_tensors(**values: object) -> None:
@@ -89,6 +90,64 @@ def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
         raise invalid(name, f"{count} class numbers, int64", got, "one for each example")
 
 
+def check_class_range(labels: Tensor, classes: int, name: str = "labels") -> None:
+    """Raise unless all are from 0 to ``classes`` - 1. Waits for the device: for entry points only.
+
+    Example:
+        >>> check_class_range(torch.tensor([0, 3]), 3)
+        Traceback (most recent call last):
+        ValueError: labels: expected class numbers from 0 to 2, got 0 to 3; count from 0, and \
+check the number of classes
+    """
+    low, high = (int(end) for end in labels.aminmax()) if labels.numel() else (0, 0)
+    if low < 0 or high >= classes:
+        expected = f"class numbers from 0 to {classes - 1}"
+        remedy = "count from 0, and check the number of classes"
+        raise invalid(name, expected, f"{low} to {high}", remedy)
+
+
+@contextmanager
+def blaming_labels(labels: Tensor, classes: int, name: str = "labels") -> Iterator[None]:
+    """Where torch fails inside the block, say so if a label is no class: it looks only then.
+
+    For losses, which must not look at values at every step.
+    """
+    try:
+        yield
+    except (IndexError, RuntimeError):
+        with suppress(RuntimeError):  # values that cannot be read, as inside torch.vmap
+            check_class_range(labels, classes, name)
+        raise
+
+
+def check_generator(generator: object, name: str = "generator") -> None:
+    """Raise unless ``generator`` is a torch.Generator, or None for the global one."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        remedy = "try torch.Generator().manual_seed(0)"
+        raise wrong_type(name, "a torch.Generator, or None", generator, remedy)
+
+
+def as_device(device: object, name: str = "device") -> torch.device:
+    """The device of this machine that a text or a torch.device stands for.
+
+    Example:
+        >>> as_device("gpu")
+        Traceback (most recent call last):
+        ValueError: device: expected a device of this machine, got 'gpu'; try 'cpu' or 'cuda'
+    """
+    if not isinstance(device, str | torch.device):
+        raise wrong_type(name, "a device", device, "try 'cpu' or 'cuda'")
+    try:
+        made = torch.device(device)
+        torch.empty(0, device=made)
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch asserts that it has CUDA
+        made = torch.device("meta")
+    if made.type == "meta":
+        got = short(str(device))
+        raise invalid(name, "a device of this machine", got, "try 'cpu' or 'cuda'") from None
+    return made
+
+
 def as_path(path: object, name: str = "path") -> Path:
     """The path that a text or a path stands for.
 
@@ -101,6 +160,8 @@ def as_path(path: object, name: str = "path") -> Path:
         raise wrong_type(name, "a path", path, "give a text or a pathlib.Path")
     if "\0" in str(path):
         raise invalid(name, "a path", short(path), "a file's name has no zero byte")
+    if any(len(part.encode()) > 255 for part in Path(path).parts):
+        raise invalid(name, "a path", short(path), "a file's name has at most 255 bytes")
     return Path(path)
 
 
@@ -151,6 +212,12 @@ def check_number(
         raise invalid(name, between or above, short(value), "give a finite one")
 
 
+def check_flag(value: object, name: str) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise invalid(name, "True or False", short(value), "give one of them")
+
+
 def check_positive(value: object, name: str) -> None:
     """Raise unless ``value`` is a finite number above 0."""
     if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
@@ -196,8 +263,23 @@ def check_image_shape(
         raise invalid(name, expected, f"shape {tuple(images.shape)}", remedy)
 
 
+def check_held(values: Tensor, name: str) -> None:
+    """Raise for a tensor that has a shape and no values (device "meta").
+
+    Example:
+        >>> check_held(torch.zeros(2, device="meta"), "x")
+        Traceback (most recent call last):
+        ValueError: x: expected values, got a tensor on meta, which holds none; make it on a real \
+device
+    """
+    if values.is_meta:
+        got = "a tensor on meta, which holds none"
+        raise invalid(name, "values", got, "make it on a real device")
+
+
 def check_finite(values: Tensor, name: str) -> None:
     """Raise if ``values`` has a NaN or an infinity. Waits for the device: for entry points only."""
+    check_held(values, name)
     bad = int((~torch.isfinite(values)).sum())
     if bad:
         total = values.numel()
