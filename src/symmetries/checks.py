@@ -131,20 +131,20 @@ def as_device(device: object, name: str = "device") -> torch.device:
     """The device of this machine that a text or a torch.device stands for.
 
     Example:
-        >>> as_device("gpu")
-        Traceback (most recent call last):
-        ValueError: device: expected a device of this machine, got 'gpu'; try 'cpu' or 'cuda'
+        >>> as_device("cpu"), as_device(torch.device("cpu"))
+        (device(type='cpu'), device(type='cpu'))
     """
+    there = ["cpu", *(kind for kind in ("cuda", "mps") if getattr(torch, kind).is_available())]
+    remedy = f"this machine has {' and '.join(map(repr, there))}"
     if not isinstance(device, str | torch.device):
-        raise wrong_type(name, "a device", device, "try 'cpu' or 'cuda'")
+        raise wrong_type(name, "the name of a device", device, remedy)
     try:
         made = torch.device(device)
         torch.empty(0, device=made)
     except (RuntimeError, AssertionError, NotImplementedError):  # torch asserts that it has CUDA
         made = torch.device("meta")
     if made.type == "meta":
-        got = short(str(device))
-        raise invalid(name, "a device of this machine", got, "try 'cpu' or 'cuda'") from None
+        raise invalid(name, "a device of this machine", short(str(device)), remedy)
     return made
 
 
