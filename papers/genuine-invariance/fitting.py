@@ -36,6 +36,7 @@ class Method:
         bounds: of the weight.
         steer: how fast the weight is steered.
         rate: of Adam.
+        centred: whether the logits of an image sum to 0 (networks.Centre).
     """
 
     start: str = "random"
@@ -46,6 +47,7 @@ class Method:
     bounds: tuple[float, float] = (0.1, 1e4)
     steer: float = 0.2
     rate: float = 8e-4
+    centred: bool = False
 
 
 # Normalised LI and DI need a far larger weight than LI to reach the same similarity.
@@ -88,35 +90,49 @@ class Fit:
     seconds: float
 
 
-def fit(
+def fit(task: Task, method: Method, seeds: Sequence[int], **options: Any) -> Fit:  # noqa: ANN401
+    """Train a network for each seed with one method; the options of :func:`fit_together`."""
+    return fit_together(task, [method], seeds, **options)[0]
+
+
+def fit_together(
     task: Task,
-    method: Method,
+    methods: Sequence[Method],
     seeds: Sequence[int],
     *,
     steps: int,
     batch_size: int,
     check_every: int,
     progress: bool = True,
-) -> Fit:
-    """Train a network for each seed and keep the one of best validation accuracy.
+) -> list[Fit]:
+    """Train a network for each method and seed, keep each run's of best validation accuracy.
 
     What is looked at, chosen and returned are running means of the weights. With a penalty only
-    moments count whose maps are similar enough; if none is, the most similar.
+    moments count whose maps are similar enough; if none is, the most similar. Several methods
+    train side by side if all have a penalty and one rate.
     """
     x, y = task.train
     device = x.device
-    runs = len(seeds)
-    model = Perceptrons(seeds, x[0].numel(), task.classes, method.start, task.table)
+    every = [method for method in methods for _ in seeds]
+    runs = len(every)
+    model = Perceptrons(
+        [*seeds] * len(methods),
+        x[0].numel(),
+        task.classes,
+        [method.start for method in every],
+        task.table,
+        [method.centred for method in every],
+    )
     orbits = x.flatten(1)[:, task.table]  # (N, |G|, D)
-    order = torch.stack(
-        [torch.randperm(len(x), generator=torch.Generator().manual_seed(s)) for s in seeds]
-    ).to(device)
-    weights = nn.ModuleList(_weight(method) for _ in seeds).to(device)
+    order = [torch.randperm(len(x), generator=torch.Generator().manual_seed(s)) for s in seeds]
+    order = torch.stack(order * len(methods)).to(device)
+    weights = nn.ModuleList(_weight(method) for method in every).to(device)
+    kinds = [method.penalty for method in every if method.penalty is not None]
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
         places = order[:, batch[0]]  # every run has its own order of the images
         labels = y[places]
-        if method.penalty is None:
+        if not kinds:
             turn = torch.randint(
                 len(task.table), places.shape, generator=step.generator, device=device
             )
@@ -126,11 +142,12 @@ def fit(
         logits = model(points.flatten(1, 2)).unflatten(1, points.shape[1:3])
         repeated = labels[..., None].expand(logits.shape[:3])
         task_loss = F.cross_entropy(logits.flatten(0, 2), repeated.flatten())
-        errors = torch.stack([orbit_penalty(z, method.penalty) for z in logits])
+        pairs = zip(logits, kinds, strict=True)
+        errors = torch.stack([orbit_penalty(z, kind) for z, kind in pairs])
         nu = torch.stack([weight.nu for weight in weights])
         return {"loss": runs * task_loss + (nu * errors).sum(), "penalty": errors.mean().detach()}
 
-    chooser = _Chooser(task, method, model, weights)
+    chooser = _Chooser(task, every, model, weights)
 
     def on_step(step: Step, _metrics: Any) -> None:  # noqa: ANN401 - of the training loop
         if (step.index + 1) % AVERAGE_EVERY == 0:
@@ -141,7 +158,7 @@ def fit(
     config = TrainConfig(
         steps=steps,
         batch_size=batch_size,
-        lr=method.rate,
+        lr=methods[0].rate,
         schedule="constant",
         device=device.type,
         log_every=check_every,
@@ -149,7 +166,8 @@ def fit(
         seed=seeds[0],
     )
     history = train(model, loss, (torch.arange(len(x)),), config, on_step=on_step)
-    return chooser.result(history.seconds)
+    share = history.seconds / len(methods)
+    return [chooser.result(i * len(seeds), len(seeds), share) for i in range(len(methods))]
 
 
 def _weight(method: Method) -> ConstrainedWeight:
@@ -162,9 +180,9 @@ class _Chooser:
     """Looks at the validation set now and then, steers the penalty, keeps each run's best."""
 
     def __init__(
-        self, task: Task, method: Method, model: Perceptrons, weights: nn.ModuleList
+        self, task: Task, methods: list[Method], model: Perceptrons, weights: nn.ModuleList
     ) -> None:
-        self.task, self.method, self.weights = task, method, weights
+        self.task, self.methods, self.weights = task, methods, weights
         self.newest, self.averaged = model, 0
         self.model = copy.deepcopy(model).to(task.table.device)
         self.runs = len(model.models)
@@ -190,21 +208,22 @@ class _Chooser:
         singles = self.model.singles()
         for run, single in enumerate(singles):
             similarity = nu = 0.0
-            score = accuracy[run]
-            if self.method.penalty is not None:
+            score, method = accuracy[run], self.methods[run]
+            if method.penalty is not None:
                 look = partial(saliency_map, steps=20)
                 values = mean_similarity(single, *self.some, self.moves, look)
                 similarity = float(values.mean())
                 weight = self.weights[run]
                 nu = float(weight.nu)
                 weight.update(similarity)
-                score = score if similarity >= self.method.floor else similarity - 2
+                score = score if similarity >= method.floor else similarity - 2
             if score > self.score[run]:
                 self.score[run] = score
                 self.numbers[run] = (accuracy[run], similarity, nu, step)
                 self.best[run] = copy.deepcopy(single)
 
-    def result(self, seconds: float) -> Fit:
-        models = [model for model in self.best if model is not None]
-        accuracy, similarity, nu, chosen = (list(c) for c in zip(*self.numbers, strict=True))
+    def result(self, first: int, count: int, seconds: float) -> Fit:
+        own = slice(first, first + count)
+        models = [model for model in self.best[own] if model is not None]
+        accuracy, similarity, nu, chosen = (list(c) for c in zip(*self.numbers[own], strict=True))
         return Fit(models, accuracy, similarity, nu, chosen, seconds)

@@ -12,7 +12,17 @@ HIDDEN = 128
 DEPTH = 5  # hidden layers: 233,225 parameters from 36 x 36 pixels to 9 classes
 
 
-def perceptron(seed: int, inputs: int, classes: int, start: str, table: Tensor) -> nn.Sequential:
+class Centre(nn.Module):
+    """Logits minus their mean: the same predictions, without the part that no softmax sees."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Of logits (..., K)."""
+        return z - z.mean(-1, keepdim=True)
+
+
+def perceptron(
+    seed: int, inputs: int, classes: int, start: str, table: Tensor, centred: bool = False
+) -> nn.Sequential:
     """One network.
 
     Args:
@@ -21,6 +31,7 @@ def perceptron(seed: int, inputs: int, classes: int, start: str, table: Tensor) 
         classes: number of logits.
         start: "random"; "orbits", untied but with filters in orbits; or "tied", the WT model.
         table: (|G|, inputs), how the group permutes the pixels.
+        centred: whether the logits of an image sum to 0.
     """
     torch.manual_seed(seed)
     layers: list[nn.Module] = [nn.Flatten(), nn.Linear(inputs, HIDDEN), nn.ReLU()]
@@ -33,7 +44,7 @@ def perceptron(seed: int, inputs: int, classes: int, start: str, table: Tensor) 
         first, second = layers[1], layers[3]
         if isinstance(first, nn.Linear) and isinstance(second, nn.Linear):
             start_in_orbits(first, second, table)
-    return nn.Sequential(*layers)
+    return nn.Sequential(*layers, *([Centre()] if centred else []))
 
 
 class Perceptrons(nn.Module):
@@ -46,19 +57,31 @@ class Perceptrons(nn.Module):
         seeds: one per run.
         inputs: number of pixels.
         classes: number of logits.
-        start: of :func:`perceptron`.
+        starts: of :func:`perceptron`, one per run; "tied" for all of them or for none.
         table: of :func:`perceptron`.
+        centred: of :func:`perceptron`, one per run.
     """
 
     table: Tensor
+    centred: Tensor
 
     def __init__(
-        self, seeds: Sequence[int], inputs: int, classes: int, start: str, table: Tensor
+        self,
+        seeds: Sequence[int],
+        inputs: int,
+        classes: int,
+        starts: Sequence[str],
+        table: Tensor,
+        centred: Sequence[bool],
     ) -> None:
         super().__init__()
-        self.start = start
+        self.tied = starts[0] == "tied"
         self.register_buffer("table", table, persistent=False)
-        self.models = [perceptron(seed, inputs, classes, start, table) for seed in seeds]
+        self.register_buffer("centred", torch.tensor(centred)[:, None, None], persistent=False)
+        self.models = [
+            perceptron(seed, inputs, classes, start, table, centre)
+            for seed, start, centre in zip(seeds, starts, centred, strict=True)
+        ]
         rows = zip(*(model.parameters() for model in self.models), strict=True)
         stacked = [nn.Parameter(torch.stack([p.detach() for p in row])) for row in rows]
         self.weights, self.biases = nn.ParameterList(stacked[::2]), nn.ParameterList(stacked[1::2])
@@ -66,13 +89,13 @@ class Perceptrons(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From pixels (R, N, D) to logits (R, N, K)."""
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            if i == 0 and self.start == "tied":
+            if i == 0 and self.tied:
                 x = self._tied(x, weight, bias)
             else:
                 x = torch.baddbmm(bias[:, None], x, weight.mT)
             if i < DEPTH:
                 x = x.relu()
-        return x
+        return x - self.centred * x.mean(-1, keepdim=True)
 
     def _tied(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """Pooled before the relu, which gives the same as after it and costs less."""
