@@ -25,7 +25,7 @@ class Run:
 
     row: str
     set: str
-    width: float
+    width: float | tuple[float, ...]
     learn: bool
 
 
@@ -142,6 +142,21 @@ def family_runs(family: str, sets: tuple[str, ...]) -> tuple[Run, ...]:
     return runs
 
 
+def planted_runs(sets: tuple[str, ...], side: int) -> tuple[Run, ...]:
+    """The widths that the sets were made with, for an affine box; none on the regular set.
+
+    A control that knows the answer: what the network can do, whoever finds the widths.
+    """
+    shift, factor = 2 * 8 / side, math.log(2)
+    none = (0.0,) * 6
+    truth = {
+        "rotated": (0.0, 0.0, math.pi, 0.0, 0.0, 0.0),
+        "translated": (shift, shift, 0.0, 0.0, 0.0, 0.0),
+        "scaled": (0.0, 0.0, 0.0, factor, factor, 0.0),
+    }
+    return tuple(Run("planted", s, truth.get(s.rpartition("-")[2], none), False) for s in sets)
+
+
 def jobs(part: str) -> Iterator[Job]:
     """What has to be trained for a part of the paper: the number of a table, or a name."""
     if part == "1":
@@ -169,6 +184,12 @@ def jobs(part: str) -> Iterator[Job]:
                     f"table{part}{table}", "relu", family, runs, how, prior_variance=1.0,
                     standardise=cifar, tag=tag,
                 )  # fmt: skip
+        runs = planted_runs(CIFAR, 32) if cifar else planted_runs(MOVED, 28)
+        how = replace(ways[1], search=False)
+        yield Job(
+            f"table{part}-planted", "relu", "affine", runs, how, prior_variance=1.0,
+            standardise=cifar, tag="planted",
+        )  # fmt: skip
     elif part == "ablation":
         yield from ablation()
     elif part == "point":
