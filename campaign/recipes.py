@@ -329,8 +329,9 @@ def _estimator(kind: Any, asked: str, labels: Any = None, **settings: Any) -> An
     """An estimator made, fitted for a few steps and asked."""
     rows = np.random.default_rng(0).random((40, 64))
 
-    def call(X: Any, Z: Any, y: Any = None, **more: Any) -> Any:  # noqa: ANN401
-        fitted = kind(**{**settings, **more}).fit(X, *([] if y is None else [y]))
+    def call(X: Any, Z: Any, **more: Any) -> Any:  # noqa: ANN401
+        targets = [more.pop("y")] if "y" in more else []
+        fitted = kind(**{**settings, **more}).fit(X, *targets)
         return getattr(fitted, asked)(Z)
 
     known = {} if labels is None else {"y": labels}
@@ -343,7 +344,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         "predict_proba",
         np.arange(40) % 3,
         **{"group": "rotation", "half_width": 0.1, "features": 8, "samples": 2, "steps": 2},
-        **{"batch_size": 20, "lr": 0.1, "search": 0, "device": "cpu"},
+        **{"batch_size": 20, "lr": 0.1, "search": 0, "device": "cpu", "learn": True},
+        **{"sigma": 1.0, "image_shape": (8, 8), "random_state": 0},
     ),
     "estimators.InvariantRegressor": _estimator(
         estimators.InvariantRegressor,
@@ -356,11 +358,14 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         "predict",
         np.arange(40) % 3,
         **{"group": "c4", "mode": "soft", "relax": 0.1, "penalty": 0.1, "width": 2, "steps": 2},
+        **{"kernel_size": 3, "batch_size": 20, "lr": 0.01, "image_shape": (8, 8)},
+        **{"device": "cpu", "random_state": 0},
     ),
     "estimators.SymmetryModel": _estimator(
         estimators.SymmetryModel,
         "transform",
-        **{"group": "rotation", "fill": 0.0, "refine": 0},
+        **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
+        **{"image_shape": (8, 8), "random_state": 0},
         config=symmetry_model.SymmetryConfig(
             widths=(8,),
             features=(8,),

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from symmetries.checks import invalid, short
+from symmetries.checks import as_device, invalid, short
+from symmetries.estimators.arrays import read_rows
 from symmetries.estimators.saving import Saved
 
 
@@ -22,7 +22,7 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
         >>> image_size((10, 64), None), image_size((10, 63), None), image_size((10, 5, 7), None)
         ((1, 8, 8), (1, 1, 63), (1, 5, 7))
     """
-    for name, sizes in (("X", shape), ("image_shape", image_shape or ())):
+    for name, sizes in (("X", shape), ("image_shape", () if image_shape is None else image_shape)):
         if not isinstance(sizes, Sequence) or not all(isinstance(n, Integral) for n in sizes):
             raise invalid(name, "a shape: whole numbers", short(sizes), "give array.shape")
     if len(shape) not in (2, 3, 4):
@@ -51,11 +51,12 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
 
     def _images(self, X: ArrayLike, reset: bool) -> Tensor:
         """X (N, ...) as images (N, C, H, W) in double precision; ``reset`` is for ``fit``."""
+        device = as_device(self.device)
         flat = np.ndim(X) <= 2 if hasattr(X, "ndim") else True
         if not flat:
             image_size(np.shape(X), None)
         options = {} if flat else {"ensure_2d": False, "allow_nd": True}
-        array = validate_data(self, X, reset=reset, dtype=np.float64, **options)
+        array = read_rows(self, X, reset, **options)
         size = image_size(array.shape, self.image_shape)
         if not reset and size != self.image_size_:
             expected = f"images of shape {self.image_size_}, as in fit"
@@ -65,4 +66,4 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
             self.scale_ = float(np.abs(array).max()) or 1.0
         # A common factor, no offset: the background stays 0.
         images = torch.from_numpy(array.reshape(len(array), *size) / self.scale_)
-        return images.to(self.device)
+        return images.to(device)

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_flag, check_positive, check_whole, invalid
+from symmetries.estimators.arrays import read_classes, read_numbers, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
@@ -98,10 +97,14 @@ class _InvariantEstimator(ImageEstimator):
     def _fit(
         self, images: Tensor, targets: Tensor, outputs: int, options: Mapping[str, Any]
     ) -> Self:
+        check_flag(self.learn, "learn")
+        check_whole(self.search, "search", least=0)
+        if self.sigma is not None:
+            check_positive(self.sigma, "sigma")
         double = options.get("precision") == "64-true"
         images = images if double else images.float()
         targets = targets if double or not targets.is_floating_point() else targets.float()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = read_seed(self.random_state)
         # Frequencies on the scale of the distances between images.
         distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
         sigma = self.sigma or 2.0 / max(distance, 1e-6)
@@ -259,33 +262,12 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> Self:  # noqa: ANN401
         """Learn from images X and numbers y (N,); options as of the classifier."""
         images = self._images(X, reset=True)
-        y = read_targets(y, len(images), "y").astype(np.float64)
-        assert_all_finite(y, input_name="y")
-        self.offset_, self.unit_ = float(y.mean()), float(y.std()) or 1.0
-        scaled = torch.from_numpy((y - self.offset_) / self.unit_)[:, None]
+        numbers = read_numbers(y, len(images))
+        self.offset_, self.unit_ = float(numbers.mean()), float(numbers.std()) or 1.0
+        scaled = torch.from_numpy((numbers - self.offset_) / self.unit_)[:, None]
         return self._fit(images, scaled.to(images.device), 1, options)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The posterior mean (N,) for each image."""
         mean, _ = self._moments(X)
         return np.asarray(mean[:, 0].cpu().numpy() * self.unit_ + self.offset_)
-
-
-def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The labels that there are, and the number of each image's one."""
-    column = read_targets(y, count, "y")
-    check_classification_targets(column)
-    classes, numbers = np.unique(column, return_inverse=True)
-    if len(classes) < 2:
-        got = f"one class, {classes[0]}"
-        raise invalid("y", "at least two classes", got, "there is nothing to tell apart")
-    return classes, numbers.astype(np.int64)
-
-
-def read_targets(y: ArrayLike, count: int, name: str) -> NDArray[Any]:
-    """Targets as one column of the right length."""
-    column: NDArray[Any] = column_or_1d(y, warn=True)
-    if len(column) != count:
-        expected = f"{count} targets, one for each image"
-        raise invalid(name, expected, f"{len(column)}", "are rows missing?")
-    return column

@@ -9,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, check_whole, invalid
+from symmetries.estimators.arrays import read_classes, read_seed
 from symmetries.estimators.images import ImageEstimator
-from symmetries.estimators.invariant import read_classes
 from symmetries.groups import Cyclic, Dihedral, parse_group
 from symmetries.groups.base import Group
 from symmetries.learners.relaxed import fit
@@ -142,7 +141,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         images = self._images(X, reset=True).float()
         self.classes_, numbers = read_classes(y, len(images))
         targets = torch.from_numpy(numbers).to(images.device)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = read_seed(self.random_state)
         model = self._build(seed)
         inputs = F.pad(images, model.margin)
         config = TrainConfig(
@@ -201,6 +200,10 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
 
     def _build(self, seed: int = 0) -> PaddedLogits:
         check_choice(self.mode, MODES, "mode")
+        check_number(self.relax, "relax")
+        check_whole(self.batch_size, "batch_size")
+        if self.kernel_size is not None:
+            check_whole(self.kernel_size, "kernel_size")
         group = parse_group(self.group) if isinstance(self.group, str) else self.group
         if not isinstance(group, Cyclic | Dihedral):
             remedy = "try 'c4' or 'd4'"

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import check_number, invalid
+from symmetries.estimators.arrays import read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups.base import Group
 from symmetries.learners import symmetry_model as learner
@@ -90,6 +90,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from images X; y is ignored."""
+        check_number(self.fill, "fill")
         images = self._framed(self._images(X, reset=True)).float()
         if min(self.image_size_[1:]) < LEAST_SIDE:
             warnings.warn(
@@ -104,7 +105,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         if len(images) == 0:
             expected, got = "images that are not all of one value", "constant images only"
             raise invalid("X", expected, got, "every transformation leaves those alone")
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.seed_ = read_seed(self.random_state)
         self.model_ = self._build().to(self.device)
         self.model_.fit(images, device=self.device, progress=False)
         self.symmetries_ = self.model_.summary(images)
@@ -125,7 +126,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
             n: how many of each.
         """
         images = self._checked(X)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = read_seed(self.random_state)
         generator = torch.Generator(images.device).manual_seed(seed)
         new = self.model_.sample(images, n, generator)
         shape = np.asarray(X).shape[1:]

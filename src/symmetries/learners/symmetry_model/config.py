@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import check_choice, check_number, check_whole, invalid
+from symmetries.checks import (
+    check_choice,
+    check_number,
+    check_positive,
+    check_whole,
+    invalid,
+    short,
+    wrong_type,
+)
 from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
@@ -50,6 +58,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         check_whole(self.steps, "steps")
+        check_positive(self.lr, "lr")
         for name in ("warmup", "final"):
             check_number(getattr(self, name), name, 0, 1)
 
@@ -220,15 +229,19 @@ def resolve_bounds(
         if unknown:
             expected = f"names among {', '.join(usual)}"
             raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
-        values = [float(bounds.get(name, usual[name])) for name in usual]
+        values = [bounds.get(name, usual[name]) for name in usual]
+    elif bounds is None:
+        values = [*usual.values()]
+    elif isinstance(bounds, Sequence) and not isinstance(bounds, str):
+        values = [*bounds]
     else:
-        values = list(usual.values()) if bounds is None else [float(b) for b in bounds]
+        raise wrong_type("bounds", "numbers by name, or one for each", bounds, "try None")
     if len(values) != group.dim:
         expected = f"{group.dim} numbers for {', '.join(group.names)}"
         raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")
     for parameter, value in zip(group.parameters, values, strict=True):
         most = parameter.bound if parameter.angle else float("inf")
-        if not 0 < value <= most:
+        if not isinstance(value, int | float) or not 0 < value <= most:
             expected = f"a number in (0, {most:.4g}] for {parameter.name}"
-            raise invalid("bounds", expected, value, "see group.units")
-    return tuple(values)
+            raise invalid("bounds", expected, short(value), "see group.units")
+    return tuple(map(float, values))
