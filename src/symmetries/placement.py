@@ -5,10 +5,18 @@ These name the argument, and what to write instead. They look at no value, so no
 device, and a compiler leaves nothing of them.
 """
 
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from symmetries.checks import check_floats, check_tensors, invalid
+
+T = TypeVar("T")
+OURS = re.compile(r": expected .+, got .+; \S", re.DOTALL)  # a message of :func:`invalid`
+DEVICE_ERRORS = (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError))
 
 
 def check_together(**tensors: Tensor) -> None:
@@ -90,6 +98,32 @@ def check_broadcast(own: int = 0, /, **tensors: Tensor) -> None:
         if any(a != b and 1 not in (a, b) for a, b in pairs):
             expected = f"a shape that broadcasts with {first} {tuple(reference.shape)}"
             raise invalid(name, expected, tuple(tensor.shape), "add axes of size 1")
+
+
+def ask(model: Callable[[Tensor], T], x: Tensor, name: str = "x") -> T:
+    """``model(x)``; where a model of the user's fails, say which inputs it was given.
+
+    The model's own error is kept as the cause. What is raised by checks like these, and errors of
+    a device, which say nothing about the inputs, pass as they are.
+
+    Example:
+        >>> ask(torch.nn.Linear(3, 2), torch.zeros(5, 4))
+        Traceback (most recent call last):
+        ValueError: x: expected inputs that the model takes, got shape (5, 4), torch.float32 on \
+cpu (RuntimeError: mat1 and mat2 shapes cannot be multiplied (5x4 and 3x2)); check size, dtype and \
+device against those that the model was made for
+    """
+    if torch.compiler.is_compiling():
+        return model(x)
+    try:
+        return model(x)
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, DEVICE_ERRORS) or OURS.search(str(error)):
+            raise
+        said = f"{type(error).__name__}: {error}"
+        got = f"shape {tuple(x.shape)}, {x.dtype} on {x.device} ({said})"
+        remedy = "check size, dtype and device against those that the model was made for"
+        raise invalid(name, "inputs that the model takes", got, remedy) from error
 
 
 def _casts(device: torch.device) -> bool:

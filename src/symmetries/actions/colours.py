@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.base import Action
-from symmetries.checks import check_images, check_tensors, invalid
+from symmetries.checks import check_images, invalid
 from symmetries.groups.colour import Colour
 from symmetries.groups.special import wrap_angle
+from symmetries.placement import check_together
 
 _SEXTANT = math.pi / 3
 
@@ -42,7 +43,7 @@ class ColourAction(Action):
             element: (3,), shared by all images, or (N, 3).
             data: (N, 3, H, W) in [0, 1].
         """
-        check_tensors(images=data, element=element)
+        check_together(images=data, element=element)
         _check_colour_images(data)
         if element.shape not in ((3,), (len(data), 3)):
             shape = f"shape {tuple(element.shape)}"

@@ -24,6 +24,7 @@ from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
+from symmetries.placement import check_together
 
 
 class ImageAction(Action):
@@ -151,14 +152,16 @@ class ImageAction(Action):
         if not isinstance(element, Tensor) or element.ndim < own:
             kind = tuple(element.shape) if isinstance(element, Tensor) else type(element).__name__
             raise invalid("element", f"an element of {self.group!r}", kind, "use group.exp(eta)")
-        if own == 2 and element.shape[-2:] != (3, 3):
-            shape = f"shape {tuple(element.shape)}"
-            raise invalid("element", "matrices (..., 3, 3)", shape, "use group.exp(eta)")
+        if own == 2 and (element.shape[-2:] != (3, 3) or not element.is_floating_point()):
+            got = f"shape {tuple(element.shape)}, {element.dtype}"
+            expected = "floating-point matrices (..., 3, 3)"
+            raise invalid("element", expected, got, "use group.exp(eta)")
         return element.shape[: element.ndim - own]
 
     def _theta(self, element: Tensor, data: Tensor) -> Tensor:
         if isinstance(self.group, Cyclic | Flip | Dihedral):
             element = self.group.matrix(element, data.dtype)
+        check_together(images=data, element=element)
         return affine_inverse(element)[..., :2, :]
 
     def _expanded_orbit(self, element: Any, data: Tensor, lead: torch.Size) -> Tensor:  # noqa: ANN401

@@ -87,6 +87,8 @@ def _resample(
 ) -> Tensor:
     """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W)."""
     theta = theta.to(images.dtype)
+    if len(images) == 0:
+        return images[:, None].expand(0, theta.shape[1], *images.shape[1:])
     if padding == "constant" and foldable(images, theta):
         maps = theta.expand(len(images), *theta.shape[1:])
         rest = (interpolation, padding, fill)

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from symmetries.actions.base import Action
 from symmetries.actions.resample import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
-from symmetries.checks import check_choice, check_tensors, invalid
+from symmetries.checks import check_choice, invalid
 from symmetries.groups.signal import Signal
+from symmetries.placement import check_together
 
 
 class SignalAction(Action):
@@ -52,7 +53,7 @@ class SignalAction(Action):
             element: (4,), shared by all signals, or (N, 4).
             data: (N, C, L).
         """
-        check_tensors(signals=data, element=element)
+        check_together(signals=data, element=element)
         if data.ndim != 3 or not data.is_floating_point() or 0 in data.shape[1:]:
             got = f"shape {tuple(data.shape)}, {data.dtype}"
             remedy = "add a channel axis: signals[:, None]" if data.ndim == 2 else "reshape it"

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_tensors, check_whole
+from symmetries.checks import check_choice, check_whole, invalid
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
+from symmetries.placement import check_broadcast
 
 AXES = ("x", "y")
 
@@ -76,6 +77,9 @@ class _Modular(FiniteGroup):
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """The sum of the steps."""
+        check_indices(a, name="a")
+        check_indices(b, name="b")
+        check_broadcast(a=a, b=b)
         return (a + b) % self.order
 
     def inverse(self, element: Tensor) -> Tensor:
@@ -304,7 +308,11 @@ def relative_angle(i: Tensor, j: Tensor, n: int, dtype: torch.dtype | None = Non
         >>> bool((angles[0, 1] == angles[3, 0]).all())
         True
     """
-    check_tensors(i=i, j=j)
+    for name, index in (("i", i), ("j", j)):
+        check_indices(index, name=name)
+        if index.dtype == torch.bool:
+            raise invalid(name, "whole numbers", index.dtype, f"use {name}.long()")
+    check_broadcast(i=i, j=j)
     check_whole(n, "n")
     return _angle(principal_steps(j - i, n), n, dtype)
 

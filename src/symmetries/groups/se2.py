@@ -14,6 +14,7 @@ from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
+from symmetries.placement import check_same
 
 
 class SE2(Group[Tensor]):
@@ -71,6 +72,7 @@ class SE2(Group[Tensor]):
 
     def element(self, angle: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The rotation by an angle, then the translation by (x, y): matrices (..., 3, 3)."""
+        check_same(angle=angle, x=x, y=y)
         c, s = torch.cos(angle), torch.sin(angle)
         return matrix_from_rows((c, -s, x), (s, c, y))
 

@@ -23,12 +23,12 @@ def check_matrices(*elements: Tensor) -> None:
         check_floats(element, "element", "...", 3, 3)
 
 
-def check_indices(*elements: Tensor) -> None:
+def check_indices(*elements: Tensor, name: str = "element") -> None:
     """Raise unless all are tensors of whole numbers."""
     for element in elements:
-        check_tensors(element=element)
+        check_tensors(**{name: element})
         if element.is_floating_point() or element.is_complex():
-            raise invalid("element", "whole numbers", element.dtype, "use element.long()")
+            raise invalid(name, "whole numbers", element.dtype, f"use {name}.long()")
 
 
 def choose(parameters: Sequence[Parameter], names: Sequence[str]) -> tuple[Parameter, ...]:

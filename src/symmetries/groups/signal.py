@@ -8,7 +8,7 @@ from torch import Tensor
 
 from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import choose, spread
+from symmetries.groups.shapes import check_eta, choose, spread
 from symmetries.groups.special import phi1
 
 _PARAMETERS = (
@@ -58,6 +58,8 @@ class Signal(Group[Tensor]):
 
     def exp(self, eta: Tensor) -> Tensor:
         """Elements (..., 4) of eta (..., dim). The sign is rounded and has no gradient."""
+        check_eta(eta, self.dim)
+        check_floats(eta, "eta", "...")
         shift, time_scale, amplitude, offset, sign = spread(eta, self.names, ALL)
         gamma = (1 - 2 * (sign.round() % 2)) * torch.exp(amplitude)
         element = (torch.exp(time_scale), shift * phi1(time_scale), gamma, offset * phi1(amplitude))

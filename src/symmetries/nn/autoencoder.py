@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from symmetries.checks import (
 )
 from symmetries.perceptron import _fused as has_kernel
 from symmetries.perceptron import gelu_norm
+from symmetries.placement import check_like, check_together
 
 REDUCED = 3  # channels before images become one row of numbers
 LOG_TWO_PI = math.log(2 * math.pi)
@@ -85,6 +87,7 @@ class ChannelNorm(nn.Module):
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """The same shape; the bias (C,) is that of the layer before, if x lacks it."""
         check_floats(x, "x", "N", self.norm.normalized_shape[0], "H", "W")
+        check_together(weights=self.norm.weight, x=x)
         pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
         rows = pixels.reshape(-1, x.shape[1])
         if rows.dtype == self.norm.weight.dtype or has_kernel(rows, self.norm):
@@ -169,6 +172,7 @@ class ConvEncoder(nn.Module):
         """Numbers (N, outputs)."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
+        check_like(images, self.hidden.weight, "images")
         with _half(images, self.half_precision):
             x = images.to(memory_format=torch.channels_last)
             x = convolve(self.convolutions, x)
@@ -242,6 +246,7 @@ class ConvDecoder(nn.Module):
         if z.ndim != 2 or z.shape[1] != self.latent:
             expected = f"codes of shape (N, {self.latent})"
             raise invalid("z", expected, f"shape {tuple(z.shape)}", "flatten leading axes first")
+        check_like(z, cast(nn.Linear, self.dense[0]).weight, "z")
         start = self.dense(z).unflatten(1, self.start)
         with _half(z, self.half_precision):
             out = convolve(self.convolutions, start.to(memory_format=torch.channels_last))
@@ -273,6 +278,7 @@ class GaussianPrior(nn.Module):
     def log_prob(self, z: Tensor) -> Tensor:
         """Log-density of codes (..., latent)."""
         check_floats(z, "z", "...", len(self.mean))
+        check_together(weights=self.mean, z=z)
         return gaussian_log_prob(z, self.mean, self.scale).sum(-1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:

@@ -17,6 +17,7 @@ from symmetries.checks import (
 )
 from symmetries.kernels.available import usable
 from symmetries.perceptron import MLP
+from symmetries.placement import check_like
 
 Network = Literal["mlp", "cnn"]
 NETWORKS = ("mlp", "cnn")
@@ -84,6 +85,7 @@ class ImageFeatures(nn.Module):
         """Features of images (N, C, H, W)."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
+        check_like(images, self.mean, "images")
         rounded = images.is_cuda and torch.get_float32_matmul_precision() == "medium"
         x = self._standardised(images, torch.bfloat16 if rounded else images.dtype)
         with _products(rounded):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
+from symmetries.placement import check_broadcast, check_like
 
 SHARE = 0.1  # of the first layer's variance at the start, that the absolute argument gives
 
@@ -47,6 +48,7 @@ def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor)
         got = f"shapes {tuple(coordinates.shape)} and {tuple(frequency.shape)}"
         expected = f"coordinates (..., {dim}) and frequency ({dim},)"
         raise invalid("coordinates", expected, got, "one frequency for each coordinate")
+    check_like(frequency, directions, "frequency")
     phase = coordinates @ (2 * math.pi * directions * frequency).T
     return torch.cat((phase.cos(), phase.sin()), -1) / math.sqrt(len(directions))
 
@@ -195,6 +197,7 @@ class KernelNetwork(nn.Module):
         """
         z = self.project_relative(relative, frequency)
         if absolute is not None and absolute_frequency is not None:
+            check_broadcast(1, relative=relative, absolute=absolute)
             z = z + self.project_absolute(absolute, absolute_frequency)
         return self.finish(z)
 
@@ -204,18 +207,23 @@ class KernelNetwork(nn.Module):
         Both arguments are projected apart and then added, so that the Fourier features of all
         their pairs are never written down.
         """
+        check_floats(relative, "relative", "...")
+        check_like(relative, self.relative_directions, "relative")
         gamma = fourier_features(relative, self.relative_directions, frequency)
         projected: Tensor = gamma @ self.relative_weight.T + self.biases[0]
         return projected
 
     def project_absolute(self, absolute: Tensor, frequency: Tensor) -> Tensor:
         """What the first layer makes of b, (..., hidden)."""
+        check_floats(absolute, "absolute", "...")
+        check_like(absolute, self.absolute_directions, "absolute")
         gamma = fourier_features(absolute, self.absolute_directions, frequency)
         return gamma @ self.absolute_weight.T
 
     def finish(self, z: Tensor) -> Tensor:
         """The remaining hidden layers: phi from the sum of both projections."""
         check_floats(z, "z", "...", self.relative_weight.shape[0])
+        check_like(z, self.relative_weight, "z")
         z = unit_relu(z)
         for weight, bias in zip(self.weights, list(self.biases)[1:], strict=True):
             z = unit_relu(z @ weight.T + bias)

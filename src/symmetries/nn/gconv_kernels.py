@@ -185,12 +185,12 @@ def padding_of(padding: int | str, kernel_size: int) -> int:
     """The number of zeros that ``padding`` puts on each side."""
     if isinstance(padding, int) and not isinstance(padding, bool) and padding >= 0:
         return padding
-    if padding == "valid":
+    if isinstance(padding, str) and padding == "valid":
         return 0
-    if padding == "same" and kernel_size % 2 == 1:
+    if isinstance(padding, str) and padding == "same" and kernel_size % 2 == 1:
         return kernel_size // 2
     expected = "a whole number, 'valid', or 'same' with an odd kernel_size"
-    raise invalid("padding", expected, repr(padding), "as for nn.Conv2d with equal sides")
+    raise invalid("padding", expected, short(padding), "as for nn.Conv2d with equal sides")
 
 
 def relaxed_coordinates(

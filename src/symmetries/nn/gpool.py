@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.permute import permute, permutes_pixels
-from symmetries.checks import check_choice, check_images, check_whole, invalid
+from symmetries.checks import check_choice, check_images, check_number, check_whole, invalid
 from symmetries.nn.field_norm import fused_norm, has_kernel
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.placement import check_together
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:
@@ -83,6 +84,7 @@ class GroupPool(nn.Module):
     def __init__(self, group: PointGroup, reduction: str = "max", space: bool = False) -> None:
         super().__init__()
         check_choice(reduction, ("max", "mean", "sum"), "reduction")
+        check_point_group(group)
         self.group = group
         self.reduction = reduction
         self.space = space
@@ -118,6 +120,8 @@ class FieldNorm2d(nn.Module):
     def __init__(self, fields: int, group: PointGroup, eps: float = 1e-5) -> None:
         super().__init__()
         check_whole(fields, "fields")
+        check_point_group(group)
+        check_number(eps, "eps", least=0)
         self.weight = nn.Parameter(torch.ones(fields))
         self.bias = nn.Parameter(torch.zeros(fields))
         self.group = group
@@ -126,6 +130,7 @@ class FieldNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
+        check_together(weights=self.weight, features=x)
         if self.training and has_kernel(x):
             return fused_norm(x, self.weight, self.bias, self.group.order, self.eps, False)[0]
         variance, mean = torch.var_mean(fields, (2, 3, 4), correction=0, keepdim=True)
@@ -152,6 +157,10 @@ class FieldBatchNorm2d(nn.Module):
         self, fields: int, group: PointGroup, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
+        check_whole(fields, "fields")
+        check_point_group(group)
+        check_number(eps, "eps", least=0)
+        check_number(momentum, "momentum", 0, 1)
         self.weight = nn.Parameter(torch.ones(fields))
         self.bias = nn.Parameter(torch.zeros(fields))
         self.running_mean: Tensor
@@ -165,6 +174,7 @@ class FieldBatchNorm2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
+        check_together(weights=self.weight, features=x)
         if self.training and has_kernel(x):
             elements = self.group.order
             y, mean, variance = fused_norm(x, self.weight, self.bias, elements, self.eps, True)

@@ -18,6 +18,7 @@ from symmetries.checks import (
 )
 from symmetries.groups.affine import affine_inverse
 from symmetries.nn.resampling import resample
+from symmetries.placement import check_like
 
 Side = Literal["auto", "weights", "inputs"]
 Estimator = Literal["weights", "input-gather"]
@@ -123,7 +124,7 @@ class InvariantLinear(nn.Module):
         theta = (affine_inverse(matrices) if gathering else matrices)[:, :, :2]
         filters = self.filters().flatten(3)
         pixels = pictures.flatten(3)
-        if gathering or self.chosen_side(pictures.shape[1]) == "inputs":
+        if gathering or self._side(pictures.shape[1]) == "inputs":
             return self._on_inputs(filters, pixels, theta, transpose=not gathering)
         return self._on_weights(filters, pixels, theta)
 
@@ -150,6 +151,10 @@ class InvariantLinear(nn.Module):
 
     def chosen_side(self, batch: int) -> str:
         """The side that is computed for a batch of this size: "inputs" or "weights"."""
+        check_whole(batch, "batch", least=0)
+        return self._side(batch)
+
+    def _side(self, batch: int) -> str:
         if self.side != "auto":
             return self.side
         # Where filters are learned, moving them saves one of three products: it pays earlier.
@@ -166,6 +171,8 @@ class InvariantLinear(nn.Module):
     def _check(self, images: Tensor, matrices: Tensor) -> None:
         check_floats(matrices, "transformation", "...", 3, 3)
         check_floats(images, "images", "...", "C", "H", "W")
+        check_like(images, self.weight, "images")
+        check_like(matrices, self.weight, "transformation")
         if matrices.ndim != 4 or matrices.shape[2:] != (3, 3) or len(matrices) != self.runs:
             expected = "(S, 3, 3)" if self.runs == 1 else f"({self.runs}, S, 3, 3)"
             shape = f"shape {tuple(matrices.shape)}"

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_positive, check_whole
 from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
+from symmetries.placement import check_like
 
 # Largest factor by which a step may change the prior variance: early posteriors say little.
 PRIOR_STEP = 1.1
@@ -193,6 +194,7 @@ class NaturalLinear(nn.Module):
 
     def _augmented(self, features: Tensor) -> Tensor:
         phi = as_runs(features, self.runs, self.inputs)
+        check_like(features, self.mean, "features")
         return with_ones(phi) if self.bias else phi
 
     def extra_repr(self) -> str:

@@ -33,6 +33,7 @@ from symmetries.nn.position_conv import (
     neighbourhoods,
     position_conv2d,
 )
+from symmetries.placement import check_like, check_together
 
 MODES = ("strict", "soft", "partial")
 
@@ -320,6 +321,10 @@ class PlaneConv2d(nn.Module):
             largest = min(height, width) + 2 * g.padding
             remedy = "use a smaller kernel, more padding, or less pooling"
             raise invalid("kernel_size", f"at most the image, {largest}", g.kernel_size, remedy)
+        if self.positional:  # it casts
+            check_together(weights=self.kernel.output, features=x)
+        else:
+            check_like(x, self.kernel.output, "features")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
         self._cache.clear()

@@ -105,7 +105,8 @@ def position_conv2d(
     patches = _patches(x, g)  # (positions, J, k k, N, C)
     positions, taps = phi.shape[:2]
     if order == "factored":
-        gathered = patches.reshape(positions, taps, -1).mT @ phi.reshape(positions, taps, -1)
+        columns = patches.reshape(positions, taps, images * g.fields_in)
+        gathered = columns.mT @ phi.reshape(positions, taps, -1)
         if g.elements_out > 1:
             gathered = gathered.view(positions, images, g.fields_in, g.elements_out, hidden)
             gathered = gathered.transpose(2, 3)
@@ -116,9 +117,9 @@ def position_conv2d(
         table = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
         table = table.view(positions, taps, g.elements_out, g.fields_out, g.fields_in)
         table = table.permute(0, 4, 1, 3, 2).reshape(positions, g.fields_in * taps, -1)
-        patches = patches.permute(0, 3, 4, 1, 2).reshape(positions, images, -1)
+        patches = patches.permute(0, 3, 4, 1, 2).reshape(positions, images, g.fields_in * taps)
         out = (patches @ table).view(height, width, images, g.fields_out, g.elements_out)
-    return _laid_out(out.reshape(height, width, images, -1), bias)
+    return _laid_out(out.flatten(3), bias)
 
 
 def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:

@@ -10,10 +10,11 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_whole, wrong_type
+from symmetries.checks import check_images, check_whole, wrong_type
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
+from symmetries.placement import check_like
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ class RelaxedResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, classes) of images (N, C, H, W)."""
+        check_images(images)
+        check_like(images, self.head.weight, "images")
         x = self.blocks(self.norm(self.lift(images)).relu())
         logits: Tensor = self.head(self.pool(self.last(x)))
         return logits
@@ -199,5 +202,7 @@ class RelaxedCNN(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, classes) of images (N, C, H, W)."""
+        check_images(images)
+        check_like(images, self.head.weight, "images")
         logits: Tensor = self.head(self.features(images))
         return logits

@@ -62,7 +62,8 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     grid = sampling_grid(theta, height, width).flatten(2, 3)
     x = (grid[..., 0] + 1) * (width / 2) - 0.5
     y = (grid[..., 1] + 1) * (height / 2) - 0.5
-    left, top = x.detach().floor(), y.detach().floor()
+    # Without NaN, of which no index can be made; the weights keep it.
+    left, top = x.detach().floor().nan_to_num(), y.detach().floor().nan_to_num()
     fx, fy = x - left, y - top
     rows = torch.stack((top, top, top + 1, top + 1), -1)
     columns = torch.stack((left, left + 1, left, left + 1), -1)

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from symmetries.actions.images import ImageAction
 from symmetries.checks import check_choice, check_floats, check_tensors, check_whole, invalid
 from symmetries.groups.finite import FiniteGroup
+from symmetries.placement import check_like
 
 Pool = Literal["max", "mean"]
 POOLS = ("max", "mean")
@@ -113,8 +114,9 @@ class TiedLinear(nn.Module):
         n, d = len(x) if x.ndim else 0, self.weight.shape[1]
         if x.ndim < 2 or x.shape[1:].numel() != d:
             raise invalid("x", f"(N, ...) with {d} numbers each", tuple(x.shape), "reshape it")
+        check_like(x, self.weight, "x")
         out = x.reshape(n, d) @ self.filters().reshape(-1, d).T
-        out = out.reshape(n, -1, self.order)
+        out = out.reshape(n, len(self.weight), self.order)
         return out if self.bias is None else out + self.bias[:, None]
 
     def extra_repr(self) -> str:
@@ -178,6 +180,7 @@ class TiedConv2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From images (N, C, H, W) to (N, features, |G|, H', W')."""
         check_floats(x, "x", "N", self.weight.shape[1], "H", "W")
+        check_like(x, self.weight, "x")
         kernels = self.filters().flatten(0, 1)
         x = F.pad(x, (self.padding,) * 4, mode=self.padding_mode)
         out: Tensor = F.conv2d(x, kernels).unflatten(1, (len(self.weight), -1))

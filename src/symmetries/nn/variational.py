@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from symmetries.checks import check_choice, check_floats, check_positive, check_whole, invalid
 from symmetries.kernels.available import usable
+from symmetries.placement import check_like
 from symmetries.rows import draw_rows
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
@@ -192,6 +193,7 @@ class VariationalLinear(nn.Module):
 
     def _moments(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         phi = as_runs(features, self.runs, self.inputs)
+        check_like(features, self.mean, "features")
         phi = with_ones(phi) if self.bias else phi
         mean = phi @ self.mean.transpose(1, 2)
         if self.covariance == "full":
