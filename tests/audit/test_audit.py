@@ -16,7 +16,16 @@ from symmetries.audit import (
     logit_invariance,
     saliency_similarity,
 )
-from symmetries.groups import Affine2, Colour, Cyclic, CyclicShift, Dihedral, Flip, Signal
+from symmetries.groups import (
+    Affine2,
+    Colour,
+    Cyclic,
+    CyclicShift,
+    Dihedral,
+    Flip,
+    Product,
+    Signal,
+)
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 
 
@@ -333,3 +342,65 @@ def test_a_model_that_answers_with_zeros_is_named():
 
     with pytest.raises(ValueError, match="only zeros for 1 of the images"):
         audit(dead, (x, y), Cyclic(4), progress=False)
+
+
+@pytest.mark.parametrize("other", [Flip("x"), CyclicShift("x", 3)], ids=repr)
+def test_factors_that_do_not_commute_are_undone_in_turn(net, x, y, other):
+    group = Product(Cyclic(4), other)
+    found = audit(net, (x, y), group, steps=5, progress=False)
+    assert found.elements == 4 * other.order - 1
+    assert found.logit_invariance.discretisation == 0
+    assert found.saliency_similarity.discretisation == pytest.approx(1, abs=1e-5)
+    assert {row.discretisation for row in found.layers if row.law == "equivariance"} == {0.0}
+
+    def by_mean(x):
+        return x.mean((1, 2, 3))[:, None] * torch.tensor([1.0, -1.0, 2.0])
+
+    same = audit(by_mean, (x, y), group, steps=5, progress=False)
+    assert same.saliency_similarity.mean == pytest.approx(1, abs=1e-5)
+
+
+def test_colours_and_background_leave_maps_alone():
+    x = torch.rand(8, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+
+    def grey(x):  # looks at one pixel, whatever the colours
+        return x[:, :, 2, 3].mean(1)[:, None] * torch.tensor([1.0, -1.0])
+
+    def one_pixel(model, x, y):
+        maps = torch.zeros_like(x)
+        maps[:, :, 2, 3] = 7.0
+        return maps
+
+    still = saliency_similarity(grey, x, Colour(), saliency=one_pixel, samples=3)
+    assert still.mean == pytest.approx(1, abs=1e-6)
+
+    def everywhere(model, x, y):
+        return torch.ones_like(x)
+
+    act = ImageAction(Affine2("translation"), fill=-50.0)
+    assert saliency_similarity(grey, x, act, saliency=everywhere, half_width=0.3).mean > 0.8
+    features = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Flatten(), nn.Linear(108, 2))
+    (row,) = layer_equivariance(features, x, Colour(), layers=["0"])
+    assert (row.law, row.error > 0) == ("invariance", True)
+
+
+def test_the_error_of_a_layer_has_a_standard_error():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Flatten(), nn.Linear(72, 2))
+    found = [
+        layer_equivariance(net, torch.randn(20, 1, 6, 6), Affine2("rotation"), samples=2, seed=i)
+        for i in range(60)
+    ]
+    for rows in zip(*found, strict=True):
+        errors = torch.tensor([row.error for row in rows])
+        stated = torch.tensor([row.standard_error for row in rows]).mean()
+        assert 0.7 < float(stated / errors.std()) < 1.4
+    whole = audit(net, (torch.randn(9, 1, 6, 6), torch.arange(9) % 2), Cyclic(4), progress=False)
+    assert all(row.standard_error > 0 for row in whole.layers)
+
+
+def test_accuracy_has_its_own_floor(net, x, y):
+    exact = audit(net, (x, y), Cyclic(4), steps=5, progress=False)
+    assert exact.accuracy_moved.discretisation == pytest.approx(exact.accuracy.mean)
+    turned = audit(net, (x, y), Affine2("rotation"), steps=5, progress=False)
+    assert 0 <= turned.accuracy_moved.discretisation <= 1

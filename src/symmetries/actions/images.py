@@ -73,6 +73,7 @@ class ImageAction(Action):
         self.fill = fill
         self.blur = blur
         self._factors: tuple[ImageAction, ...] = ()
+        self._order: tuple[int, ...] = ()
         if isinstance(group, Product):
             factors = sorted(group.factors, key=lambda factor: not isinstance(factor, Colour))
             options = self._options()
@@ -92,8 +93,8 @@ class ImageAction(Action):
         if self.blur:
             data = gaussian_blur(data, self.blur)
         if isinstance(self.group, Product):
-            for index, factor in zip(self._order, self._factors, strict=True):
-                data = factor(element[index], data)
+            for factor, part in self.in_turn(element):
+                data = factor(part, data)
             return data
         lead = self._lead(element)
         if len(lead) > 1 or (lead and lead[0] != len(data)):
@@ -105,6 +106,11 @@ class ImageAction(Action):
         if isinstance(self.group, FiniteGroup) and permutes_pixels(self.group, *data.shape[-2:]):
             return permute(self.group, element, data)
         return warp(data, self._theta(element, data), **self._options())
+
+    def in_turn(self, element: Any) -> list[tuple["ImageAction", Any]]:  # noqa: ANN401
+        """For a product: the actions of its factors and their elements, in the order they act."""
+        order = zip(self._order, self._factors, strict=True)
+        return [(factor, element[index]) for index, factor in order]
 
     def orbit(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
         """Several versions of each image.

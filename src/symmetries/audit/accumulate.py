@@ -23,6 +23,8 @@ from symmetries.audit.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.checks import check_choice
 from symmetries.groups.base import Group
 
+FAR_APART = 2_654_435_761  # between the seeds of processes, of which torch keeps 32 bits
+
 
 class InvarianceMetric(Metric):
     """The mean over all examples seen, and its standard error.
@@ -36,7 +38,7 @@ class InvarianceMetric(Metric):
         identity: whether the identity of a finite group counts.
         samples: elements drawn for each example where the group is continuous.
         half_width: of the box that they are drawn from.
-        seed: of the draw; every batch draws anew.
+        seed: of the draw; every batch and every process draws anew.
         kwargs: of ``torchmetrics.Metric``.
     """
 
@@ -91,7 +93,7 @@ class InvarianceMetric(Metric):
             identity=self.identity,
             samples=self.samples,
             half_width=self.half_width,
-            seed=self.seed + int(self.count),
+            seed=self.seed + int(self.count) + _process() * FAR_APART,
         )
         values = self.values(model, x, y, moves).to(self.total)
         self.total += values.sum()
@@ -106,6 +108,12 @@ class InvarianceMetric(Metric):
         found = from_sums(total, deviations, count, self.reduction, int(self.terms))
         numbers = {"value": found.mean, "standard_error": found.standard_error}
         return {name: torch.tensor(n, device=self.total.device) for name, n in numbers.items()}
+
+
+def _process() -> int:
+    """The number of this process among those that measure together."""
+    there = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if there else 0
 
 
 class LogitInvariance(InvarianceMetric):

@@ -8,13 +8,14 @@ from torch import Tensor
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.audit.models import Model, model_device, untouched
 from symmetries.audit.moves import Moves
-from symmetries.audit.saliency import Saliency, aligned, map_similarity
+from symmetries.audit.saliency import Saliency, map_similarity
 
 OUTPUT_ERRORS = {
     "logit_invariance": logit_error,
     "normalised_logit_invariance": normalised_logit_error,
     "distribution_invariance": distribution_error,
 }
+MOVED = "accuracy_moved"
 SIMILARITY = "saliency_similarity"
 ROUND_TRIP = " there and back"
 
@@ -44,7 +45,7 @@ def examine(
 
     Returns:
         Tensors (N,) on the CPU: "accuracy", "accuracy_moved", LI, normalised LI, DI and SI by
-        their full names, and the latter four with ``ROUND_TRIP`` after the name.
+        their full names, and the latter five with ``ROUND_TRIP`` after the name.
     """
     device = model_device(model, x)
     rows: list[dict[str, Tensor]] = []
@@ -56,8 +57,8 @@ def examine(
             sums = {"accuracy": still.correct * len(moves)}
             for element in moves.of(start, start + len(batch), device):
                 moved = _Look(model, saliency, moves.action(element, batch), target)
-                _add(sums, "accuracy_moved", moved.correct)
-                back = None if moved.maps is None else aligned(moves, element, moved.maps)
+                _add(sums, MOVED, moved.correct)
+                back = None if moved.maps is None else moves.back(element, moved.maps)
                 _compare(sums, still, moved.logits, back, "")
                 if round_trip:
                     _add_round_trip(sums, still, moves, element)
@@ -88,10 +89,14 @@ def _add_round_trip(
 ) -> None:
     there_and_back = moves.there_and_back(element, still.x)
     if torch.equal(there_and_back, still.x):  # nothing was resampled, so nothing to look at again
+        _add(sums, MOVED + ROUND_TRIP, still.correct)
         _compare(sums, still, still.logits, still.maps, ROUND_TRIP)
         return
     again = still.at(there_and_back)
-    maps = None if again.maps is None else moves.there_and_back(element, again.maps)
+    _add(sums, MOVED + ROUND_TRIP, again.correct)
+    maps = again.maps
+    if maps is not None:
+        maps = moves.back(element, moves.place(element, maps))
     _compare(sums, still, again.logits, maps, ROUND_TRIP)
 
 

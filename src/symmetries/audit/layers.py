@@ -14,7 +14,9 @@ from symmetries.audit.models import check_examples, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
 from symmetries.checks import check_finite, invalid, wrong_type
 from symmetries.groups.base import Group
+from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
+from symmetries.placement import ask
 
 Act = Callable[[Any, Tensor], Tensor]
 
@@ -35,6 +37,7 @@ class LayerError:
             act on the layer's output.
         discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
             alone explains. None where ``error`` is.
+        standard_error: of ``error``, over examples and the elements drawn for each.
         relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
             ``relaxation()``, as relaxed group convolutions do; None otherwise.
     """
@@ -44,6 +47,7 @@ class LayerError:
     law: str
     error: float | None
     discretisation: float | None
+    standard_error: float | None = None
     relaxation: dict[str, float] | None = None
 
 
@@ -63,7 +67,8 @@ def layer_equivariance(
     """|h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements together.
 
     The group acts on feature maps (N, C, H, W) as on images of C channels (channels are not
-    mixed), and not at all on vectors (N, D), whose invariance is measured. Group convolutions have
+    mixed, colours leave them), and not at all on vectors (N, D), whose invariance is measured; so
+    too for maps under colours alone. Group convolutions have
     a channel for each element of a finite group, (F, |G|) of them or F |G| in a row: where that
     law holds clearly better, it is the one that is measured.
 
@@ -100,7 +105,7 @@ def layer_equivariance(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
     chosen = _choose(model, layers)
-    sums: dict[str, dict[str, Tensor]] = {}
+    sums: dict[str, dict[str, list[Tensor]]] = {}
     shapes: dict[str, torch.Size] = {}
     device = model_device(model, x)
     with untouched(model), torch.no_grad():
@@ -108,17 +113,19 @@ def layer_equivariance(
             batch = x[start : start + batch_size].to(device)
             still = _outputs(model, chosen, batch)
             for element in moves.of(start, start + len(batch), device):
+            sofar: dict[tuple[str, str], Tensor] = {}
                 moved = _outputs(model, chosen, moves.action(element, batch))
                 again = _outputs(model, chosen, moves.there_and_back(element, batch))
                 for name, h in still.items():
                     given = (actions or {}).get(name)
-                    laws = {"equivariance": given} if given else _laws(moves.action, h)
-                    totals = sums.setdefault(name, {})
+                    laws = {"equivariance": given} if given else _laws(moves, h)
                     for law, act in laws.items():
                         row = _squares(act, moves, element, h, moved[name], again[name])
-                        totals[law] = totals[law] + row if law in totals else row
+                        sofar[name, law] = sofar.get((name, law), 0) + row
                     shapes[name] = h.shape[1:]
     rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
+            for (name, law), found in sofar.items():
+                sums.setdefault(name, {}).setdefault(law, []).append(found)
     return tuple(replace(row, relaxation=_relaxation(chosen[row.name])) for row in rows)
 
 
@@ -156,27 +163,28 @@ def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> di
 
     handles = [module.register_forward_hook(keep(name)) for name, module in chosen.items()]
     try:
-        model(x)
+        ask(model, x)
     finally:
         for handle in handles:
             handle.remove()
     return found
 
 
-def _laws(action: Action, output: Tensor) -> dict[str, Act | None]:
+def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     """How the group may act on an output, by name, the usual way first; None where it cannot.
 
     Feature maps move like images; a vector stays; channels of a finite group change places.
     """
     spatial = isinstance(action, ImageAction)
+    action = moves.action
     order = action.group.order if isinstance(action.group, FiniteGroup) else 0
     if output.ndim in (3, 5) and spatial and output.shape[2] == order:
         return {"regular": partial(_regular, action)}
     laws: dict[str, Act | None] = {"equivariance": None}
-    if output.ndim == 2:
+    if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
         laws = {"invariance": lambda _, h: h}
     elif output.ndim == 4 and spatial:
-        laws = {"equivariance": action}
+        laws = {"equivariance": moves.place}
     if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
         laws["regular"] = partial(_regular, action)
     return laws
@@ -200,20 +208,31 @@ def _squares(
     moved: Tensor,
     again: Tensor,
 ) -> Tensor:
-    """Squared norms of h(g x) - g h(x), of the round trip, and of h(x); NaN if g cannot act."""
-    size = h.square().sum()
+    """(3, N): squared norms of h(g x) - g h(x), of the round trip, of h(x); NaN if g cannot act."""
+    size = _square(h)
     try:
         if act is None:
             raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
-        error = (moved - act(element, h)).square().sum()
-        back = act(moves.inverse(element), act(element, again))
+        error = _square(moved - act(element, h))
+        there = act(element, again)
+        undo = moves.back if act == moves.place else _inverse(act, moves)
+        back = undo(element, there)
     except ValueError:
-        return torch.stack((size.new_tensor(torch.nan), size.new_tensor(torch.nan), size))
-    return torch.stack((error, (back - h).square().sum(), size))
+        return torch.stack((size * torch.nan, size * torch.nan, size))
+    return torch.stack((error, _square(back - h), size))
 
 
-def _row(name: str, shape: torch.Size, totals: Mapping[str, Tensor]) -> LayerError:
-    rows = {law: total.to("cpu", torch.float64).tolist() for law, total in totals.items()}
+def _inverse(act: Act, moves: Moves) -> Act:
+    return lambda element, h: act(moves.inverse(element), h)
+
+
+def _square(h: Tensor) -> Tensor:
+    return h.flatten(1).double().square().sum(1)
+
+
+def _row(name: str, shape: torch.Size, parts: Mapping[str, Sequence[Tensor]]) -> LayerError:
+    every = {law: torch.cat([*found], 1).cpu() for law, found in parts.items()}
+    rows = {law: found.sum(1).tolist() for law, found in every.items()}
     law = next(iter(rows))
     if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
         law = "regular"
@@ -221,4 +240,15 @@ def _row(name: str, shape: torch.Size, totals: Mapping[str, Tensor]) -> LayerErr
     if error != error:  # NaN: the group could not act
         return LayerError(name, tuple(shape), law, None, None)
     scale = size if size > 0 else 1.0
-    return LayerError(name, tuple(shape), law, (error / scale) ** 0.5, (back / scale) ** 0.5)
+    root = (error / scale) ** 0.5
+    spread = _ratio_error(every[law][0], every[law][2]) / (2 * root) if root > 0 else 0.0
+    return LayerError(name, tuple(shape), law, root, (back / scale) ** 0.5, spread)
+
+
+def _ratio_error(errors: Tensor, sizes: Tensor) -> float:
+    """Standard error of sum(errors) / sum(sizes) over the examples, to first order."""
+    n, total = len(errors), float(sizes.sum())
+    if n < 2 or total == 0:
+        return float("nan") if n < 2 else 0.0
+    left = errors - errors.sum() / total * sizes
+    return float((left.square().sum() * n / (n - 1)).sqrt()) / total

@@ -14,6 +14,7 @@ from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.checks import check_tensors, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
+from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
 from symmetries.groups.signal import Signal
@@ -57,7 +58,17 @@ class Moves:
 
     def there_and_back(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
         """g^-1 (g x): x again where the action permutes pixels, what resampling left otherwise."""
-        return self.action(self.inverse(element), self.action(element, data))
+        return _undo(self.action, element, self.action(element, data))
+
+    def place(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
+        """Maps over the data (saliency, features) moved by g: places change, colours do not."""
+        action, part = _places(self.action, element)
+        return maps if action is None else action(part, maps)
+
+    def back(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
+        """Maps over the data moved by g^-1."""
+        action, part = _places(self.action, element)
+        return maps if action is None else _undo(action, part, maps)
 
 
 def make_moves(
@@ -108,6 +119,31 @@ def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
 
 
 def _usual_action(group: Group[Any], x: Tensor) -> Action:
+def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
+    """g^-1 x; of a product, whose factors act one after the other, the last one first."""
+    if not isinstance(action, ImageAction) or not isinstance(action.group, Product):
+        return action(action.group.inverse(element), data)
+    for factor, part in reversed(action.in_turn(element)):
+        data = _undo(factor, part, data)
+    return data
+
+
+def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
+    """What of an action moves things to other places, over a background of 0; None if nothing."""
+    if not isinstance(action, ImageAction):
+        return action, element
+    group = action.group
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        kept = [pair for pair in pairs if not isinstance(pair[0], Colour)]
+        element = tuple(part for _, part in kept)
+        group = Product(*(factor for factor, _ in kept)) if kept else Colour()
+    if isinstance(group, Colour):
+        return None, element
+    options: dict[str, Any] = {"interpolation": action.interpolation, "padding": action.padding}
+    return ImageAction(group, **options), element
+
+
     if not isinstance(group, Group):
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):

@@ -34,6 +34,7 @@ class LayerRow(Record):
     law: str
     error: float | None
     discretisation: float | None
+    standard_error: float | None = None
     relaxation: dict[str, float] | None = None
 
 

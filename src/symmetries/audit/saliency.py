@@ -175,16 +175,11 @@ def mean_similarity(
             total = torch.zeros_like(maps.flatten(1)[:, 0])
             for element in moves.of(start, start + len(batch), device):
                 moved = saliency(model, moves.action(element, batch), target)
-                total += map_similarity(maps, aligned(moves, element, moved))
+                total += map_similarity(maps, moves.back(element, moved))
             values.append(total / len(moves))
     result = torch.cat(values)
     check_finite(result, "saliency maps")
     return result
-
-
-def aligned(moves: Moves, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
-    """g^-1 m(g x): the maps of moved data, back in the orientation of the data."""
-    return moves.action(moves.inverse(element), maps)
 
 
 def targets(model: Model, x: Tensor, y: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from symmetries.actions import ImageAction
 from symmetries.audit.models import untouched
 from symmetries.audit.moves import make_moves
-from symmetries.audit.saliency import aligned, saliency_map
+from symmetries.audit.saliency import saliency_map
 from symmetries.cli.models import Model
 from symmetries.cli.orbit import (
     element_labels,
@@ -108,7 +108,7 @@ def saliency_rows(
     columns = [for_display(x)[:, :1].cpu()]
     for element in list(moves.of(0, len(x), device))[:SHOWN]:
         found = saliency_map(model, moves.action(element, x), y, threshold=0.2)
-        back = aligned(moves, element, found).sum(1, keepdim=True)
+        back = moves.back(element, found).sum(1, keepdim=True)
         scaled = back / back.flatten(1).amax(1).clamp_min(1e-12)[:, None, None, None]
         columns.append(for_display(scaled.detach()).cpu())
     return to_bytes(torch.stack(columns, 1))

@@ -201,13 +201,17 @@ def _drift_sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
     return [Section("On the way to other data", text, blocks=blocks)]
 
 
+def _with_error(value: float, error: float | None) -> str:
+    return f"{value:.2g}" + ("" if error is None else f" ± {error:.1g}")
+
+
 def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
     rows = [
         (
             layer["name"],
             " × ".join(map(str, layer["shape"])),
             layer["law"],
-            f"{layer['error']:.2g}",
+            _with_error(layer["error"], layer.get("standard_error")),
             f"{layer['discretisation']:.2g}",
             ", ".join(f"{name} {value:.3g}" for name, value in (layer["relaxation"] or {}).items()),
         )
