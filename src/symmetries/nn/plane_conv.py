@@ -33,6 +33,7 @@ from symmetries.nn.position_conv import (
     neighbourhoods,
     position_conv2d,
 )
+from symmetries.nn.tile_conv import pays, tile_conv2d
 from symmetries.placement import check_like, check_together
 
 MODES = ("strict", "soft", "partial")
@@ -186,6 +187,8 @@ class PlaneConv2d(nn.Module):
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
         x = x.contiguous(memory_format=torch.channels_last)
+        if self.training and g.stride == 1 and pays(x, weight, g.padding):
+            return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 
     def sampled(self, size: tuple[int, int]) -> Sampled:

@@ -171,7 +171,7 @@ def _disagreement(
             given = torch.linspace(-1, 1, y.numel(), device=device).view_as(y).to(kind)
             found.append([y, *torch.autograd.grad(y, (x, phi, output), given)])
     pairs = zip(*found, strict=True)
-    return max(float((a.double() - b).norm() / b.norm()) for a, b in pairs)
+    return max(float((a.double() - b).detach().norm() / b.detach().norm()) for a, b in pairs)
 
 
 class _Gathered(torch.autograd.Function):
