@@ -88,10 +88,13 @@ def drift_curve(
         >>> len(curve), curve[-1].beta
         (11, 1.0)
     """
-    check_tensors(first=first, second=second)
+    check_tensors(first=first, second=second, y=y)
     if first.shape != second.shape:
         got = f"{tuple(first.shape)} and {tuple(second.shape)}"
         raise invalid("second", "the shape of first", got, "pair and resize the two sets")
+    if first.dtype != second.dtype:
+        got = f"{first.dtype} and {second.dtype}"
+        raise invalid("second", "the dtype of first", got, "use second.to(first.dtype)")
     if not betas or not all(0 <= beta <= 1 for beta in betas):
         raise invalid("betas", "numbers from 0 to 1", list(betas), "0 gives D1, 1 gives D2")
     with untouched(model):

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_tensors, invalid
+from symmetries.checks import check_choice, check_held, check_tensors, invalid
 
 Reduction = Literal["mean", "sum"]
 REDUCTIONS = ("mean", "sum")
@@ -64,6 +64,7 @@ def estimate(values: Tensor, reduction: Reduction = "mean", elements: int = 1) -
     check_tensors(values=values)
     if values.ndim == 0:
         raise invalid("values", "at least one axis", "none", "give one value for each example")
+    check_held(values, "values")
     exact = values.detach().to("cpu", torch.float64)
     count = len(exact)
     return from_sums(float(exact.sum()), _squares(exact), count, reduction, elements)

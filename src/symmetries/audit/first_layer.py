@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.audit.models import Model
+from symmetries.placement import ask
 
 LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -95,7 +96,7 @@ def _watch(model: nn.Module, probe: Tensor) -> tuple[nn.Module | None, Tensor | 
     handles = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
         with torch.no_grad():
-            model(probe)
+            ask(model, probe)
     finally:
         for handle in handles:
             handle.remove()

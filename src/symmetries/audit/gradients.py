@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from symmetries.audit.first_layer import FirstLayer, first_layer
-from symmetries.audit.models import Model, check_callable, check_examples
-from symmetries.checks import check_choice, check_classes, check_whole, wrong_type
+from symmetries.audit.models import Model, check_callable, check_examples, check_logits
+from symmetries.checks import blaming_labels, check_choice, check_classes, check_whole
+from symmetries.placement import ask, check_together
 
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
@@ -111,10 +112,10 @@ class _Path:
         """Gradients (steps, N, ...) at all nodes between start and end."""
         column = self.nodes.reshape(-1, *[1] * end.ndim)
         points = torch.lerp(start, end, column).flatten(0, 1).requires_grad_()
-        output = self.model(points) if self.split is None else self.split.rest(points, x)
-        if not isinstance(output, Tensor):
-            raise wrong_type("model", "one that gives logits (N, K)", output, "wrap it")
-        chosen = output.gather(1, target.repeat(len(self.nodes))[:, None])
+        output = ask(self.model, points) if self.split is None else self.split.rest(points, x)
+        check_logits(output, len(points))
+        with blaming_labels(target, output.shape[1], "target"):
+            chosen = output.gather(1, target.repeat(len(self.nodes))[:, None])
         (gradient,) = torch.autograd.grad(chosen.sum(), points)
         return gradient.reshape(len(self.nodes), *end.shape)
 
@@ -140,3 +141,4 @@ def _check_options(x: Tensor, target: Tensor, steps: int, absolute: str) -> None
     check_whole(steps, "steps", most=10_000)
     check_examples(x)
     check_classes(target, len(x), "target")
+    check_together(x=x, target=target)

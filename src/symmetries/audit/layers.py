@@ -12,7 +12,7 @@ from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.audit.models import check_examples, model_device, untouched
 from symmetries.audit.moves import Moves, make_moves
-from symmetries.checks import check_finite, invalid, wrong_type
+from symmetries.checks import check_finite, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
@@ -101,6 +101,7 @@ def layer_equivariance(
         raise wrong_type("model", "an nn.Module", model, "only modules have layers")
     check_examples(x)
     check_finite(x, "x")
+    check_whole(batch_size, "batch_size")
     moves = make_moves(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
@@ -112,8 +113,8 @@ def layer_equivariance(
         for start in range(0, len(x), batch_size):
             batch = x[start : start + batch_size].to(device)
             still = _outputs(model, chosen, batch)
-            for element in moves.of(start, start + len(batch), device):
             sofar: dict[tuple[str, str], Tensor] = {}
+            for element in moves.of(start, start + len(batch), device):
                 moved = _outputs(model, chosen, moves.action(element, batch))
                 again = _outputs(model, chosen, moves.there_and_back(element, batch))
                 for name, h in still.items():
@@ -123,9 +124,9 @@ def layer_equivariance(
                         row = _squares(act, moves, element, h, moved[name], again[name])
                         sofar[name, law] = sofar.get((name, law), 0) + row
                     shapes[name] = h.shape[1:]
-    rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
             for (name, law), found in sofar.items():
                 sums.setdefault(name, {}).setdefault(law, []).append(found)
+    rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
     return tuple(replace(row, relaxation=_relaxation(chosen[row.name])) for row in rows)
 
 
@@ -175,8 +176,8 @@ def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
 
     Feature maps move like images; a vector stays; channels of a finite group change places.
     """
-    spatial = isinstance(action, ImageAction)
     action = moves.action
+    spatial = isinstance(action, ImageAction)
     order = action.group.order if isinstance(action.group, FiniteGroup) else 0
     if output.ndim in (3, 5) and spatial and output.shape[2] == order:
         return {"regular": partial(_regular, action)}

@@ -16,12 +16,14 @@ from symmetries.audit.models import (
     Model,
     check_callable,
     check_classifier,
+    logits_of,
     model_device,
     untouched,
 )
 from symmetries.audit.moves import Moves, check_moves, make_moves
-from symmetries.checks import check_finite, check_floats, invalid
+from symmetries.checks import check_finite, check_floats
 from symmetries.groups.base import Group
+from symmetries.placement import check_same
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
 
@@ -162,7 +164,7 @@ def mean_error(
     with untouched(model), torch.no_grad():
         for start in range(0, len(x), batch_size):
             batch = x[start : start + batch_size].to(device)
-            logits = model(batch)
+            logits = logits_of(model, batch)
             total = torch.zeros_like(logits[:, 0])
             for element in moves.of(start, start + len(batch), device):
                 total += error(logits, model(moves.action(element, batch)))
@@ -173,8 +175,5 @@ def mean_error(
 
 
 def _check_same(logits: Tensor, moved: Tensor) -> None:
-    check_floats(logits, "logits", "...")
-    check_floats(moved, "moved", "...")
-    if logits.shape != moved.shape or logits.ndim < 1:
-        got = f"{tuple(logits.shape)} and {tuple(moved.shape)}"
-        raise invalid("logits", "two tensors of one shape (..., K)", got, "compare like with like")
+    check_floats(logits, "logits", "...", "K")
+    check_same(logits=logits, moved=moved)

@@ -6,7 +6,15 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_finite, check_tensors, invalid, wrong_type
+from symmetries.checks import (
+    check_class_range,
+    check_finite,
+    check_held,
+    check_tensors,
+    invalid,
+    wrong_type,
+)
+from symmetries.placement import ask
 
 Model = Callable[[Tensor], Tensor]
 
@@ -53,17 +61,38 @@ def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
     _check_data(x, y)
     some = x[:PROBE].to(model_device(model, x))
     with torch.no_grad():
-        logits, again = model(some), model(some)
-    _check_logits(logits, len(some))
+        logits, again = logits_of(model, some), model(some)
+    _check_values(logits)
     if float((logits - again).abs().max()) > 1e-3 * float(logits.abs().max()):
         got = f"outputs that differ by {float((logits - again).abs().max()):.3g}"
         remedy = "turn off dropout and sampling, or average inside of the model"
         raise invalid("model", "the same outputs when called twice", got, remedy)
     classes = logits.shape[1]
-    if y is not None and not 0 <= int(y.min()) <= int(y.max()) < classes:
-        got = f"{int(y.min())} to {int(y.max())}"
-        raise invalid("y", f"class numbers from 0 to {classes - 1}", got, "check the labels")
+    if y is not None:
+        check_class_range(y, classes, "y")
     return classes
+
+
+def logits_of(model: Model, x: Tensor) -> Tensor:
+    """What the model says about x: floating-point logits (N, K), or an error; waits for nothing."""
+    logits = ask(model, x)
+    check_logits(logits, len(x))
+    return logits
+
+
+def check_logits(logits: object, count: int) -> None:
+    """Raise unless ``logits`` are floating-point (N, K), for N = ``count`` examples."""
+    if not isinstance(logits, Tensor):
+        got = type(logits).__name__
+        remedy = "wrap the model so that it returns its logits alone"
+        raise invalid("model", "one tensor of logits (N, K)", got, remedy)
+    if logits.ndim != 2 or len(logits) != count:
+        got = f"shape {tuple(logits.shape)} for {count} examples"
+        remedy = "wrap the model so that it returns one row of K logits per example"
+        raise invalid("model", "logits of shape (N, K)", got, remedy)
+    if not logits.is_floating_point():
+        got = f"{logits.dtype}"
+        raise invalid("model", "floating-point logits", got, "return logits, not class numbers")
 
 
 def check_callable(model: object) -> None:
@@ -89,20 +118,14 @@ def _check_data(x: Tensor, y: Tensor | None) -> None:
     if y.shape != (len(x),) or y.is_floating_point() or y.is_complex():
         got = f"shape {tuple(y.shape)}, {y.dtype}"
         raise invalid("y", f"{len(x)} class numbers", got, "give one whole number per example")
+    check_held(y, "y")
 
 
-def _check_logits(logits: object, n: int) -> None:
-    if not isinstance(logits, Tensor):
-        got = type(logits).__name__
-        remedy = "wrap the model so that it returns its logits alone"
-        raise invalid("model", "one tensor of logits (N, K)", got, remedy)
-    if logits.ndim != 2 or len(logits) != n or logits.shape[1] < 2:
-        got = f"shape {tuple(logits.shape)} for {n} examples"
+def _check_values(logits: Tensor) -> None:
+    if logits.shape[1] < 2:
+        got = f"shape {tuple(logits.shape)}"
         remedy = "wrap the model so that it returns one row of K >= 2 logits per example"
-        raise invalid("model", "logits of shape (N, K)", got, remedy)
-    if not logits.is_floating_point():
-        got = f"{logits.dtype}"
-        raise invalid("model", "floating-point logits", got, "return logits, not class numbers")
+        raise invalid("model", "logits of shape (N, K) with K >= 2", got, remedy)
     check_finite(logits, "model outputs")
     if bool((logits >= 0).all()) and bool(((logits.sum(1) - 1).abs() < 1e-3).all()):
         remedy = "leave out the softmax, or return log-probabilities: probabilities.log()"

@@ -12,7 +12,7 @@ from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
-from symmetries.checks import check_tensors, check_whole, invalid, wrong_type
+from symmetries.checks import check_held, check_tensors, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
@@ -113,12 +113,12 @@ def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
     check_tensors(x=x)
     if x.ndim == 0 or len(x) == 0:
         raise invalid("x", "at least one example", f"shape {tuple(x.shape)}", "check the loader")
+    check_held(x, "x")
     check_whole(batch_size, "batch_size")
     if not isinstance(moves, Moves):
         raise wrong_type("moves", "Moves", moves, "see make_moves")
 
 
-def _usual_action(group: Group[Any], x: Tensor) -> Action:
 def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
     """g^-1 x; of a product, whose factors act one after the other, the last one first."""
     if not isinstance(action, ImageAction) or not isinstance(action.group, Product):
@@ -144,6 +144,7 @@ def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa:
     return ImageAction(group, **options), element
 
 
+def _usual_action(group: Group[Any], x: Tensor) -> Action:
     if not isinstance(group, Group):
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):

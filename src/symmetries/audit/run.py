@@ -21,7 +21,7 @@ from symmetries.audit.moves import make_moves
 from symmetries.audit.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.audit.saliency import Saliency, saliency_map
 from symmetries.audit.spectrum import largest_singular_value
-from symmetries.checks import check_finite, invalid
+from symmetries.checks import check_finite, check_flag, invalid
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
 
@@ -96,6 +96,8 @@ def audit(
         (0.0, 3)
     """
     begin = time.perf_counter()
+    for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
+        check_flag(flag, name)
     x, y = _pair(data)
     with untouched(model):
         classes = check_classifier(model, x, y)

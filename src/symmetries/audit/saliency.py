@@ -18,12 +18,14 @@ from symmetries.audit.models import (
     Model,
     check_callable,
     check_classifier,
+    logits_of,
     model_device,
     untouched,
 )
 from symmetries.audit.moves import Moves, check_moves, make_moves
-from symmetries.checks import check_choice, check_finite, check_floats, check_number, invalid
+from symmetries.checks import check_choice, check_finite, check_floats, check_number
 from symmetries.groups.base import Group
+from symmetries.placement import check_same
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
 
@@ -87,11 +89,8 @@ def smooth(maps: Tensor, sigma: float) -> Tensor:
 
 def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
     """Cosine of two saliency maps (N, ...) of each example, (N,); 1 where both are zero."""
-    check_floats(maps, "maps", "...")
-    check_floats(moved, "moved", "...")
-    if maps.shape != moved.shape:
-        got = f"{tuple(maps.shape)} and {tuple(moved.shape)}"
-        raise invalid("maps", "two tensors of one shape", got, "move one back first")
+    check_floats(maps, "maps", "...", "P")
+    check_same(maps=maps, moved=moved)
     a, b = maps.flatten(1), moved.flatten(1)
     scale = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
     both_zero = (a == 0).all(1) & (b == 0).all(1)
@@ -187,4 +186,4 @@ def targets(model: Model, x: Tensor, y: Tensor | None) -> Tensor:
     if y is not None:
         return y.to(x.device)
     with torch.no_grad():
-        return model(x).argmax(1)
+        return logits_of(model, x).argmax(1)

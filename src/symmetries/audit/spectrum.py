@@ -19,6 +19,7 @@ from symmetries.audit.models import (
     untouched,
 )
 from symmetries.checks import check_choice, check_finite, check_whole, wrong_type
+from symmetries.placement import ask
 
 Method = Literal["auto", "exact", "power"]
 METHODS = ("auto", "exact", "power")
@@ -88,7 +89,7 @@ def largest_singular_value(
 
 def _outputs(model: Model, x: Tensor) -> int:
     with torch.no_grad():
-        found = model(x)
+        found = ask(model, x)
     if not isinstance(found, Tensor):
         raise wrong_type("model", "one that gives a tensor (N, K)", found, "wrap it")
     return found.flatten(1).shape[1]
@@ -129,7 +130,7 @@ def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = N
 
 def _by_power(model: Model, x: Tensor, iterations: int, tolerance: float, seed: int) -> Tensor:
     """Power iteration; J v is had from two reverse passes, as J^T u is linear in u."""
-    output = model(x)
+    output = ask(model, x)
     u = torch.zeros_like(output, requires_grad=True)
     (back,) = torch.autograd.grad(output, x, u, create_graph=True)
     generator = torch.Generator().manual_seed(seed)

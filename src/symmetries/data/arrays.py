@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
 from symmetries.checks import as_path, check_choice, invalid, wrong_type
-from symmetries.data.base import ImageSet
+from symmetries.data.base import ImageSet, as_array
 from symmetries.data.files import AGAIN, check_claim
 
 _CHANNELS = (1, 2, 3, 4)
@@ -70,7 +70,7 @@ def from_array(
         >>> from_array(np.zeros((2, 9, 7, 3), np.uint8)).images.shape
         torch.Size([2, 3, 9, 7])
     """
-    array = images.detach().cpu().numpy() if isinstance(images, Tensor) else np.asarray(images)
+    array = as_array(images, "images")
     if layout is None:
         layout = layout_of(array.shape)
     check_choice(layout, _LAYOUTS, "layout")

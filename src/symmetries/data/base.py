@@ -4,20 +4,25 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries.checks import (
     as_path,
     check_finite,
     check_floats,
+    check_held,
     check_image_shape,
     check_images,
     check_tensors,
     invalid,
     wrong_type,
 )
+from symmetries.placement import check_together
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 
@@ -90,6 +95,7 @@ class ImageSet:
 
 
 def _check_unit_range(images: Tensor) -> None:
+    check_held(images, "images")
     low, high = (float(end) for end in torch.aminmax(images))  # NaN if there is one anywhere
     if low >= 0 and high <= 1:
         return
@@ -112,12 +118,32 @@ def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | Non
     if labels.shape != (count,):
         got = f"shape {tuple(labels.shape)}"
         raise invalid("labels", f"shape ({count},)", got, "give one label per image")
+    check_held(labels, "labels")
     low, high = int(labels.min()), int(labels.max())
     if low < 0:
         raise invalid("labels", "class numbers from 0", f"a label {low}", "count classes from 0")
     if class_names is not None and high >= len(class_names):
         expected = f"labels below {len(class_names)}, the number of class names"
         raise invalid("labels", expected, f"a label {high}", "give a name for every class")
+
+
+def as_array(values: object, name: str) -> NDArray[Any]:
+    """The numpy array of a tensor, an array, or numbers in lists of equal lengths.
+
+    Example:
+        >>> as_array([[1, 2], [3]], "images")
+        Traceback (most recent call last):
+        ValueError: images: expected an array, got a list with parts of unequal shapes; bring them \
+to one shape
+    """
+    if isinstance(values, Tensor):
+        check_held(values, name)
+        return values.detach().cpu().numpy()
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        got = f"a {type(values).__name__} with parts of unequal shapes"
+        raise invalid(name, "an array", got, "bring them to one shape") from error
 
 
 def standardise(images: Tensor, reference: Tensor) -> Tensor:
@@ -135,6 +161,8 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
     """
     check_floats(reference, "reference", "...")
     check_floats(images, "images", "...")
+    check_together(reference=reference, images=images)
+    check_held(reference, "reference")
     deviation, mean = torch.std_mean(reference)
     if float(deviation) == 0:
         raise invalid("reference", "more than one pixel value", "a constant", "nothing to scale by")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_number, invalid
+from symmetries.checks import check_choice, check_flag, check_number, invalid
 from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws, Floats
 from symmetries.groups.affine import Affine2
@@ -92,8 +92,7 @@ def translated(
     check_set(data)
     side = max(data.images.shape[-2:])
     most = min(8.0, side * 2 / 7) if pixels is None else pixels
-    if not 0 <= most <= side:
-        raise invalid("pixels", f"0 to {side}, the side of the image", pixels, "stay inside")
+    check_number(most, "pixels", 0, side)
     shifts = _draws("translation", split, seed).uniform(2 * len(data), -most, most)
     eta = shifts.reshape(len(data), 2) * (2 / side)
     return _moved(data, Affine2("translation"), eta, "translated")
@@ -163,6 +162,7 @@ def upside_down_sixes(
         pairs: take every six together with its turned copy instead (a baseline).
     """
     check_set(data)
+    check_flag(pairs, "pairs")
     if data.labels is None or not bool((data.labels == 6).any()):
         raise invalid("data", "digits with labels, sixes among them", data.name, "use MNIST")
     sixes = data.images[data.labels == 6]

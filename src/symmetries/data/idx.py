@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from symmetries.checks import as_path, check_choice, invalid
+from symmetries.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, check_claim, read_bytes
@@ -44,6 +44,8 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
         got = f"a file that begins with {header.hex() or 'nothing'}"
         raise invalid(str(path), "an IDX file of unsigned bytes", got, AGAIN)
     axes = header[3]
+    if rank is not None:
+        check_whole(rank, "rank", most=255)
     if rank is not None and axes != rank:
         raise invalid(str(path), f"{rank} axes", f"{axes}", "are images and labels swapped?")
     head = 4 + 4 * axes

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from symmetries.checks import invalid, wrong_type
+from symmetries.checks import as_path, invalid, wrong_type
 from symmetries.data.arrays import array_file, from_dataset
 from symmetries.data.base import ImageSet
 from symmetries.data.bundled import digits
@@ -175,7 +175,7 @@ def load(
         return plain[0](split, folder)
     derived = _derived(name_or_path)
     if derived is None:
-        return _load_path(Path(name_or_path), split)
+        return _load_path(as_path(name_or_path, "data"), split)
     base, (change, _) = derived
     return replace(change(_BASES[base][0](split, folder), split), name=name_or_path)
 

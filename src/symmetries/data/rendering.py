@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries.checks import check_choice, invalid
+from symmetries.data.base import as_array
 
 SHAPES = ("square", "ellipse", "heart")
 POSITION_SPAN = 31 / 64  # of the image: 32 positions are one pixel apart at 64 x 64
@@ -43,13 +44,16 @@ class SpriteFactors:
     y: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        expected = np.shape(self.shape)
+        expected = as_array(self.shape, "shape").shape
         for field in fields(self):
             values = getattr(self, field.name)
             if not isinstance(values, np.ndarray) or values.shape != expected:
-                got = f"{type(values).__name__} of shape {np.shape(values)}"
+                shape = as_array(values, field.name).shape
+                got = f"{type(values).__name__} of shape {shape}"
                 remedy = "give one value per sprite"
                 raise invalid(field.name, f"an array of shape {expected}", got, remedy)
+            if not np.issubdtype(values.dtype, np.number):
+                raise invalid(field.name, "numbers", f"dtype {values.dtype}", "correct the factors")
             if not np.isfinite(values).all():
                 raise invalid(field.name, "finite values", "NaN or infinity", "correct the factors")
         if self.shape.ndim != 1 or len(self.shape) == 0:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from symmetries.checks import check_choice, check_whole, invalid
 from symmetries.data.arrays import npy_header
-from symmetries.data.base import ImageSet, data_folder, missing
+from symmetries.data.base import ImageSet, as_array, data_folder, missing
 from symmetries.data.draws import Draws, Floats, Integers
 from symmetries.data.files import AGAIN
 from symmetries.data.remote import advice
@@ -42,7 +42,7 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
         [0.5, 1.0]
     """
     total = math.prod(GRID)
-    chosen = np.arange(total) if indices is None else np.asarray(indices)
+    chosen = np.arange(total) if indices is None else as_array(indices, "indices")
     if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
         got = f"shape {chosen.shape}, {chosen.dtype}"
         raise invalid("indices", "positions (N,), whole numbers", got, "give a row of them")
@@ -123,6 +123,7 @@ def even_indices(split: str, count: int, seed: int = 0) -> Integers:
         seed: fixes them.
     """
     half = math.prod(GRID) // 2
+    check_whole(count, "count")
     if not 1 <= count <= half:
         raise invalid("count", f"1 to {half}", count, "each split has one half")
     order = Draws(seed, "dsprites/split").permutation(2 * half)

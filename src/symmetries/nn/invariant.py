@@ -57,7 +57,7 @@ class InvariantLinear(nn.Module):
         >>> half_turn = torch.diag(torch.tensor([-1.0, -1.0, 1.0]))
         >>> layer(torch.rand(5, 1, 8, 8), half_turn[None]).shape  # one transformation
         torch.Size([1, 5, 16])
-        >>> layer.chosen_side(batch=5)  # more images than learned filters, times four
+        >>> layer.chosen_side(batch=5)  # that of the filters, for more than 16 / 4 images
         'weights'
     """
 
