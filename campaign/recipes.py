@@ -248,13 +248,26 @@ def invoke(command: str) -> Callable[..., Any]:
     return call
 
 
-def _train(model: nn.Module, images: Any, labels: Any, **settings: Any) -> Any:  # noqa: ANN401
-    def loss(model: nn.Module, batch: Any, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        return {"loss": nn.functional.cross_entropy(model(batch[0]), batch[1])}
+def _loss(model: nn.Module, batch: Any, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    return {"loss": nn.functional.cross_entropy(model(batch[0]), batch[1])}
 
+
+def _config(**settings: Any) -> training.TrainConfig:  # noqa: ANN401
     fields = {"steps": 2, "batch_size": 4, "lr": 1e-3, "progress": False, "device": "cpu"}
-    config = training.TrainConfig(**{**fields, **settings})
-    return training.train(model, loss, (images, labels), config)
+    return training.TrainConfig(**{**fields, **settings})
+
+
+def _train(model: nn.Module, images: Any, labels: Any, **settings: Any) -> Any:  # noqa: ANN401
+    return training.train(model, _loss, (images, labels), _config(**settings))
+
+
+def _vaes() -> list[vae.VAE]:
+    small = vae.VAEConfig(2, channels=(4,), strides=(2,), hidden=8, steps=2, batch_size=4)
+    return [vae.VAE((1, 8, 8), small, seed=seed) for seed in (0, 1)]
+
+
+def _saved_vae() -> Path:
+    return _vaes()[0].save(files()).parent
 
 
 def _set() -> ImageSet:
@@ -376,6 +389,22 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "training.train": lambda: (
         _train,
         {"model": network(), "images": x(), "labels": y(), "steps": 2, "batch_size": 4, "lr": 1e-3},
+    ),
+    "training.Job": lambda: (
+        lambda **fields: training.train_together([training.Job(**fields)]),
+        {"model": network(), "loss": _loss, "data": (x(), y()), "config": _config()},
+    ),
+    "training.train_together": lambda: (
+        training.train_together,
+        {"jobs": [training.Job(network(), _loss, (x(), y()), _config(seed=s)) for s in (0, 1)]},
+    ),
+    "training.fit_many": lambda: (
+        lambda models, images: training.fit_many(models, images, device="cpu", progress=False),
+        {"models": _vaes(), "images": x()},
+    ),
+    "training.load_learner": lambda: (
+        training.load_learner,
+        {"folder": _saved_vae(), "learner": "vae", "what": "VAE"},
     ),
     "training.TrainConfig": lambda: (
         training.TrainConfig,
@@ -509,6 +538,13 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
             "half_width": torch.full((1, 1), 0.5),
         },
     ),
+    "learners.invariant_weights.search_widths": lambda: (
+        invariant_weights.search_widths,
+        {
+            **{"model": _model(), "images": [x()], "targets": y(), "sets": None, "points": 2},
+            **{"halvings": 0, "samples": 2, "draws": 2, "steps": 2, "chunk": 5, "seed": 0},
+        },
+    ),
     "learners.invariant_weights.width_interval": lambda: (
         invariant_weights.width_interval,
         {"model": _model(), "images": x(), "targets": y(), "parameter": 0, "samples": 2},
@@ -518,6 +554,13 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
             _relaxed(), (images, labels), training.Step(1, 0, torch.device("cpu"))
         ),
         {"images": x(), "labels": y(), "penalty": 0.1},
+    ),
+    "learners.relaxed.fitting": lambda: (
+        lambda config, **more: training.fit_together([relaxed.fitting(config=config, **more)]),
+        {
+            **{"model": _relaxed(), "images": x(), "labels": y(), "config": _config()},
+            **{"penalty": 0.1, "relaxation_lr": 1.0, "augment": None, "random_turn": False},
+        },
     ),
     "learners.relaxed.fit": lambda: (
         _fit_relaxed,

@@ -5,13 +5,13 @@ data enters the library, as looking at a value makes a GPU wait.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+LONGEST = 1000  # letters of what came
 LARGEST = 10**12  # of a count: beyond it is a slip, and no run would end
 
 
@@ -22,7 +22,9 @@ def invalid(name: str, expected: str, got: object, remedy: str) -> ValueError:
         >>> str(invalid("angle", "a number in [-pi, pi]", 7.0, "give radians, not degrees"))
         'angle: expected a number in [-pi, pi], got 7.0; give radians, not degrees'
     """
-    return ValueError(f"{name}: expected {expected}, got {got}; {remedy}")
+    shown = str(got) or "an empty text"
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    return ValueError(f"{name}: expected {expected}, got {shown}; {remedy}")
 
 
 def wrong_type(name: str, expected: str, got: object, remedy: str) -> TypeError:
@@ -52,7 +54,9 @@ def check_tensors(**values: object) -> None:
     """
     for name, value in values.items():
         if not isinstance(value, Tensor):
-            raise wrong_type(name, "a torch.Tensor", value, "use torch.as_tensor(...)")
+            numbers = isinstance(value, int | float | list | tuple) or hasattr(value, "dtype")
+            remedy = "use torch.as_tensor(...)" if numbers else "give one"
+            raise wrong_type(name, "a torch.Tensor", value, remedy)
 
 
 def check_floats(values: Tensor, name: str, *axes: int | str) -> None:
@@ -78,8 +82,14 @@ def check_floats(values: Tensor, name: str, *axes: int | str) -> None:
     if not fits or not values.is_floating_point():
         expected = f"floats ({', '.join(map(str, axes))})"
         got = f"shape {tuple(values.shape)}, {values.dtype}"
-        remedy = "reshape it" if values.is_floating_point() else f"use {name}.float()"
-        raise invalid(name, expected, got, remedy)
+        raise invalid(name, expected, got, to_floats(values, name, "reshape it"))
+
+
+def to_floats(values: Tensor, name: str, otherwise: str) -> str:
+    """What to write for floating-point values; ``otherwise`` where they are, and that is not it."""
+    if values.is_complex():
+        return f"use {name}.real or {name}.abs()"
+    return otherwise if values.is_floating_point() else f"use {name}.float()"
 
 
 def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
@@ -104,20 +114,6 @@ check the number of classes
         expected = f"class numbers from 0 to {classes - 1}"
         remedy = "count from 0, and check the number of classes"
         raise invalid(name, expected, f"{low} to {high}", remedy)
-
-
-@contextmanager
-def blaming_labels(labels: Tensor, classes: int, name: str = "labels") -> Iterator[None]:
-    """Where torch fails inside the block, say so if a label is no class: it looks only then.
-
-    For losses, which must not look at values at every step.
-    """
-    try:
-        yield
-    except (IndexError, RuntimeError):
-        with suppress(RuntimeError):  # values that cannot be read, as inside torch.vmap
-            check_class_range(labels, classes, name)
-        raise
 
 
 def check_generator(generator: object, name: str = "generator") -> None:
@@ -165,6 +161,15 @@ def as_path(path: object, name: str = "path") -> Path:
     return Path(path)
 
 
+def as_folder(path: object, name: str = "folder") -> Path:
+    """The path of a folder to write into, which need not be there yet."""
+    folder = as_path(path, name)
+    if folder.exists() and not folder.is_dir():
+        got = f"{str(path)!r}, which is a file"
+        raise invalid(name, "a folder", got, "name another, or a new one")
+    return folder
+
+
 def check_module(model: object, name: str = "model") -> None:
     """Raise unless ``model`` is a torch module."""
     if not isinstance(model, nn.Module):
@@ -203,13 +208,13 @@ def check_number(
     Example:
         >>> check_number(2.0, "share", 0, 1)
         Traceback (most recent call last):
-        ValueError: share: expected a number from 0 to 1, got 2.0; give a finite one
+        ValueError: share: expected a number from 0 to 1, got 2.0; give one within
     """
     number = isinstance(value, int | float) and math.isfinite(value)
     if not number or not least <= value <= most:  # type: ignore[operator]
         between = f"a number from {least:g} to {most:g}" if math.isfinite(most) else ""
         above = f"a number of at least {least:g}" if math.isfinite(least) else "a number"
-        raise invalid(name, between or above, short(value), "give a finite one")
+        raise invalid(name, between or above, short(value), _finite(value))
 
 
 def check_flag(value: object, name: str) -> None:
@@ -221,7 +226,13 @@ def check_flag(value: object, name: str) -> None:
 def check_positive(value: object, name: str) -> None:
     """Raise unless ``value`` is a finite number above 0."""
     if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise invalid(name, "a positive number", short(value), "give a finite one")
+        raise invalid(name, "a positive number", short(value), _finite(value, "give a larger one"))
+
+
+def _finite(value: object, otherwise: str = "give one within") -> str:
+    if not isinstance(value, int | float):
+        return "give an int or a float"
+    return otherwise if math.isfinite(value) else "give a finite one"
 
 
 def short(value: object) -> str:
@@ -234,10 +245,12 @@ def check_images(images: Tensor, name: str = "images") -> None:
     """Raise unless ``images`` is a non-empty floating-point batch of shape (N, C, H, W)."""
     check_tensors(**{name: images})
     if images.ndim != 4:
-        remedy = "add a channel axis: images[:, None]" if images.ndim == 3 else "reshape it"
+        remedy = f"add a channel axis: {name}[:, None]" if images.ndim == 3 else "reshape it"
         raise invalid(name, "shape (N, C, H, W)", f"shape {tuple(images.shape)}", remedy)
     if not images.is_floating_point():
-        raise invalid(name, "a floating-point dtype", images.dtype, "use images.float() / 255")
+        whole = f"use {name}.float() / 255 if they are bytes, {name}.float() otherwise"
+        remedy = to_floats(images, name, "") if images.is_complex() else whole
+        raise invalid(name, "a floating-point dtype", images.dtype, remedy)
     if 0 in images.shape[1:]:
         raise invalid(name, "no empty axis", f"shape {tuple(images.shape)}", "check the loader")
 

@@ -59,6 +59,20 @@ use x.to(torch.float32), or the layer's .double()
     raise invalid(name, expected, f"{values.dtype} on {values.device}", remedy)
 
 
+def check_dtype(values: Tensor, dtype: torch.dtype, name: str) -> None:
+    """Raise unless ``values`` have the dtype of a model that they will be brought to.
+
+    Example:
+        >>> check_dtype(torch.zeros(2).double(), torch.float32, "images")
+        Traceback (most recent call last):
+        ValueError: images: expected torch.float32, like the model, got torch.float64; use \
+images.to(torch.float32)
+    """
+    if values.dtype != dtype:
+        remedy = f"use {name}.to({dtype})"
+        raise invalid(name, f"{dtype}, like the model", values.dtype, remedy)
+
+
 def check_same(**tensors: Tensor) -> None:
     """Raise unless all are floating-point tensors on one device and of one shape.
 

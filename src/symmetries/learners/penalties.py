@@ -16,18 +16,25 @@ from torch.nn import functional as F
 
 from symmetries.actions.images import ImageAction
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
+from symmetries.blaming import blaming_labels
 from symmetries.checks import (
     check_choice,
+    check_class_range,
     check_classes,
     check_floats,
+    check_held,
     check_images,
+    check_number,
+    check_positive,
     check_tensors,
     check_whole,
     invalid,
+    short,
     wrong_type,
 )
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.placement import ask, check_together
 from symmetries.rows import draw_rows
 
 Penalty = Literal["li", "nli", "di"]
@@ -48,6 +55,7 @@ def pair_penalty(logits: Tensor, moved: Tensor, kind: Penalty = "li") -> Tensor:
         6.25
     """
     check_choice(kind, ERRORS, "kind")
+    check_together(logits=logits, moved=moved)
     return ERRORS[kind](logits, moved).mean()
 
 
@@ -65,7 +73,7 @@ def orbit_penalty(logits: Tensor, kind: Penalty = "li") -> Tensor:
         12.5
     """
     check_choice(kind, ERRORS, "kind")
-    check_tensors(logits=logits)
+    check_floats(logits, "logits", "...")
     if logits.ndim != 3 or logits.shape[1] < 2:
         got = f"shape {tuple(logits.shape)}"
         raise invalid("logits", "(N, S, K) with S >= 2", got, "give the logits of whole orbits")
@@ -185,6 +193,7 @@ def regularised_loss(
         raise wrong_type("model", "a function from images to logits", model, "give a network")
     check_images(x, "x")
     check_classes(y, len(x), "y")
+    check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
     n = len(x)
@@ -197,10 +206,11 @@ def regularised_loss(
         )
         elements = _by_image(flat, n, s)
     orbit = ImageAction(group).orbit(elements, x)
-    logits = model(orbit.flatten(0, 1))
+    logits = ask(model, orbit.flatten(0, 1))
     check_floats(logits, "logits", "N", "K")
+    with blaming_labels(y, logits.shape[1], "y"):
+        task = F.cross_entropy(logits, y.repeat_interleave(orbit.shape[1]))
     logits = logits.unflatten(0, orbit.shape[:2])
-    task = F.cross_entropy(logits.flatten(0, 1), y.repeat_interleave(orbit.shape[1]))
     penalty = orbit_penalty(logits, kind)
     return {"loss": task + nu * penalty, "task": task.detach(), "penalty": penalty.detach()}
 
@@ -239,10 +249,17 @@ class ConstrainedWeight(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(measure, ("error", "similarity"), "measure")
-        if not target > 0 or (measure == "similarity" and not target < 1):
-            expected = "a similarity below 1" if measure == "similarity" else "an error above 0"
-            raise invalid("target", expected, target, "no finite weight reaches perfection")
-        if not 0 < bounds[0] <= start <= bounds[1]:
+        check_positive(target, "target")
+        if measure == "similarity" and target >= 1:
+            remedy = "no finite weight reaches perfection"
+            raise invalid("target", "a similarity below 1", target, remedy)
+        if not isinstance(bounds, Sequence) or len(bounds) != 2:
+            raise invalid("bounds", "two numbers", short(bounds), "try (1e-4, 1e4)")
+        for bound in bounds:
+            check_positive(bound, "bounds")
+        check_positive(start, "start")
+        check_number(rate, "rate", least=0)
+        if not bounds[0] <= start <= bounds[1]:
             raise invalid("start", f"a weight within {bounds}", start, "or widen the bounds")
         self.target = target
         self.measure = measure
@@ -257,6 +274,13 @@ class ConstrainedWeight(nn.Module):
 
     def update(self, measured: float | Tensor) -> None:
         """Move nu according to what was measured; does not wait for the device."""
+        if isinstance(measured, Tensor):
+            check_held(measured, "measured")
+            if measured.ndim:
+                got = f"shape {tuple(measured.shape)}"
+                raise invalid("measured", "a tensor without axes", got, "take its mean")
+        elif not isinstance(measured, int | float):
+            raise wrong_type("measured", "a number", measured, "give what was measured")
         value = torch.as_tensor(measured, device=self.log_nu.device).detach().to(self.log_nu)
         if self.measure == "similarity":
             excess = (1 - value).clamp_min(1e-12) / (1 - self.target)
@@ -299,6 +323,8 @@ def start_in_orbits(first: nn.Linear, second: nn.Linear, permutations: Tensor) -
         got = f"shape {tuple(permutations.shape)}, {permutations.dtype}"
         raise invalid("permutations", "int64 (|G|, D)", got, "use pixel_permutations(...)")
     order, inputs = permutations.shape
+    check_held(permutations, "permutations")
+    check_class_range(permutations, inputs, "permutations")
     units = first.weight.shape[0]
     if first.weight.shape[1] != inputs or second.weight.shape[1] != units:
         got = f"{tuple(first.weight.shape)} and {tuple(second.weight.shape)}"

@@ -15,9 +15,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_classes, check_images, check_module, check_number, check_whole
+from symmetries.blaming import blaming_labels
+from symmetries.checks import (
+    check_classes,
+    check_flag,
+    check_held,
+    check_images,
+    check_module,
+    check_number,
+    check_whole,
+    wrong_type,
+)
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
+from symmetries.placement import ask, check_together
 from symmetries.training import Batch, History, Step, TrainConfig
 from symmetries.training.ensemble import Fitting, Job, Numbers, fit_alone
 
@@ -39,18 +50,25 @@ def relaxed_loss(
         augment: ``augment(images, step)``, applied to each batch.
         random_turn: whether each step samples the rotations from an angle of its own on.
     """
+    if not isinstance(penalty, Numbers):
+        check_number(penalty, "penalty")
+    if augment is not None and not callable(augment):
+        remedy = "give a function from images to new ones"
+        raise wrong_type("augment", "a function of (images, step), or None", augment, remedy)
 
     def loss(model: nn.Module, batch: Batch, step: Step) -> dict[str, Tensor]:
         images, labels = batch
         check_images(images)
         check_classes(labels, len(images))
+        check_together(images=images, labels=labels)
         if augment is not None:
             images = augment(images, step)
         if random_turn:
             draw = torch.rand((), generator=step.generator, device=images.device)
             turn_grid(model, 2 * torch.pi * draw)
         logits = model(images)
-        cross_entropy = F.cross_entropy(logits.float(), labels)
+        with blaming_labels(labels, logits.shape[1]):
+            cross_entropy = F.cross_entropy(logits.float(), labels)
         relaxation = relaxation_penalty(model)
         weight = penalty["penalty"] if isinstance(penalty, Numbers) else penalty
         return {
@@ -81,6 +99,7 @@ def fitting(
     check_classes(labels, len(images))
     check_number(penalty, "penalty", least=0)
     check_number(relaxation_lr, "relaxation_lr", least=0)
+    check_flag(random_turn, "random_turn")
     weight = Numbers(penalty=penalty)  # in which runs that train as one may differ
     learned = _relaxation_parameters(model)
     others = [p for p in model.parameters() if p.requires_grad and all(p is not q for q in learned)]
@@ -154,6 +173,13 @@ def cross_validate(
         config: of each run; a folder gets one folder for each value.
         options: of :func:`fit`.
     """
+    if not callable(build):
+        raise wrong_type("build", "a function from a number to a model", build, "see fit")
+    if not isinstance(values, Iterable):
+        raise wrong_type("values", "numbers to try", values, "try [0.0, 0.5, 1.0]")
+    values = [*values]
+    for value in values:
+        check_number(value, "values")
     accuracies = {}
     for value in values:
         model = build(value)
@@ -170,12 +196,14 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int =
     check_images(images)
     check_classes(labels, len(images))
     check_whole(batch_size, "batch_size")
+    check_held(images, "images")
+    check_held(labels, "labels")
     device = next(model.parameters()).device
     training = model.training
     model.eval()
     right = torch.zeros((), device=device)
     for part, truth in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-        right += (model(part.to(device)).argmax(1) == truth.to(device)).sum()
+        right += (ask(model, part.to(device), "images").argmax(1) == truth.to(device)).sum()
     model.train(training)
     return float(right) / len(images)
 

@@ -10,13 +10,24 @@ kernel form:
 It is computed by GPyTorch, an extra: ``pip install 'symmetries[gp]'``.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_classes, check_images, check_positive, check_whole, invalid
+from symmetries.checks import (
+    check_class_range,
+    check_classes,
+    check_finite,
+    check_image_shape,
+    check_images,
+    check_positive,
+    check_whole,
+    invalid,
+)
+from symmetries.placement import check_together
 from symmetries.training import TrainConfig, train
 
 
@@ -86,17 +97,25 @@ class SparseGP:
         gpytorch = _gpytorch()
         check_images(images)
         check_classes(labels, len(images))
+        check_together(images=images, labels=labels)
+        check_finite(images, "images")
+        check_class_range(labels, self.classes)
         if len(images) < self.inducing:
             remedy = "take fewer inducing points than examples"
             raise invalid("inducing", f"at most {len(images)}", self.inducing, remedy)
         x = images.flatten(1).to(self.dtype)
+        spread = float((2 * x.var(0).sum()).sqrt())  # the kernel's first length
+        if not 0 < spread < math.inf:
+            got = f"a standard deviation of {spread:g} between them"
+            raise invalid("images", "images that differ", got, "are they all the same?")
         y = torch.zeros(self.classes, len(x), dtype=x.dtype, device=x.device)
         y.scatter_(0, labels[None], 1.0)
+        self._shape = images.shape[1:]
         self._shift = y.mean(1, keepdim=True)
         generator = torch.Generator().manual_seed(self.seed)
         start = x[torch.randperm(len(x), generator=generator)[: self.inducing].to(x.device)]
         self._likelihood = gpytorch.likelihoods.GaussianLikelihood(batch_shape=self._batch)
-        self._model = _exact_gp(x, y - self._shift, self._likelihood, start, self._batch)
+        self._model = _exact_gp(x, y - self._shift, self._likelihood, start, spread)
         for part in (self._model, self._likelihood):
             part.to(x.device, x.dtype).train()
         objective = gpytorch.mlls.ExactMarginalLogLikelihood(self._likelihood, self._model)
@@ -132,7 +151,9 @@ class SparseGP:
     @torch.no_grad()
     def predict(self, images: Tensor, chunk: int = 2000) -> Tensor:
         """Class numbers (N,)."""
-        check_images(images)
+        check_image_shape(images, self._shape)
+        check_together(data=self._shift, images=images)
+        check_whole(chunk, "chunk")
         self._model.eval()
         parts = []
         for part in images.flatten(1).to(self.dtype).split(chunk):
@@ -150,16 +171,16 @@ def _gpytorch() -> Any:  # noqa: ANN401 - a module
     return gpytorch
 
 
-def _exact_gp(x: Tensor, y: Tensor, likelihood: Any, start: Tensor, batch: torch.Size) -> Any:  # noqa: ANN401
+def _exact_gp(x: Tensor, y: Tensor, likelihood: Any, start: Tensor, spread: float) -> Any:  # noqa: ANN401
     """GPyTorch's model: zero mean, scaled squared exponential, inducing points."""
-    gpytorch = _gpytorch()
+    gpytorch, batch = _gpytorch(), y.shape[:1]
 
     class Model(gpytorch.models.ExactGP):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__(x, y, likelihood)
             self.mean = gpytorch.means.ZeroMean(batch_shape=batch)
             kernel = gpytorch.kernels.RBFKernel(batch_shape=batch)
-            kernel.lengthscale = float((2 * x.var(0).sum()).sqrt())
+            kernel.lengthscale = spread
             base = gpytorch.kernels.ScaleKernel(kernel, batch_shape=batch)
             self.kernel = gpytorch.kernels.InducingPointKernel(
                 base, inducing_points=start.clone(), likelihood=likelihood

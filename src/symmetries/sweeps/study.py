@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from symmetries.checks import as_path, invalid
+from symmetries.checks import as_folder, invalid
 from symmetries.data import ImageSet, load
 from symmetries.results import RunInfo, SweepResult, Trial
 from symmetries.sweeps.config import Range, SweepConfig
@@ -89,7 +89,7 @@ def join(
 
 def open_study(config: SweepConfig, folder: Path, storage: str | None = None) -> Study:
     """The study of a configuration: the one that is there, or a new one."""
-    folder = as_path(folder, "folder")
+    folder = as_folder(folder)
     optuna = _optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     folder.mkdir(parents=True, exist_ok=True)

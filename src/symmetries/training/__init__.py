@@ -9,6 +9,7 @@ from symmetries.training.history import History
 from symmetries.training.loop import train
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step
+from symmetries.training.update import LossError
 from symmetries.training.watching import watching
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "FolderInUseError",
     "History",
     "Job",
+    "LossError",
     "NonFiniteError",
     "Numbers",
     "Step",

@@ -17,7 +17,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from symmetries.checks import as_path, invalid, wrong_type
+from symmetries.checks import as_folder, as_path, invalid, wrong_type
 from symmetries.training.files import write_atomic, writing
 
 FORMAT = "symmetries-state"
@@ -48,7 +48,7 @@ def save_model(folder: Path | str, module: nn.Module, meta: Mapping[str, Any]) -
         >>> torch.equal(state["weight"], layer.weight), meta
         (True, {'inputs': 2})
     """
-    return write_state(as_path(folder, "folder"), "model", module_state(module), meta)
+    return write_state(as_folder(folder), "model", module_state(module), meta)
 
 
 def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -74,6 +74,9 @@ def load_learner(
     folder: Path | str, learner: str, what: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The same for a learner's model: raise, saying ``what`` was expected, if it is another's."""
+    for name, word in (("learner", learner), ("what", what)):
+        if not isinstance(word, str):
+            raise wrong_type(name, "a text", word, "such as 'vae' and 'VAE'")
     state, meta = load_state(folder)
     if meta.get("learner") != learner:
         got = repr(meta.get("learner"))

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid, wrong_type
+from symmetries.checks import check_number, invalid, short
 from symmetries.training.batches import Batch, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.history import History
-from symmetries.training.loop import OnStep, run_loop, train
+from symmetries.training.loop import OnStep, check_run, run_loop, train
 from symmetries.training.numbers import OwnNumbers
 from symmetries.training.optim import ParamGroups
 from symmetries.training.products import Products, fast_products
@@ -54,6 +54,9 @@ class Job:
     reads: tuple[nn.Module, ...] = ()
     products: Products | None = None
 
+    def __post_init__(self) -> None:
+        check_run(self.model, self.loss, self.config)
+
 
 Fitting = Generator[Job, History, T]
 
@@ -69,6 +72,7 @@ class Numbers(nn.Module):
     def __init__(self, **values: float) -> None:
         super().__init__()
         for name, value in values.items():
+            check_number(value, name)
             self.register_buffer(name, torch.tensor(float(value)))
 
     def __getitem__(self, name: str) -> Tensor:
@@ -111,8 +115,11 @@ def fit_together(fittings: Sequence["Fitting[T]"]) -> list[T]:
         >>> fit_together([fitting(nn.Linear(1, 1), x, seed) for seed in (0, 1)])
         [True, True]
     """
-    if not isinstance(fittings, Sequence) or not fittings:
-        raise wrong_type("fittings", "a list of fittings, at least one", fittings, "see fit_many")
+    several = isinstance(fittings, Sequence) and len(fittings) > 0
+    if not several or not all(isinstance(each, Generator) for each in fittings):
+        expected = "a list of generators of Jobs, at least one"
+        remedy = "give what the models' fitting() returns"
+        raise invalid("fittings", expected, short(fittings), remedy)
     found: list[T] = []
     histories: Sequence[History | None] = [None] * len(fittings)
     while not found:
@@ -152,8 +159,10 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
         >>> [history.step[-1] for history in histories]
         [2, 2]
     """
-    if not isinstance(models, Sequence) or not all(hasattr(m, "fitting") for m in models):
-        raise wrong_type("models", "a list of models with a fitting", models, "see VAE")
+    several = isinstance(models, Sequence) and len(models) > 0
+    if not several or not all(hasattr(model, "fitting") for model in models):
+        expected = "a list of models that have fitting(), at least one"
+        raise invalid("models", expected, short(models), "such as VAE, InvariantVAE, SymmetryModel")
     for name in ("config", "group", "shape", "bounds"):
         settings = {repr(getattr(model, name, None)) for model in models}
         if len(settings) > 1:
@@ -178,7 +187,8 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
         The numbers of each run; the times are those of all together.
     """
     if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(j, Job) for j in jobs):
-        raise wrong_type("jobs", "a list of Jobs, at least one", jobs, "give what train takes")
+        remedy = "make each as Job(model, loss, data, config)"
+        raise invalid("jobs", "a list of Jobs, at least one", short(jobs), remedy)
     products = jobs[0].products
     if len(jobs) == 1:
         job = jobs[0]

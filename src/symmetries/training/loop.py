@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from symmetries.checks import invalid
+from symmetries.checks import check_module, wrong_type
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
@@ -67,6 +67,7 @@ def train(
     Raises:
         NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it), or more
             than ``config.skip_bad`` batches were bad.
+        LossError: if torch refuses a batch inside the loss: it says what the batch was.
         FolderInUseError: if another run writes into ``config.out``.
 
     Example:
@@ -79,10 +80,18 @@ def train(
         >>> history["loss"][-1] < 1e-3
         True
     """
-    if not isinstance(model, nn.Module):
-        remedy = "give the model itself, not its output"
-        raise TypeError(str(invalid("model", "an nn.Module", type(model).__name__, remedy)))
+    check_run(model, loss, config)
     return run_loop(model, loss, (data,), config, (config.seed,), param_groups, on_step)
+
+
+def check_run(model: object, loss: object, config: object) -> None:
+    """Raise unless these are a module, a function and a configuration."""
+    check_module(model)
+    if not callable(loss):
+        raise wrong_type("loss", "a function of (model, batch, step)", loss, "see train's example")
+    if not isinstance(config, TrainConfig):
+        remedy = "try TrainConfig(steps=100, batch_size=32)"
+        raise wrong_type("config", "a TrainConfig", config, remedy)
 
 
 def run_loop(

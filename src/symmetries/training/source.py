@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from symmetries.checks import invalid
+from symmetries.checks import check_held, invalid
 from symmetries.training.batches import (
     Batch,
     Batches,
@@ -49,7 +49,10 @@ def as_tensors(data: Data) -> Batch | None:
         raise TypeError(str(invalid("data", expected, type(data).__name__, remedy)))
     if not tensors or not all(isinstance(part, Tensor) and part.ndim for part in tensors):
         kinds = ", ".join(type(part).__name__ for part in tensors) or "an empty tuple"
-        raise TypeError(str(invalid("data", "tensors with a first axis", kinds, "convert them")))
+        error = invalid("data", "tensors with a first axis", kinds, "use torch.as_tensor(...)")
+        raise TypeError(str(error))
+    for part in tensors:
+        check_held(part, "data")
     lengths = {len(part) for part in tensors}
     if len(lengths) > 1:
         remedy = "one row per example in each"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from symmetries.checks import as_device, check_whole
 from symmetries.rows import ExampleGenerator, draw_rows
 
 _MASK = (1 << 64) - 1
@@ -91,6 +92,11 @@ class Step:
     def __init__(
         self, total: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
     ) -> None:
+        check_whole(total, "total")
+        check_whole(seed, "seed", least=0, most=2**64)
+        check_whole(world, "world")
+        check_whole(rank, "rank", least=0, most=world - 1)
+        device = as_device(device)
         self.total = total
         self.seed = seed
         self.device = device
@@ -106,6 +112,7 @@ class Step:
 
     def begin(self, index: int) -> None:
         """Move to a step and seed its random numbers."""
+        check_whole(index, "index", least=0)
         self._index = index
         self.generator.manual_seed(mix(self.seed, _STEP, index))
         _seed_layers(self.device, mix(self.seed, _LAYERS, index, 0))

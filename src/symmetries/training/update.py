@@ -19,7 +19,13 @@ from symmetries.training.step import Step
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
 
+# What torch's functions raise. Not their subclasses: memory, devices and our own say enough.
+TORCH_ERRORS = (RuntimeError, IndexError, NotImplementedError)
 RESERVED = frozenset({"step", "seconds", "lr", "skipped"})
+
+
+class LossError(RuntimeError):
+    """The loss failed on a batch; the message has the batch's shapes and what torch said."""
 
 
 class Objective(nn.Module):
@@ -37,15 +43,27 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch, step: Step) -> tuple[Tensor, Metrics]:
         """The loss to minimise, and all numbers to show."""
-        if step.world == 1:
-            terms = self.loss(self.model, batch, step)
-        else:
-            with DropoutByRows(step.rank, step.world):
+        try:
+            if step.world == 1:
                 terms = self.loss(self.model, batch, step)
+            else:
+                with DropoutByRows(step.rank, step.world):
+                    terms = self.loss(self.model, batch, step)
+        except TORCH_ERRORS as error:
+            if type(error) not in TORCH_ERRORS or not step.host:  # a graph is tried: its affair
+                raise
+            raise _refused(batch, error) from error
         if not self._checked:
             _check_terms(terms)
             self._checked = True
         return terms["loss"], {name: value.detach() for name, value in terms.items()}
+
+
+def _refused(batch: Batch, error: Exception) -> LossError:
+    shapes = ", ".join(f"{tuple(part.shape)} {part.dtype}" for part in batch)
+    got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    remedy = f"a batch is ({shapes}): check its shapes, dtypes and class numbers"
+    return LossError(str(invalid("loss", "a function that takes the batches", got, remedy)))
 
 
 def _check_terms(terms: object) -> None:

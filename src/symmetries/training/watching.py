@@ -1,15 +1,16 @@
 """Somebody who looks over the shoulder of every training: searches that stop bad runs early."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+
+from symmetries.checks import wrong_type
 
 Watcher = Callable[[int, Mapping[str, float]], None]
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
-@contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
+def watching(watcher: Watcher) -> AbstractContextManager[None]:
     """Call ``watcher(done, numbers)`` at every look at the metrics of a run inside the block.
 
     What it raises ends the run; its last checkpoint stays.
@@ -24,6 +25,13 @@ def watching(watcher: Watcher) -> Iterator[None]:
         >>> seen
         [5]
     """
+    if not callable(watcher):
+        raise wrong_type("watcher", "a function of (done, numbers)", watcher, "see the example")
+    return _watching(watcher)
+
+
+@contextmanager
+def _watching(watcher: Watcher) -> Iterator[None]:
     token = _watchers.set((*_watchers.get(), watcher))
     try:
         yield

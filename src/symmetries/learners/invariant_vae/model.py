@@ -9,7 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_image_shape, check_whole, invalid
+from symmetries.blaming import blaming_values
+from symmetries.checks import (
+    check_generator,
+    check_image_shape,
+    check_whole,
+    invalid,
+)
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.groups.base import Group
@@ -33,6 +39,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
+from symmetries.placement import check_like
 from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
@@ -185,6 +192,7 @@ class InvariantVAE(nn.Module):
         """
         check_image_shape(x, self.shape, "x")
         check_whole(views, "views")
+        check_like(x, self.free_noise, "x")
         if self.finite:
             seen = self.act.orbit(self.elements(x.device), x)
         elif self.config.invariance == 0:
@@ -234,8 +242,10 @@ class InvariantVAE(nn.Module):
         """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
+        check_generator(generator)
         parts = x.split(max(1, ROWS // n))
-        return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
+        with blaming_values(x, "x"):
+            return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
 
     @torch.no_grad()
     def sample_prior_eta(
@@ -288,9 +298,10 @@ class InvariantVAE(nn.Module):
         check_whole(samples, "samples")
         order = cast(FiniteGroup, self.group).order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
-        return torch.cat(
-            [importance_bound(log_weights(self, p, samples, generator)) for p in parts]
-        )
+        with blaming_values(x, "x"):
+            return torch.cat(
+                [importance_bound(log_weights(self, p, samples, generator)) for p in parts]
+            )
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor, least: float | None = None) -> None:

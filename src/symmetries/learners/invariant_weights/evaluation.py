@@ -87,6 +87,7 @@ def evaluate(
     check_labelled(model, images, targets)
     for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
         check_whole(value, name)
+    check_whole(seed, "seed", least=0)
     warn_of_runaways(model)
     device = model.half_width.device
     means, variances, fits = [], [], []

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from symmetries.checks import check_number, check_positive, check_whole, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.learners.invariant_weights.objectives import (
+    check_labelled,
     expected_sites,
     images_of,
     log_likelihood,
@@ -97,6 +98,7 @@ class NaturalConfig:
         check_whole(self.search, "search", 2 if self.search else 0)
         check_number(self.rate, "rate", 0, 1)
         check_positive(self.memory, "memory")
+        check_whole(self.seed, "seed", least=0)
 
 
 def fit_natural(
@@ -144,6 +146,7 @@ def fit_natural(
     Raises:
         NonFiniteError: if the bound becomes NaN or infinite.
     """
+    check_labelled(model, images, targets)
     head = model.head
     if not isinstance(head, NaturalLinear):
         remedy = "train other posteriors with elbo_loss and symmetries.training.train"

@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from symmetries.blaming import blaming_labels
 from symmetries.checks import (
+    check_class_range,
     check_classes,
     check_floats,
+    check_held,
     check_number,
     check_tensors,
     check_whole,
     invalid,
+    short,
     wrong_type,
 )
 from symmetries.distributions.box import Sampling
+from symmetries.kernels.available import usable
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.variational import sample_outputs
+from symmetries.nn.variational import output_noise, sample_outputs
+from symmetries.placement import check_dtype, check_together
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
     from symmetries.training.update import Loss
+
+
+MOST_CLASSES = 64  # that the kernel holds beside each other
 
 
 def log_likelihood(
@@ -45,16 +54,23 @@ def log_likelihood(
     """
     check_floats(mean, "mean", "R", "B", model.head.outputs)
     check_floats(variance, "variance", *mean.shape)
-    check_tensors(targets=targets)
+    check_together(mean=mean, variance=variance, targets=targets)
     if model.task == "regression":
         precision = (-2 * model.log_noise).exp()[:, None]
         square = ((targets - mean).square() + variance) * precision
         terms = -0.5 * (math.log(2 * math.pi) + square) - model.log_noise[:, None]
         return terms.sum(-1)
-    log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
     check_classes(targets, mean.shape[1], "targets")
+    if usable(mean, variance) and mean.shape[-1] <= MOST_CLASSES:
+        from symmetries.kernels.classes import KernelClasses
+
+        noise = output_noise(mean, draws, generator)[:, 0]
+        fit: Tensor = KernelClasses.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
+        return fit
+    log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
     index = targets[None, None, :, None].expand(*log_p.shape[:-1], 1)
-    return log_p.gather(-1, index)[..., 0].mean(0)
+    with blaming_labels(targets, log_p.shape[-1], "targets"):
+        return log_p.gather(-1, index)[..., 0].mean(0)
 
 
 @torch.no_grad()
@@ -94,13 +110,18 @@ def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Ten
         check_floats(images, "images", "N", "C", "H", "W")
     if len(batch) == 1 and sets is None:
         return batch[0]
-    if sets is None or max(sets) >= len(batch):
-        raise invalid("sets", "the number of a set for each run", sets, "name them all")
-    return torch.stack([batch[number] for number in sets])
+    known = isinstance(sets, Sequence) and len(sets) > 0
+    if not known or not all(isinstance(n, int) and 0 <= n < len(batch) for n in sets):  # type: ignore[union-attr]
+        expected = f"for each run the number of its set, from 0 to {len(batch) - 1}"
+        raise invalid("sets", expected, short(sets), "name them all")
+    return torch.stack([batch[number] for number in sets])  # type: ignore[union-attr]
 
 
 def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Tensor) -> None:
-    """Raise unless these are a model, tensors of images (N, C, H, W) and N targets."""
+    """Raise unless these are a model, tensors of images (N, C, H, W) and N targets.
+
+    Values are looked at: for entry points only.
+    """
     if not isinstance(model, InvariantModel):
         raise wrong_type("model", "an InvariantModel", model, "see shallow_model")
     images_of([*images] if isinstance(images, list | tuple) else images, [0])
@@ -108,6 +129,15 @@ def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Ten
     if targets.ndim == 0 or len(targets) == 0 or any(len(part) != len(targets) for part in images):
         got = f"{tuple(targets.shape)} for {[len(part) for part in images]} images"
         raise invalid("targets", "one for each image, at least one", got, "check the labels")
+    for part in images:
+        check_held(part, "images")
+        check_dtype(part, model.half_width.dtype, "images")
+    check_held(targets, "targets")
+    if model.task == "regression":
+        check_floats(targets, "targets", len(targets), model.head.outputs)
+    else:
+        check_classes(targets, len(targets), "targets")
+        check_class_range(targets, model.head.outputs, "targets")
 
 
 def elbo_loss(
@@ -141,12 +171,12 @@ def elbo_loss(
         model = cast(InvariantModel, model)
         images = images_of(batch[:-1], sets)
         resting(model, step)
-        phi = model.features(images, samples, sampling, step.generator)
+        width = model.half_width
+        phi = model.features(images, samples, sampling, step.generator, width)
         mean, variance, kl = model.head.moments_and_kl(phi)
         fit = log_likelihood(model, mean, variance, batch[-1], draws, step.generator).mean(1)
         kl = kl / examples
         numbers = {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
-        width = model.half_width
         return numbers | {name: width[0, i] for i, name in enumerate(model.group.names)}
 
     return loss

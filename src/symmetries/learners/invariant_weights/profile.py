@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_whole, invalid
+from symmetries.checks import check_finite, check_floats, check_number, check_whole, invalid
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
     expected_sites,
@@ -16,6 +16,7 @@ from symmetries.learners.invariant_weights.objectives import (
 )
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural import FULL_PRIOR_STEP, NaturalLinear
+from symmetries.placement import check_like, check_together
 
 # Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
 # at the ends of an interval.
@@ -68,6 +69,16 @@ def refitted_elbo(
     check_whole(steps, "steps", least=0, most=MOST_STEPS)
     if not isinstance(model.head, NaturalLinear):
         raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
+    check_whole(seed, "seed", least=0)
+    check_number(rate, "rate", 0, 1)
+    if count is not None:
+        check_whole(count, "count")
+    for tensor in images:
+        check_like(tensor, model.half_width, "images")
+    check_together(weights=model.half_width, targets=targets)
+    check_floats(half_width, "half_width", *model.half_width.shape)
+    check_like(half_width, model.half_width, "half_width")
+    check_finite(half_width, "half_width")
     scale = (count or len(targets)) / len(targets)
     generator = torch.Generator(targets.device)
     labels = targets.split(chunk)

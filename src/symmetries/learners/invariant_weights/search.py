@@ -9,6 +9,7 @@ from torch import Tensor
 
 from symmetries.checks import check_whole, invalid
 from symmetries.distributions.box import UniformBox
+from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.profile import refitted_elbo
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural import NaturalLinear
@@ -54,6 +55,7 @@ def search_widths(
     Returns:
         The bounds (R,) at the widths that were found, in nats.
     """
+    check_labelled(model, images, targets)
     if not isinstance(model.head, NaturalLinear):
         raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
     check_whole(points, "points", 2)

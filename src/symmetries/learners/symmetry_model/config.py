@@ -158,7 +158,8 @@ class SymmetryConfig(PlainData):
         for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
         if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
-            raise invalid("holdout", "a share in [0, 1)", self.holdout, "0 keeps nothing back")
+            got = short(self.holdout)
+            raise invalid("holdout", "a share in [0, 1)", got, "0 keeps nothing back")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

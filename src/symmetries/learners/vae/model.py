@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_image_shape, check_whole
+from symmetries.checks import check_generator, check_image_shape, check_whole
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
@@ -189,6 +189,7 @@ class VAE(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
         check_whole(k, "k")
+        check_generator(generator)
         mean, scale = (part[:, None] for part in self.encode(x))
         shape = (len(x), k, self.config.latent)
         z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
