@@ -82,8 +82,9 @@ def find_widths(
     looks = fit_natural(model, few, labels[part], config, sets=sets)
     middle = clock(labels.device)
     if how.search:
-        options = {"sets": sets, "samples": config.samples, "draws": config.draws, "seed": seed}
-        search_widths(model, few, labels[part], steps=8, **options)
+        options = {"sets": sets, "samples": how.search, "draws": config.draws, "seed": seed}
+        chunk = max(1, config.chunk * config.samples // how.search)  # as much at a time
+        search_widths(model, few, labels[part], steps=8, chunk=chunk, **options)
     seconds = clock(labels.device) - middle
     print(f"widths: gradients {middle - started:.1f} s, search {seconds:.1f} s", flush=True)
     return looks
@@ -100,7 +101,8 @@ def start_widths(
     """Put the widths where a search finds them for filters as they are drawn."""
     twin = build(replace(job, training=natural(), prior_variance=50.0), images[0].shape[1:], seed)
     twin.body.requires_grad_(False)
-    how = replace(natural(), examples=4000)
+    stages = job.training
+    how = replace(natural(), examples=stages.search_examples, search=stages.search)
     find_widths(twin.to(labels.device), how, images, labels, sets, seed)
     for box, width, run in zip(model.boxes, twin.half_width.detach(), job.runs, strict=True):
         if run.learn:

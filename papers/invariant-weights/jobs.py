@@ -44,8 +44,9 @@ class Stochastic:
         scale: deviation of the posterior at the start.
         posterior: covariance of the last layer; "point" has none, and no KL.
         learn_prior: whether the prior variance is learned, in closed form.
-        search: whether widths start where a search finds them for filters as they are drawn, with
-            a last layer in closed form.
+        search: transformations of a search, which finds the widths to start with for filters as
+            they are drawn, with a last layer in closed form; 0 goes without.
+        search_examples: how many it looks at.
     """
 
     steps: int = 4000
@@ -58,7 +59,8 @@ class Stochastic:
     scale: float = 0.05
     posterior: str = "full"
     learn_prior: bool = True
-    search: bool = False
+    search: int = 0
+    search_examples: int = 4_000
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class Natural:
             where those are fixed.
         fine: on all of them.
         examples: of the coarse stage.
-        search: whether a line search over the widths comes between the two.
+        search: transformations of a line search over the widths between the two; 0 goes without.
         learn_prior: whether the prior variance is learned.
     """
 
     coarse: NaturalConfig | None
     fine: NaturalConfig
     examples: int = 6_000
-    search: bool = False
+    search: int = 0
     learn_prior: bool = True
 
 
@@ -101,11 +103,14 @@ class Job:
 
 # Both layers learned, and the widths with them: from a search for filters as they are drawn, or,
 # on CIFAR, from a small start.
-JOINT = Stochastic(20_000, 256, width_lr=0.005, rest=0.02, search=True)
+JOINT = Stochastic(20_000, 256, width_lr=0.005, rest=0.02, search=32)
 JOINT_CIFAR = Stochastic(12_000, lr=1e-3, width_lr=2e-3, rest=0.0)
 # Widths held where the search finds them.
 HELD = replace(JOINT, width_lr=0.0, rest=0.0)
-HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=True)
+HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
+# A search with less noise in its averages; joint training on CIFAR that begins with a search.
+SPREAD = replace(HELD, search=128, search_examples=8_000)
+SEARCHED_CIFAR = replace(JOINT_CIFAR, search=32)
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
@@ -113,7 +118,7 @@ FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6
 def natural() -> Natural:
     """Gradients on a part of the examples, a line search there, the last layer anew on all."""
     coarse = replace(FULL, steps=24, lr=0.3, warmup=6, schedule="constant", betas=(0.8, 0.95))
-    return Natural(coarse, replace(FULL, steps=16, warmup=16), search=True)
+    return Natural(coarse, replace(FULL, steps=16, warmup=16), search=32)
 
 
 def minibatch() -> Natural:
@@ -176,20 +181,22 @@ def jobs(part: str) -> Iterator[Job]:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
     elif part in ("2", "3"):
         cifar = part == "3"
-        ways = (JOINT_CIFAR, HELD_CIFAR) if cifar else (JOINT, HELD)
-        for (table, tag), how in zip((("", "joint"), ("-held", "held")), ways, strict=True):
-            for family in FAMILIES:
-                runs = family_runs(family, CIFAR if cifar else MOVED)
+        sets = CIFAR if cifar else MOVED
+        ways = {
+            "": ("joint", JOINT_CIFAR if cifar else JOINT),
+            "-held": ("held", HELD_CIFAR if cifar else HELD),
+            "-searched": ("searched", SEARCHED_CIFAR if cifar else SPREAD),
+            "-planted": ("planted", replace(HELD_CIFAR if cifar else HELD, search=0)),
+        }
+        for name, (tag, how) in ways.items():
+            planted = tag == "planted"
+            for family in ("affine",) if planted else FAMILIES:
+                runs = planted_runs(sets, 32 if cifar else 28)
                 yield Job(
-                    f"table{part}{table}", "relu", family, runs, how, prior_variance=1.0,
+                    f"table{part}{name}", "relu", family,
+                    runs if planted else family_runs(family, sets), how, prior_variance=1.0,
                     standardise=cifar, tag=tag,
                 )  # fmt: skip
-        runs = planted_runs(CIFAR, 32) if cifar else planted_runs(MOVED, 28)
-        how = replace(ways[1], search=False)
-        yield Job(
-            f"table{part}-planted", "relu", "affine", runs, how, prior_variance=1.0,
-            standardise=cifar, tag="planted",
-        )  # fmt: skip
     elif part == "ablation":
         yield from ablation()
     elif part == "point":
@@ -208,7 +215,7 @@ def small_stages() -> Natural:
     """The search in small: less than a minute on a CPU."""
     coarse = replace(FULL, steps=16, samples=16, lr=0.3, draws=4, warmup=6)
     fine = replace(coarse, steps=16, warmup=16)
-    return Natural(coarse, fine, 500, search=True)
+    return Natural(coarse, fine, 500, search=16)
 
 
 def small(tag: str, runs: tuple[Run, ...], training: Natural) -> Job:

@@ -4,9 +4,11 @@ On a GPU, ``python tests/kernels/orbit_interpreted.py`` checks the compiled kern
 """
 
 import torch
+import triton.runtime.interpreter as interpreter
 
 from symmetries.groups.affine import Affine2
 from symmetries.kernels.available import usable
+from symmetries.kernels.classes import KernelClasses
 from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
@@ -16,6 +18,19 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GENERATOR = torch.Generator().manual_seed(0)
 LARGE = DEVICE == "cuda"
 GROUP = Affine2("affine")
+
+
+def count_with_tensors(patch=interpreter._patch_lang_tensor):
+    """Let the interpreter loop from one number of a kernel to another, which numpy 2 prevents."""
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patched
+
+
+count_with_tensors()
 
 
 def error(ours, exact):
@@ -73,15 +88,48 @@ def covariance():
     """Variance and KL of a full covariance: gradients to features and to the factors."""
 
     def run(phi, lower, scale):
-        layer = VariationalLinear(phi.shape[2], 3, runs=2, bias=False).to(phi)
+        layer = VariationalLinear(phi.shape[2], 2, runs=2, bias=False).to(phi)
         del layer.lower, layer.log_diagonal
         layer.lower, layer.log_diagonal = lower.tril(-1), scale  # tensors in place of parameters
         _, variance = layer(phi)
         return torch.cat((variance.flatten(), layer.kl()))
 
-    size = 130 if LARGE else 6
-    parts = (2, 4, size), (2, 3, size, size), (2, 3, size)
-    compare("covariance", run, *(0.3 * torch.randn(*p, generator=GENERATOR) for p in parts))
+    sizes = [(3, 70), (130, 20)] if not LARGE else [(4, 130), (128, 1024), (300, 200)]
+    for batch, size in sizes:  # more than one tile of features, then of examples too
+        parts = (2, batch, size), (2, 2, size, size), (2, 2, size)
+        compare("covariance", run, *(0.3 * torch.randn(*p, generator=GENERATOR) for p in parts))
+
+
+def posteriors():
+    """The KL, with a prior variance that is given or learned."""
+    parts = [torch.randn(2, 3, 400, generator=GENERATOR) * 0.3 for _ in range(2)]
+    for learn in (False, True):
+
+        def run(mean, log_diagonal, root, learn=learn):
+            layer = VariationalLinear(400, 3, runs=2, bias=False, learn_prior=learn).to(mean)
+            del layer.mean, layer.log_diagonal
+            layer.mean, layer.log_diagonal = mean, log_diagonal
+            layer.prior_variance.fill_(0.7)
+            return layer._kl(root.square())
+
+        compare(f"KL, learned prior {learn}", run, *parts, torch.tensor([2.0, 30.0]))
+
+
+def classes():
+    """Expected log-probabilities: gradients to means and variances."""
+    noise = torch.randn(3, 20, 10, generator=GENERATOR, dtype=torch.float64).to(DEVICE)
+    target = torch.randint(10, (20,), generator=GENERATOR).to(DEVICE)
+
+    def run(mean, root):
+        variance = root.square()
+        if mean.dtype == torch.float32:
+            return KernelClasses.apply(mean, variance, noise.float(), target)
+        log_p = (mean + variance.sqrt() * noise[:, None]).log_softmax(-1)
+        index = target[None, None, :, None].expand(3, 2, 20, 1)
+        return log_p.gather(-1, index)[..., 0].mean(0)
+
+    parts = [torch.randn(2, 20, 10, generator=GENERATOR) for _ in range(2)]
+    compare("classes", run, 2 * parts[0], parts[1].abs() + 0.1)
 
 
 def triangles():
@@ -112,4 +160,6 @@ if __name__ == "__main__":
     rows()
     averages()
     covariance()
+    posteriors()
+    classes()
     triangles()

@@ -1,73 +1,10 @@
-"""Lower triangles: the gradient of a Cholesky factor, and Adam on it, without what is above.
-
-Half of such a matrix is zero. What is above the diagonal is neither computed, read nor moved.
-"""
+"""Adam on lower triangles: what is above the diagonal is zero, and neither read nor moved."""
 
 import math
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-TILE, ROWS = 64, 32
-
-
-@triton.jit
-def _product(
-    phi, slope, lower, factor, out, B, D, outputs,
-    TILE: tl.constexpr, ROWS: tl.constexpr, ROUNDED: tl.constexpr,
-):  # fmt: skip
-    """One tile of phi' slope + factor lower, strictly below the diagonal; zero elsewhere."""
-    block = tl.program_id(0).to(tl.int64)
-    i = tl.program_id(1) * TILE + tl.arange(0, TILE)
-    j = tl.program_id(2) * TILE + tl.arange(0, TILE)
-    inside = (i < D)[:, None] & (j < D)[None, :]
-    at = block * D * D + i[:, None] * D + j[None, :]
-    total = tl.zeros([TILE, TILE], tl.float32)
-    if tl.program_id(1) >= tl.program_id(2):
-        left = phi + block // outputs * B * D
-        right = slope + block * B * D
-        first = 0
-        while first < B:
-            b = first + tl.arange(0, ROWS)
-            seen = (b < B)[:, None]
-            x_at, y_at = left + b[:, None] * D + i[None, :], right + b[:, None] * D + j[None, :]
-            x = tl.load(x_at, mask=seen & (i < D)[None, :], other=0.0)
-            y = tl.load(y_at, mask=seen & (j < D)[None, :], other=0.0)
-            if ROUNDED:
-                total += tl.dot(tl.trans(x), y, input_precision="tf32")
-            else:
-                total += tl.dot(tl.trans(x), y, input_precision="ieee")
-            first += ROWS
-        below = inside & (j[None, :] < i[:, None])
-        scale = tl.load(factor + block // outputs)
-        total += scale * tl.load(lower + at, mask=below, other=0.0)
-        total = tl.where(below, total, 0.0)
-    tl.store(out + at, total, mask=inside)
-
-
-def gradient_below(phi: Tensor, slope: Tensor, lower: Tensor, factor: Tensor) -> Tensor:
-    """Phi' slope + factor times lower strictly below the diagonal, 0 elsewhere.
-
-    Args:
-        phi: (R, B, D).
-        slope: (R, outputs, B, D).
-        lower: (R, outputs, D, D).
-        factor: (R,).
-
-    Returns:
-        (R, outputs, D, D).
-    """
-    phi, slope, lower, factor = (t.contiguous() for t in (phi, slope, lower, factor))
-    runs, outputs, batch, dim = slope.shape
-    out = torch.empty_like(lower)
-    tiles = triton.cdiv(dim, TILE)
-    rounded = torch.get_float32_matmul_precision() != "highest"
-    _product[(runs * outputs, tiles, tiles)](
-        phi, slope, lower, factor, out, batch, dim, outputs, TILE, ROWS, rounded
-    )
-    return out
 
 
 @triton.jit

@@ -1,7 +1,9 @@
-"""What stands around the products of a full covariance: one pass each over (R, outputs, B, D).
+"""A full covariance S = L L' in two passes over its factors: variances, and all their gradients.
 
-With r = phi L, L the factor and s its diagonal, the variance is |r|^2. Products with what is below
-the diagonal are torch's; the diagonal, squares and sums are here.
+With s the diagonal of L and r = phi L, the variance is |r|^2. Only what is below the diagonal is
+read. Forward one pass makes r, the variances and the sum of squares of the factors; backward one
+pass makes the gradients to the features, to the factors (their KL's part with it) and to the
+diagonals. Everything above the diagonal is zero and stays so.
 """
 
 import torch
@@ -9,107 +11,136 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, BLOCK = 16, 128
+ROWS, TILE, DEPTH = 128, 64, 32
 
 
 @triton.jit
-def _squares(product, phi, scale, out, B, D, outputs, BLOCK: tl.constexpr):
-    """In place r = product + phi s for one row, and its square sum."""
-    b, block = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    r, c = block // outputs, block % outputs
-    d = tl.arange(0, BLOCK)
-    keep = d < D
-    at = product + (block * B + b) * D + d
-    x = tl.load(phi + (r * B + b) * D + d, mask=keep, other=0.0)
-    s = tl.load(scale + block * D + d, mask=keep, other=0.0)
-    value = tl.load(at, mask=keep, other=0.0) + x * s
-    tl.store(at, value, mask=keep)
-    tl.store(out + (r * B + b) * outputs + c, tl.sum(value * value, 0))
+def _dot(x, y, ROUNDED: tl.constexpr):
+    if ROUNDED:
+        return tl.dot(x, y, input_precision="tf32")
+    return tl.dot(x, y, input_precision="ieee")
 
 
 @triton.jit
-def _slopes(
-    rotated, phi, grad, slope, partial, B, D, outputs, ROWS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Slope = 2 g r, and its sum over some examples times phi."""
+def _rotate(
+    phi, lower, scale, rotated, squares, energy, B, D, outputs,
+    ROWS: tl.constexpr, TILE: tl.constexpr, DEPTH: tl.constexpr, ROUNDED: tl.constexpr,
+):  # fmt: skip
+    """Some columns of r for some examples: their part of |r|^2, and of the sum of squares of L."""
+    block, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    run, output = block // outputs, block % outputs
+    b = tl.program_id(2) * ROWS + tl.arange(0, ROWS)
+    j = tile * TILE + tl.arange(0, TILE)
+    seen, inside = (b < B)[:, None], (j < D)[None, :]
+    features = phi + (run * B + b)[:, None] * D
+    total, size = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([TILE], tl.float32)
+    for first in range(tile * TILE, D, DEPTH):
+        i = first + tl.arange(0, DEPTH)
+        x = tl.load(features + i[None, :], mask=seen & (i < D)[None, :], other=0.0)
+        below = (i < D)[:, None] & (i[:, None] > j[None, :])
+        w = tl.load(lower + (block * D + i[:, None]) * D + j[None, :], mask=below, other=0.0)
+        total += _dot(x, w, ROUNDED)
+        size += tl.sum(w * w, 0)
+    s = tl.load(scale + block * D + j, mask=j < D, other=0.0)
+    total += tl.load(features + j[None, :], mask=seen & inside, other=0.0) * s[None, :]
+    tl.store(rotated + (block * B + b)[:, None] * D + j[None, :], total, mask=seen & inside)
+    tiles = tl.num_programs(1)
+    goal = squares + ((run * tiles + tile) * B + b) * outputs + output
+    tl.store(goal, tl.sum(total * total, 1), mask=b < B)
+    if tl.program_id(2) == 0:
+        tl.store(energy + block * tiles + tile, tl.sum(size, 0))
+
+
+@triton.jit
+def _gradients(
+    phi, rotated, lower, scale, grad, factor, to_phi, to_lower, to_scale, B, D, first, outputs,
+    ROWS: tl.constexpr, TILE: tl.constexpr, MORE: tl.constexpr, ROUNDED: tl.constexpr,
+):  # fmt: skip
+    """Some rows of L: their gradient from some examples, and that of the same features."""
     block = tl.program_id(0).to(tl.int64)
-    r, c = block // outputs, block % outputs
-    b = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    d = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
-    keep = (b < B)[:, None] & (d < D)[None, :]
-    at = (block * B + b[:, None]) * D + d[None, :]
-    g = tl.load(grad + (r * B + b) * outputs + c, mask=b < B, other=0.0)
-    value = 2.0 * g[:, None] * tl.load(rotated + at, mask=keep, other=0.0)
-    tl.store(slope + at, value, mask=keep)
-    x = tl.load(phi + (r * B + b[:, None]) * D + d[None, :], mask=keep, other=0.0)
-    goal = partial + (block * tl.num_programs(1) + tl.program_id(1)) * D + d
-    tl.store(goal, tl.sum(value * x, 0), mask=d < D)
+    tiles = tl.num_programs(1)
+    tile = tiles - 1 - tl.program_id(1)  # the longest rows first
+    run, output = block // outputs, block % outputs
+    b = first + tl.arange(0, ROWS)
+    i = tile * TILE + tl.arange(0, TILE)
+    seen, inside = (b < B)[:, None], (i < D)[None, :]
+    x = tl.load(phi + (run * B + b)[:, None] * D + i[None, :], mask=seen & inside, other=0.0)
+    g = 2.0 * tl.load(grad + (run * B + b) * outputs + output, mask=b < B, other=0.0)
+    share = 2.0 * tl.load(factor + run)
+    turned = rotated + (block * B + b)[:, None] * D
+    total = tl.zeros([ROWS, TILE], tl.float32)
+    for other in range(0, tile + 1):
+        j = other * TILE + tl.arange(0, TILE)
+        y = tl.load(turned + j[None, :], mask=seen & (j < D)[None, :], other=0.0) * g[:, None]
+        at = (block * D + i[:, None]) * D + j[None, :]
+        below = (i < D)[:, None] & (i[:, None] > j[None, :])
+        w = tl.load(lower + at, mask=below, other=0.0)
+        slope = _dot(tl.trans(x), y, ROUNDED)
+        if MORE:
+            slope += tl.load(to_lower + at, mask=below, other=0.0)
+        else:
+            slope += share * w
+        every = (i < D)[:, None] & (j < D)[None, :]
+        tl.store(to_lower + at, tl.where(below, slope, 0.0), mask=every)
+        total += _dot(y, tl.trans(w), ROUNDED)
+    y = tl.load(turned + i[None, :], mask=seen & inside, other=0.0) * g[:, None]
+    s = tl.load(scale + block * D + i, mask=i < D, other=0.0)
+    total += y * s[None, :]
+    tl.store(to_phi + (block * B + b)[:, None] * D + i[None, :], total, mask=seen & inside)
+    change = tl.sum(y * x, 0)
+    if MORE:
+        change += tl.load(to_scale + block * D + i, mask=i < D, other=0.0)
+    tl.store(to_scale + block * D + i, change, mask=i < D)
+    if not MORE:
+        for other in range(tile + 1, tiles):
+            j = other * TILE + tl.arange(0, TILE)
+            at = (block * D + i[:, None]) * D + j[None, :]
+            every = (i < D)[:, None] & (j < D)[None, :]
+            tl.store(to_lower + at, tl.zeros([TILE, TILE], tl.float32), mask=every)
 
 
-@triton.jit
-def _sums(product, slope, scale, out, B, D, outputs, BLOCK: tl.constexpr):
-    """Sum over outputs of product + slope s."""
-    row = tl.program_id(0).to(tl.int64)
-    r, b = row // B, row % B
-    d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = d < D
-    total = tl.zeros([BLOCK], tl.float32)
-    c = 0
-    while c < outputs:
-        block = r * outputs + c
-        at = (block * B + b) * D + d
-        s = tl.load(scale + block * D + d, mask=keep, other=0.0)
-        total += tl.load(product + at, mask=keep, other=0.0)
-        total += s * tl.load(slope + at, mask=keep, other=0.0)
-        c += 1
-    tl.store(out + row * D + d, total, mask=keep)
+def _rounded() -> bool:
+    return torch.get_float32_matmul_precision() != "highest"
 
 
-def squares_(product: Tensor, phi: Tensor, scale: Tensor) -> Tensor:
-    """In place r = product + phi scale; returns the sums of squares (R, B, outputs).
+def variances(phi: Tensor, lower: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Variances (R, B, outputs), sums of squares (R,) of the factors, and r (R, outputs, B, D).
 
     Args:
-        product: phi times what is below the diagonal, (R, outputs, B, D).
-        phi: (R, B, D).
-        scale: (R, outputs, D).
+        phi: features (R, B, D).
+        lower: L below its diagonal, (R, outputs, D, D).
+        scale: its diagonal, (R, outputs, D).
     """
-    runs, outputs, batch, dim = product.shape
-    out = phi.new_empty(runs, batch, outputs)
-    block = triton.next_power_of_2(dim)
-    _squares[(batch, runs * outputs)](
-        product, phi.contiguous(), scale.contiguous(), out, batch, dim, outputs, block
-    )
-    return out
+    runs, outputs, dim = scale.shape
+    batch, tiles = phi.shape[1], triton.cdiv(dim, TILE)
+    rotated = phi.new_empty(runs, outputs, batch, dim)
+    squares = phi.new_empty(runs, tiles, batch, outputs)
+    energy = phi.new_empty(runs, outputs * tiles)
+    _rotate[(runs * outputs, tiles, triton.cdiv(batch, ROWS))](
+        phi, lower, scale, rotated, squares, energy, batch, dim, outputs,
+        ROWS, TILE, DEPTH, _rounded(), num_warps=8, num_stages=3,
+    )  # fmt: skip
+    return squares.sum(1), energy.sum(1), rotated
 
 
-def slopes(rotated: Tensor, phi: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Slopes 2 g r (R, outputs, B, D), and the gradient to the diagonal (R, outputs, D).
+def gradients(
+    phi: Tensor, rotated: Tensor, lower: Tensor, scale: Tensor, grad: Tensor, factor: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients to the features, to the factors (zero from the diagonal up) and to the diagonals.
 
     Args:
+        phi: features (R, B, D).
         rotated: r, (R, outputs, B, D).
-        phi: (R, B, D).
+        lower: (R, outputs, D, D).
+        scale: (R, outputs, D).
         grad: to the variances, (R, B, outputs).
+        factor: to the sums of squares, (R,).
     """
     runs, outputs, batch, dim = rotated.shape
-    parts = triton.cdiv(batch, ROWS)
-    out, partial = torch.empty_like(rotated), rotated.new_empty(runs, outputs, parts, dim)
-    _slopes[(runs * outputs, parts, triton.cdiv(dim, BLOCK))](
-        rotated, phi.contiguous(), grad.contiguous(), out, partial, batch, dim, outputs, ROWS, BLOCK
-    )
-    return out, partial.sum(2)
-
-
-def sums(product: Tensor, slope: Tensor, scale: Tensor) -> Tensor:
-    """Sum over outputs of product + slope scale: the gradient to phi, (R, B, D).
-
-    Args:
-        product: slopes times the transpose of what is below the diagonal, (R, outputs, B, D).
-        slope: the same shape.
-        scale: (R, outputs, D).
-    """
-    runs, outputs, batch, dim = product.shape
-    out = product.new_empty(runs, batch, dim)
-    _sums[(runs * batch, triton.cdiv(dim, BLOCK))](
-        product, slope, scale.contiguous(), out, batch, dim, outputs, BLOCK
-    )
-    return out
+    to_phi, to_lower, to_scale = (torch.empty_like(t) for t in (rotated, lower, scale))
+    for first in range(0, batch, ROWS):
+        _gradients[(runs * outputs, triton.cdiv(dim, TILE))](
+            phi, rotated, lower, scale, grad, factor, to_phi, to_lower, to_scale,
+            batch, dim, first, outputs, ROWS, TILE, first > 0, _rounded(), num_warps=8,
+        )  # fmt: skip
+    return to_phi.sum(1), to_lower, to_scale

@@ -178,6 +178,13 @@ class VariationalLinear(nn.Module):
         """The KL, given the sum of squares (R,) below the diagonals of a full covariance."""
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
+        if off_diagonal is not None and usable(self.mean, self.log_diagonal, off_diagonal):
+            from symmetries.kernels.gaussians import KernelKL
+
+            kl: Tensor = KernelKL.apply(  # type: ignore[no-untyped-call]
+                self.mean, self.log_diagonal, off_diagonal, self.prior_variance, self.learn_prior
+            )
+            return kl
         energy = self.mean.square().sum((1, 2)) + (2 * self.log_diagonal).exp().sum((1, 2))
         if off_diagonal is not None:
             energy = energy + off_diagonal
@@ -248,15 +255,16 @@ class FullVariance(torch.autograd.Function):
             lower: (R, outputs, D, D), zero on and above the diagonal.
             scale: the diagonal of L, (R, outputs, D).
         """
-        rotated = torch.matmul(phi[:, None], lower)
-        energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
-        if usable(rotated):
-            from symmetries.kernels.variances import squares_
+        if usable(phi, lower, scale):
+            from symmetries.kernels.variances import variances
 
-            variance = squares_(rotated, phi, scale)
+            phi, lower, scale = phi.contiguous(), lower.contiguous(), scale.contiguous()
+            variance, energy, rotated = variances(phi, lower, scale)
         else:
+            rotated = torch.matmul(phi[:, None], lower)
             rotated.addcmul_(phi[:, None], scale[:, :, None])
             variance = rotated.square().sum(-1).transpose(1, 2)
+            energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
         ctx.save_for_backward(phi, lower, scale, rotated)
         return variance, energy
 
@@ -265,13 +273,11 @@ class FullVariance(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
         """Gradients to the features, the factors and their diagonals."""
         phi, lower, scale, rotated = ctx.saved_tensors
-        if usable(rotated):
-            from symmetries.kernels.triangles import gradient_below
-            from symmetries.kernels.variances import slopes, sums
+        if usable(phi, lower, scale):
+            from symmetries.kernels.variances import gradients
 
-            slope, to_scale = slopes(rotated, phi, grads[0])
-            to_phi = sums(torch.matmul(slope, lower.transpose(-1, -2)), slope, scale)
-            return to_phi, gradient_below(phi, slope, lower, 2 * grads[1]), to_scale
+            grad, factor = (g.contiguous() for g in grads)
+            return gradients(phi, rotated, lower, scale, grad, factor)
         slope = rotated * (2 * grads[0]).transpose(1, 2)[..., None]
         to_scale = (slope * phi[:, None]).sum(2)
         to_phi = torch.matmul(slope, lower.transpose(-1, -2))
@@ -285,10 +291,15 @@ def sample_outputs(
     mean: Tensor, variance: Tensor, draws: int, generator: torch.Generator | None
 ) -> Tensor:
     """Draws (draws, ..., B, outputs) from independent Gaussians; leading axes share the noise."""
-    shape = (draws, *([1] * (mean.ndim - 2)), *mean.shape[-2:])
-    noise = draw_rows(torch.randn, shape, -2, generator, device=mean.device, dtype=mean.dtype)
+    noise = output_noise(mean, draws, generator)
     # The root has no slope at 0, which a point estimate or an empty picture reaches.
     return mean + (variance + torch.finfo(mean.dtype).tiny).sqrt() * noise
+
+
+def output_noise(like: Tensor, draws: int, generator: torch.Generator | None) -> Tensor:
+    """Standard normal numbers (draws, 1, ..., B, outputs), each row that of its example."""
+    shape = (draws, *([1] * (like.ndim - 2)), *like.shape[-2:])
+    return draw_rows(torch.randn, shape, -2, generator, device=like.device, dtype=like.dtype)
 
 
 def _normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
