@@ -73,7 +73,7 @@ def test_sizes_must_agree_or_be_given(tmp_path):
 def test_bad_folders_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"pictures .* got none"):
         picture_folder(tmp_path)
-    with pytest.raises(ValueError, match="path: expected a folder of pictures"):
+    with pytest.raises(ValueError, match="folder: expected a folder of pictures"):
         picture_folder(tmp_path / "nowhere")
     grey(tmp_path / "a.png")
     grey(tmp_path / "cat" / "a.png")

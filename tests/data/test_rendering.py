@@ -116,7 +116,7 @@ def test_bad_factors_are_named(change, name):
 
 def test_bad_arguments_are_named():
     one = np.ones(1)
-    with pytest.raises(ValueError, match="scale: expected an array of shape"):
+    with pytest.raises(ValueError, match="scale: expected a numpy array of shape"):
         SpriteFactors(np.zeros(1, np.int64), np.ones(2), one, one, one)
     with pytest.raises(ValueError, match="shape: expected"):
         SpriteFactors([0], one, one, one, one)

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from symmetries.audit.first_layer import FirstLayer, first_layer
 from symmetries.audit.models import Model, check_callable, check_examples, check_logits
-from symmetries.checks import blaming_labels, check_choice, check_classes, check_whole
+from symmetries.blaming import blaming_labels
+from symmetries.checks import check_choice, check_classes, check_whole
 from symmetries.placement import ask, check_together
 
 Absolute = Literal["never", "after", "before"]

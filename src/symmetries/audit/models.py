@@ -12,6 +12,7 @@ from symmetries.checks import (
     check_held,
     check_tensors,
     invalid,
+    to_floats,
     wrong_type,
 )
 from symmetries.placement import ask
@@ -106,7 +107,8 @@ def check_examples(x: Tensor, name: str = "x") -> None:
     check_tensors(**{name: x})
     if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
         got = f"shape {tuple(x.shape)}, {x.dtype}"
-        raise invalid(name, "floating-point (N, ...) with at least one example", got, "reshape it")
+        remedy = to_floats(x, name, "reshape it" if len(x.shape) < 2 else "check the loader")
+        raise invalid(name, "floating-point (N, ...) with at least one example", got, remedy)
 
 
 def _check_data(x: Tensor, y: Tensor | None) -> None:

@@ -81,7 +81,7 @@ def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
     """The pictures of a split, and the folders of the classes if there are any."""
     check_choice(split, ("train", "test"), "split")
     if not root.is_dir():
-        raise invalid("path", "a folder of pictures", f"{str(root)!r}", "give an existing folder")
+        raise invalid("folder", "a folder of pictures", f"{str(root)!r}", "give an existing one")
     folder = root / split
     if not folder.is_dir():
         if split != "train":

@@ -51,7 +51,7 @@ class SpriteFactors:
                 shape = as_array(values, field.name).shape
                 got = f"{type(values).__name__} of shape {shape}"
                 remedy = "give one value per sprite"
-                raise invalid(field.name, f"an array of shape {expected}", got, remedy)
+                raise invalid(field.name, f"a numpy array of shape {expected}", got, remedy)
             if not np.issubdtype(values.dtype, np.number):
                 raise invalid(field.name, "numbers", f"dtype {values.dtype}", "correct the factors")
             if not np.isfinite(values).all():

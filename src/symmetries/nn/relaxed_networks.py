@@ -59,11 +59,11 @@ class Symmetry:
         return {**self.layer(), "bias": False, **strict}
 
 
-def _check_network(symmetry: object, classes: int, width: int) -> None:
+def _check_network(symmetry: object, **counts: int) -> None:
     if not isinstance(symmetry, Symmetry):
         raise wrong_type("symmetry", "a Symmetry", symmetry, "try Symmetry(Cyclic(4))")
-    check_whole(classes, "classes")
-    check_whole(width, "width")
+    for name, count in counts.items():
+        check_whole(count, name)
 
 
 class ResidualBlock(nn.Module):
@@ -128,7 +128,8 @@ class RelaxedResNet(nn.Module):
         last_kernel: int | None = None,
     ) -> None:
         super().__init__()
-        _check_network(symmetry, classes, width)
+        counts = {"channels": channels, "classes": classes, "width": width}
+        _check_network(symmetry, **counts, kernel_size=kernel_size)
         group, last = symmetry.group, kernel_size if last_kernel is None else last_kernel
         self.lift = LiftingConv2d(
             channels, width, kernel_size, padding="same", **symmetry.lifting()
@@ -183,7 +184,8 @@ class RelaxedCNN(nn.Module):
         kernel_size: int = 5,
     ) -> None:
         super().__init__()
-        _check_network(symmetry, classes, width)
+        counts = {"channels": channels, "classes": classes, "width": width}
+        _check_network(symmetry, **counts, kernel_size=kernel_size)
         group, layer, k = symmetry.group, symmetry.layer(), kernel_size
         self.features = nn.Sequential(
             LiftingConv2d(channels, width, k, padding="same", **symmetry.lifting()),
