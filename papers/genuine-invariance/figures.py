@@ -107,14 +107,15 @@ def _drift(drift: dict[str, Any], path: Path) -> Path:
 
 
 def _spectrum(table: dict[str, Any], path: Path) -> Path:
-    """Figure 5: largest singular value of the Jacobian, by method."""
+    """Figure 5: largest singular value of the Jacobian, by method, and its saliency similarity."""
     figure, axes = plt.subplots(1, len(table), figsize=(5 * len(table), 3.6), squeeze=False)
     for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
         names = [name for name in TITLES if name in rows]
         means = [rows[name]["sigma_max"]["mean"] for name in names]
         errors = [rows[name]["sigma_max"]["std"] for name in names]
-        axis.bar([TITLES[name] for name in names], means, yerr=errors, color="#4393c3")
-        axis.set(title=group.upper(), ylabel="largest singular value")
+        labels = [f"{TITLES[name]}\nSI {rows[name]['si']['mean']:.2f}" for name in names]
+        axis.bar(labels, means, yerr=errors, color="#4393c3")
+        axis.set(title=group.upper(), ylabel="largest singular value", yscale="log")
         axis.tick_params(axis="x", rotation=30)
     return _save(figure, path)
 

@@ -10,6 +10,7 @@ from symmetries.nn.tied import (
     TiedLinear,
     group_permutations,
     pixel_permutations,
+    tie,
 )
 
 GROUPS = [Cyclic(4), CyclicShift("x", 3), CyclicShift("y", 2), Dihedral(4), Flip("x")]
@@ -72,6 +73,59 @@ def test_tied_convolution_with_pooling_is_equivariant(group):
     act = ImageAction(group)
     for k in group.elements():
         torch.testing.assert_close(net(act(k, x)), act(k, net(x)))
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), Dihedral(4), Flip("y")], ids=repr)
+@pytest.mark.parametrize("size", [{}, {"stride": 2}, {"dilation": 2}], ids=repr)
+def test_tied_convolutions_in_a_row_are_equivariant(group, size):
+    torch.manual_seed(0)
+    first = TiedConv2d(2, 3, 3, group, padding=1, padding_mode="circular", **size)
+    second = TiedConv2d(3, 4, 3, group, padding=1, lift=False)
+    net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), GroupPool("max")).double()
+    x = torch.randn(2, 2, 7, 7, dtype=torch.float64)
+    act = ImageAction(group)
+    for k in group.elements():
+        torch.testing.assert_close(net(act(k, x)), act(k, net(x)))
+    assert (net(act(group.elements()[1], x)) - net(x)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Linear(72, 5),
+        nn.Linear(72, 5, bias=False),
+        nn.Conv2d(2, 5, 3, padding=1),
+        nn.Conv2d(2, 5, 3, padding="same", dilation=2, bias=False),
+        nn.Conv2d(2, 5, 2, padding="valid", padding_mode="circular"),
+        nn.Conv2d(2, 5, 4, stride=2),
+    ],
+    ids=repr,
+)
+def test_any_layer_can_be_tied(layer):
+    group, x = Dihedral(4), torch.randn(3, 2, 6, 6, dtype=torch.float64)
+    layer = layer.double()
+    tied = tie(layer, group, (2, 6, 6))
+    flat = isinstance(layer, nn.Linear)
+    torch.testing.assert_close(tied(x)[:, :, 0], layer(x.flatten(1) if flat else x))
+    pool, act = GroupPool("max"), ImageAction(group)
+    for k in group.elements():
+        moved, still = pool(tied(act(k, x))), pool(tied(x))
+        torch.testing.assert_close(moved, still if flat else act(k, still))
+
+
+def test_layers_that_cannot_be_tied():
+    for layer, name in (
+        (nn.Conv2d(2, 4, 3, groups=2), "one group of channels"),
+        (nn.Conv2d(2, 4, (3, 1)), "the same size in both directions"),
+        (nn.Conv2d(2, 4, 2, padding="same"), "odd kernels"),
+        (nn.Linear(7, 3), "shape: expected"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            tie(layer, Cyclic(4), (2, 6, 6))
+    with pytest.raises(TypeError, match=r"nn\.Linear or an nn\.Conv2d"):
+        tie(nn.ReLU(), Cyclic(4))
+    with pytest.raises(TypeError, match="turns and flips"):
+        tie(nn.Conv2d(1, 2, 3), CyclicShift("x", 3))
 
 
 def test_first_filter_is_the_weight():

@@ -14,8 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_floats, check_tensors, check_whole, invalid
-from symmetries.groups.finite import FiniteGroup
+from symmetries.checks import (
+    check_choice,
+    check_floats,
+    check_tensors,
+    check_whole,
+    invalid,
+    wrong_type,
+)
+from symmetries.groups.finite import Cyclic, Dihedral, FiniteGroup, Flip
 from symmetries.placement import check_like
 
 Pool = Literal["max", "mean"]
@@ -128,21 +135,30 @@ class TiedLinear(nn.Module):
 class TiedConv2d(nn.Module):
     """A convolution with every kernel in all poses of a finite group of turns and flips.
 
-    Moving the image by k moves each feature map, and the maps along the group.
+    Moving the image by k moves each feature map, and the maps along the group. With a stride that
+    is exact where the last window ends at the border.
 
     Args:
-        in_channels: of the image.
+        in_channels: of the image; behind another tied layer, its number of features.
         features: number of kernels.
         kernel_size: side of the square kernels.
         group: Cyclic(4), Dihedral(4) or Flip.
         bias: whether to add one number per kernel.
         padding: pixels around the image.
         padding_mode: "zeros" or "circular".
+        stride: as of ``nn.Conv2d``.
+        dilation: as of ``nn.Conv2d``.
+        lift: whether it takes images (N, C, H, W); False behind a tied layer that kept the
+            group's axis, (N, C, |G|, H, W).
 
     Example:
         >>> from symmetries.groups import Cyclic
-        >>> TiedConv2d(1, 8, 3, Cyclic(4), padding=1)(torch.rand(2, 1, 6, 6)).shape
+        >>> first = TiedConv2d(1, 8, 3, Cyclic(4), padding=1)
+        >>> first(torch.rand(2, 1, 6, 6)).shape
         torch.Size([2, 8, 4, 6, 6])
+        >>> second = TiedConv2d(8, 5, 3, Cyclic(4), lift=False)
+        >>> second(first(torch.rand(2, 1, 6, 6)).relu()).shape
+        torch.Size([2, 5, 4, 4, 4])
     """
 
     permutations: Tensor
@@ -157,6 +173,9 @@ class TiedConv2d(nn.Module):
         bias: bool = True,
         padding: int = 0,
         padding_mode: Literal["zeros", "circular"] = "zeros",
+        stride: int = 1,
+        dilation: int = 1,
+        lift: bool = True,
     ) -> None:
         super().__init__()
         check_choice(padding_mode, ("zeros", "circular"), "padding_mode")
@@ -164,11 +183,23 @@ class TiedConv2d(nn.Module):
             check_whole(size, name)
         check_whole(kernel_size, "kernel_size", most=LARGEST_KERNEL)
         check_whole(padding, "padding", least=0)
-        table = pixel_permutations(group, (in_channels, kernel_size, kernel_size))
+        for name, size in (("stride", stride), ("dilation", dilation)):
+            check_whole(size, name)
+        if not isinstance(group, Cyclic | Dihedral | Flip):
+            remedy = "shifts need no tying: a convolution has them"
+            raise wrong_type("group", "turns and flips: Cyclic, Dihedral or Flip", group, remedy)
+        places = pixel_permutations(group, (1, kernel_size, kernel_size))
+        channels = in_channels if lift else in_channels * group.order
+        sources = torch.arange(channels).expand(group.order, -1)
+        sources = sources if lift else group_permutations(group, in_channels)
+        table = (sources[:, :, None] * kernel_size**2 + places[:, None]).flatten(1)
         self.register_buffer("permutations", table, persistent=False)
-        like = nn.Conv2d(in_channels, features, kernel_size, bias=bias)  # torch's own start
+        like = nn.Conv2d(channels, features, kernel_size, bias=bias)  # torch's own start
         self.weight = like.weight
         self.bias = like.bias
+        self.order = group.order
+        self.lift = lift
+        self.stride, self.dilation = stride, dilation
         self.padding = padding
         self.padding_mode = "constant" if padding_mode == "zeros" else "circular"
 
@@ -178,13 +209,88 @@ class TiedConv2d(nn.Module):
         return moved.reshape(len(self.weight), -1, *self.weight.shape[1:])
 
     def forward(self, x: Tensor) -> Tensor:
-        """From images (N, C, H, W) to (N, features, |G|, H', W')."""
-        check_floats(x, "x", "N", self.weight.shape[1], "H", "W")
+        """From images (N, C, H, W), or (N, C, |G|, H, W), to (N, features, |G|, H', W')."""
+        channels = self.weight.shape[1]
+        if self.lift:
+            check_floats(x, "x", "N", channels, "H", "W")
+        else:
+            check_floats(x, "x", "N", channels // self.order, self.order, "H", "W")
+            x = x.flatten(1, 2)
         check_like(x, self.weight, "x")
         kernels = self.filters().flatten(0, 1)
         x = F.pad(x, (self.padding,) * 4, mode=self.padding_mode)
-        out: Tensor = F.conv2d(x, kernels).unflatten(1, (len(self.weight), -1))
+        out: Tensor = F.conv2d(x, kernels, stride=self.stride, dilation=self.dilation)
+        out = out.unflatten(1, (len(self.weight), -1))
         return out if self.bias is None else out + self.bias[:, None, None, None]
+
+
+def tie(
+    layer: nn.Linear | nn.Conv2d, group: FiniteGroup, shape: Sequence[int] | None = None
+) -> TiedLinear | TiedConv2d:
+    """A layer like this one whose filters come in all poses of a group; put a pool behind it.
+
+    Args:
+        layer: its weights become the filters in their first pose. Left as it is.
+        group: moves the pixels onto each other.
+        shape: (C, H, W) of the images that a linear layer takes flattened.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> plain = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> first = tie(plain[1], Cyclic(4), (1, 6, 6))
+        >>> tied = nn.Sequential(first, plain[2], GroupPool("max"), plain[3])
+        >>> x = torch.rand(2, 1, 6, 6)
+        >>> torch.allclose(tied(x), tied(x.rot90(1, (2, 3))), atol=1e-6)
+        True
+    """
+    made: TiedLinear | TiedConv2d
+    if isinstance(layer, nn.Linear):
+        if shape is None or math.prod(shape) != layer.in_features:
+            expected = f"(C, H, W) of {layer.in_features} numbers"
+            raise invalid("shape", expected, shape, "give the shape of one image")
+        made = TiedLinear(pixel_permutations(group, shape), layer.out_features, _has_bias(layer))
+    elif isinstance(layer, nn.Conv2d):
+        made = _tied_convolution(layer, group)
+    else:
+        raise wrong_type("layer", "an nn.Linear or an nn.Conv2d", layer, "tie one of these")
+    made.load_state_dict(layer.state_dict())
+    return made.to(layer.weight)
+
+
+def _tied_convolution(layer: nn.Conv2d, group: FiniteGroup) -> TiedConv2d:
+    if layer.groups != 1 or layer.padding_mode not in ("zeros", "circular"):
+        got = f"groups={layer.groups}, padding_mode={layer.padding_mode!r}"
+        remedy = "use a plain convolution with padding by zeros or circular"
+        raise invalid("layer", "one group of channels, padding by zeros or circular", got, remedy)
+    k, stride, dilation = (_square(v) for v in (layer.kernel_size, layer.stride, layer.dilation))
+    if layer.padding == "same" and k % 2 == 0:
+        raise invalid("layer", "odd kernels with padding 'same'", k, "pad by a number of pixels")
+    ends = {"valid": 0, "same": dilation * (k - 1) // 2}
+    word = layer.padding
+    padding = ends[word] if isinstance(word, str) else _square(word)
+    mode: Literal["zeros", "circular"] = "zeros" if layer.padding_mode == "zeros" else "circular"
+    return TiedConv2d(
+        layer.in_channels,
+        layer.out_channels,
+        k,
+        group,
+        bias=_has_bias(layer),
+        padding=padding,
+        padding_mode=mode,
+        stride=stride,
+        dilation=dilation,
+    )
+
+
+def _square(sizes: tuple[int, ...]) -> int:
+    if len(set(sizes)) > 1:
+        remedy = "turns need kernels, strides and padding alike in both directions"
+        raise invalid("layer", "the same size in both directions", sizes, remedy)
+    return int(sizes[0])
+
+
+def _has_bias(layer: nn.Linear | nn.Conv2d) -> bool:
+    return layer.bias is not None
 
 
 class GroupPool(nn.Module):
