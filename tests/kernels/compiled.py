@@ -82,9 +82,7 @@ def optimisers():
 
 if __name__ == "__main__":
     if not has_compiler():
-        raise SystemExit(
-            "needs SYMMETRIES_TRIAL_KERNELS=1, a GPU, and the NVRTC library of torch's CUDA builds"
-        )
+        raise SystemExit("needs a GPU, and the NVRTC library of torch's CUDA builds")
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     for part in (warps, norms, optimisers):

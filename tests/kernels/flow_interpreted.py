@@ -1,7 +1,6 @@
 """Log-density of a flow by kernels against torch's operations; run with TRITON_INTERPRET=1.
 
-On a GPU, ``python tests/kernels/flow_interpreted.py`` checks the compiled kernels. Both ways need
-SYMMETRIES_TRIAL_KERNELS=1.
+On a GPU, ``python tests/kernels/flow_interpreted.py`` checks the compiled kernels.
 """
 
 import copy

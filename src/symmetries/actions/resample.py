@@ -110,8 +110,14 @@ def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) ->
 
     size = (images.shape[-2], images.shape[-1])
     maps = theta.flatten(2)
+
+    def oracle(images: Tensor, maps: Tensor) -> Tensor:
+        maps = maps.reshape(*maps.shape[:2], 2, 3)
+        return _grid_warp(images, maps, interpolation, "constant")
+
     # Small images are filtered by the kernel itself.
-    filtered = interpolation == "bspline" and plan(images, maps, interpolation, *size) is None
+    small = plan(images, maps, interpolation, *size, oracle) is not None
+    filtered = interpolation == "bspline" and not small
     source = spline_coefficients(images, "constant") if filtered else images
 
     def plain(source: Tensor, maps: Tensor) -> Tensor:

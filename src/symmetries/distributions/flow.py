@@ -18,7 +18,7 @@ from symmetries.distributions.spline import (
     spline_rows,
     wrap,
 )
-from symmetries.kernels.available import on_trial, usable
+from symmetries.kernels.available import usable
 from symmetries.kernels.rounded import RoundedLinear
 from symmetries.perceptron import MLP, gelu_norm
 from symmetries.rows import draw_rows
@@ -160,7 +160,7 @@ class ConditionalFlow(nn.Module):
         return total + constant
 
     def _has_kernel(self, eta: Tensor, context: Tensor) -> bool:
-        coupled = not self.around and self.dim > 1 and on_trial()
+        coupled = not self.around and self.dim > 1
         return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)
 
     def _kernel_density(self, eta: Tensor, context: Tensor) -> Tensor:

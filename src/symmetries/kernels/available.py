@@ -6,20 +6,17 @@ import os
 import torch
 from torch import Tensor
 
-#: Kernels that were not shown right at every size on a GPU run only if this is "1".
-TRIAL_VARIABLE = "SYMMETRIES_TRIAL_KERNELS"
+#: "0" turns all kernels off: torch's own operations run instead.
+VARIABLE = "SYMMETRIES_KERNELS"
+#: Kernels in CUDA C (warps of small images, Adam) run only if this is "1", until timed again.
+CUDA_C_VARIABLE = "SYMMETRIES_CUDA_C"
 
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
-def on_trial() -> bool:
-    """Whether kernels on trial may run: $SYMMETRIES_TRIAL_KERNELS is "1".
-
-    These are all kernels in CUDA C, and those of the flow. They are right in the cases that were
-    compared on a GPU, but one run with images of 64 x 64 ended in an illegal access whose cause is
-    not known, and the flow was compared at small sizes only.
-    """
-    return os.environ.get(TRIAL_VARIABLE) == "1"
+def wanted() -> bool:
+    """Whether kernels may run: $SYMMETRIES_KERNELS is not "0"."""
+    return os.environ.get(VARIABLE) != "0"
 
 
 def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
@@ -28,7 +25,7 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
     The compiler fuses torch's operations by itself, and torch.func's wrappers hide the memory.
     ``TRITON_INTERPRET=1`` runs the kernels on the CPU, for tests.
     """
-    if not _HAS_TRITON or torch.compiler.is_compiling():
+    if not _HAS_TRITON or torch.compiler.is_compiling() or not wanted():
         return False
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     for tensor in tensors:

@@ -5,6 +5,7 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
+import os
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.kernels.available import on_trial
+from symmetries.kernels.available import CUDA_C_VARIABLE, wanted
 
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -26,7 +27,9 @@ class CudaError(RuntimeError):
 @cache
 def has_compiler() -> bool:
     """Whether kernels in CUDA C can be compiled and launched here, and are wanted."""
-    if not on_trial() or not torch.cuda.is_available() or torch.version.cuda is None:
+    if not wanted() or os.environ.get(CUDA_C_VARIABLE) != "1":
+        return False
+    if not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
         _driver()
@@ -93,6 +96,18 @@ def _value(argument: Argument) -> Any:
     return ctypes.c_int(argument) if isinstance(argument, int) else argument
 
 
+def _enter(device: int) -> None:
+    """Make the GPU's context current: a thread of autograd's may have none yet."""
+    driver, context = _driver(), ctypes.c_void_p()
+    _check(driver.cuCtxGetCurrent(ctypes.byref(context)), "cuCtxGetCurrent")
+    if context.value is None:
+        _check(
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device),
+            "cuDevicePrimaryCtxRetain",
+        )
+        _check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+
+
 class CudaKernel:
     """A compiled kernel.
 
@@ -100,21 +115,27 @@ class CudaKernel:
         function: the driver's handle.
         module: that of its module, which must stay loaded.
         shared: bytes of dynamic shared memory.
+        device: number of the GPU.
     """
 
-    def __init__(self, function: ctypes.c_void_p, module: ctypes.c_void_p, shared: int) -> None:
+    def __init__(
+        self, function: ctypes.c_void_p, module: ctypes.c_void_p, shared: int, device: int
+    ) -> None:
         self.function = function
         self.module = module
         self.shared = shared
+        self.device = device
 
     def __call__(self, grid: tuple[int, int], threads: int, *arguments: Argument) -> None:
         """Launch on the current stream; numbers are passed as C's int and float."""
         values = [_value(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = _driver().cuLaunchKernel(
-            self.function, *grid, 1, threads, 1, 1, self.shared, stream, pointers, None
-        )
+        with torch.cuda.device(self.device):
+            _enter(self.device)
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            code = _driver().cuLaunchKernel(
+                self.function, *grid, 1, threads, 1, 1, self.shared, stream, pointers, None
+            )
         _check(code, "cuLaunchKernel")
 
 
@@ -138,9 +159,10 @@ def cuda_kernel(
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     driver = _driver()
     with torch.cuda.device(device):
+        _enter(device)
         _check(driver.cuModuleLoadData(ctypes.byref(module), code), "cuModuleLoadData")
         handle = driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
         _check(handle, "cuModuleGetFunction")
         if shared > _USUAL_SHARED:
             _check(driver.cuFuncSetAttribute(function, _MOST_DYNAMIC, shared), "cuFuncSetAttribute")
-    return CudaKernel(function, module, shared)
+    return CudaKernel(function, module, shared, device)

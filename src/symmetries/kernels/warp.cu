@@ -3,14 +3,15 @@
 // A picture is copied once, with a border of zeros, so that no tap needs a test; lanes of a warp
 // take a tile of 8 x 4 pixels, and rows lie a length apart for which near pixels of such a tile,
 // turned by any angle, are hardly ever in one bank. Sampling points come from the 2 x 3 map in
-// registers. The gradient to the images is gathered through the inverse of the map, in a window
-// that is the same for all pixels, so results are the same in every run.
+// registers. The gradient to an image is added up in shared memory as whole numbers, multiples of
+// 2^-30 of the largest sum that its gradients can give: whole numbers are added without rounding, in
+// any order, so results are the same in every run, and off by less than float32 would be.
 //
-// Set by the compiler: H, W (of the result), MARGIN (around the source), C, MODE (0 bilinear, 1
-// Keys, 2 cubic B-spline), PITCH and PITCH_OUT (lengths of rows in shared memory), WARPS, COLUMNS
-// (tiles beside each other; WARPS is a multiple), VERSIONS (maps of each image), TO_MAP, TO_IMAGES,
-// PER (pictures of a block, all copied before the first is warped; more than one only if C is one),
-// FILTER (whether the source is made of images, H x W, by the prefilter of cubic B-splines).
+// Set by the compiler: H, W (of the result), MARGIN (around the source), MODE (0 bilinear, 1 Keys, 2
+// cubic B-spline), PITCH (length of rows in shared memory), WARPS, COLUMNS (tiles beside each other;
+// a multiple of WARPS, or WARPS of it), TO_MAP, TO_IMAGES, FILTER (whether the source is made of
+// images, H x W, by the prefilter of cubic B-splines). Blocks are pictures by channels; `versions` is
+// the number of maps that each image has.
 
 constexpr int SH = H + 2 * MARGIN, SW = W + 2 * MARGIN;
 constexpr int INSET = FILTER ? MARGIN : 0;  // of the images in the source
@@ -18,13 +19,16 @@ constexpr int IH = SH - 2 * INSET, IW = SW - 2 * INSET;  // of the images
 constexpr int TAPS = MODE == 0 ? 2 : 4;
 constexpr int BORDER = TAPS;  // of zeros
 constexpr int LOW = MODE == 0 ? 0 : -1;  // the first tap
-constexpr int TILE_ROWS = WARPS / COLUMNS;  // tiles below each other that a block does at once
+constexpr int ACROSS = WARPS < COLUMNS ? COLUMNS / WARPS : 1;  // tiles of a warp beside each other
+constexpr int TILE_ROWS = WARPS < COLUMNS ? 1 : WARPS / COLUMNS;  // below each other, at once
 constexpr int STEPS = (H + 4 * TILE_ROWS - 1) / (4 * TILE_ROWS);
 constexpr bool EVEN = STEPS * 4 * TILE_ROWS == H;  // all rows of all tiles are pixels
 constexpr int THREADS = 32 * WARPS;
-constexpr int ROOM = (SH + 2 * BORDER) * PITCH;  // of a source
+constexpr int ROOM = ((SH + 2 * BORDER) * PITCH + 3) / 4 * 4;  // of a source
 constexpr float UNIT = H > W ? H : W;
 constexpr float DOWN = 8 * TILE_ROWS / UNIT;  // from a tile to the next one of the same thread
+constexpr float ROUND = 12582912.0f;  // 1.5 x 2^23: a sum with it is a whole number, in its last bits
+constexpr unsigned ROUND_BITS = 0x4B400000u;
 
 __device__ __forceinline__ void weights(float f, float* w, float* d) {
   if (MODE == 1) {
@@ -51,20 +55,6 @@ __device__ __forceinline__ void weights(float f, float* w, float* d) {
     w[3] = f * f * f * (1.0f / 6.0f);
     d[3] = 0.5f * f * f;
   }
-}
-
-// The same weight as a function of the distance between point and tap.
-__device__ __forceinline__ float bump(float distance) {
-  const float a = fabsf(distance);
-  const float near = __saturatef(1.0f - a);
-  if (MODE == 0) return near;
-  if (MODE == 2) {
-    const float far = fmaxf(2.0f - a, 0.0f);
-    return (1.0f / 6.0f) * (far * far * far) - (2.0f / 3.0f) * (near * near * near);
-  }
-  const float inner = (1.25f * a - 2.25f) * a * a + 1.0f;
-  const float outer = -0.75f * (((a - 5.0f) * a + 8.0f) * a - 4.0f);
-  return a < 1.0f ? inner : (a < 2.0f ? outer : 0.0f);
 }
 
 // Coefficients of the cubic B-spline through values (zero outside), in place.
@@ -112,57 +102,70 @@ struct Map {
     ry = -0.5f * UNIT * t[4];
   }
   // Whole and fractional part of the point that pixel y sees; points outside stay in the border.
-  __device__ __forceinline__ int point(float y, float& fr, float& fc) const {
+  __device__ __forceinline__ int point(float y, float& fr, float& fc, bool& inside) const {
     const float beyond = 0.5f * TAPS + 0.5f;
-    const float ca = fminf(fmaxf(cy * y + c, -beyond), SW - 1 + beyond);
-    const float ra = fminf(fmaxf(ry * y + r, -beyond), SH - 1 + beyond);
-    const float c0 = floorf(ca), r0 = floorf(ra);
-    fc = ca - c0;
-    fr = ra - r0;
-    return __float2int_rn(r0 * PITCH + c0);
+    const float ca = cy * y + c, ra = ry * y + r;
+    const float cb = fminf(fmaxf(ca, -beyond), SW - 1 + beyond);
+    const float rb = fminf(fmaxf(ra, -beyond), SH - 1 + beyond);
+    inside = ca == cb && ra == rb;
+    // Added to ROUND and rounded down: no conversion, which is slow, is needed.
+    const float c0 = __fadd_rd(cb, ROUND), r0 = __fadd_rd(rb, ROUND);
+    fc = cb - (c0 - ROUND);
+    fr = rb - (r0 - ROUND);
+    const unsigned at = __float_as_uint(r0) * PITCH + __float_as_uint(c0);
+    return (int)(at - ROUND_BITS * (PITCH + 1u));
   }
 };
 
 __device__ __forceinline__ float height_of(int row) { return (H - 1 - 2 * row) * (1.0f / UNIT); }
 
+// Which pixels a thread takes: `column(j)`, and rows from `first` on.
+struct Pixels {
+  int left, first;
+  __device__ __forceinline__ Pixels() {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    left = (WARPS < COLUMNS ? warp : warp % COLUMNS) * 8 + (lane & 7);
+    first = (WARPS < COLUMNS ? 0 : warp / COLUMNS) * 4 + (lane >> 3);
+  }
+  __device__ __forceinline__ int column(int j) const { return left + j * 8 * WARPS; }
+  __device__ __forceinline__ float x(int j) const { return (2 * column(j) + 1 - W) * (1.0f / UNIT); }
+  __device__ __forceinline__ bool inside(int j, int k) const {
+    return column(j) < W && (EVEN || first + 4 * TILE_ROWS * k < H);
+  }
+  __device__ __forceinline__ int place(int j, int k) const {
+    return (first + 4 * TILE_ROWS * k) * W + column(j);
+  }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
-             float* __restrict__ out, int count, int image_step, int version_step) {
+             float* __restrict__ out, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
   float* source = memory + BORDER * PITCH + BORDER;
-  const int channel = blockIdx.y;
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int column = (warp % COLUMNS) * 8 + (lane & 7);
-  const int first = (warp / COLUMNS) * 4 + (lane >> 3);
-#pragma unroll
-  for (int j = 0; j < PER; ++j) {
-    const int picture = blockIdx.x * PER + j;
-    if (PER > 1 && picture >= count) break;
-    copy_source(images + ((long long)(picture / VERSIONS) * C + channel) * (IH * IW),
-                source + j * ROOM);
-  }
+  const Pixels pixels;
+  const long long n = blockIdx.x / versions, channels = gridDim.y, channel = blockIdx.y;
+  const int s = blockIdx.x % versions;
+  copy_source(images + (n * channels + channel) * (IH * IW), source);
+  const float* t = theta + n * image_step + s * version_step;
+  float* target = out + (blockIdx.x * channels + channel) * (H * W);
+  const float y = height_of(pixels.first);
   __syncthreads();
 #pragma unroll
-  for (int j = 0; j < PER; ++j) {
-    const int picture = blockIdx.x * PER + j;
-    if (PER > 1 && picture >= count) break;
-    const int n = picture / VERSIONS, s = picture % VERSIONS;
-    const Map map(theta + (long long)n * image_step + s * version_step,
-                  (2 * column + 1 - W) * (1.0f / UNIT));
-    float* target = out + ((long long)picture * C + channel) * (H * W) + (first * W + column);
-    const float y = height_of(first);
+  for (int j = 0; j < ACROSS; ++j) {
+    const Map map(t, pixels.x(j));
 #pragma unroll 8
     for (int k = 0; k < STEPS; ++k) {
       float fr, fc, value;
-      const float* at = source + j * ROOM + map.point(y - k * DOWN, fr, fc);
+      bool unused;
+      const float* at = source + map.point(y - k * DOWN, fr, fc, unused);
       if (MODE == 0) {
         const float top = at[0] + fc * (at[1] - at[0]);
         const float bottom = at[PITCH] + fc * (at[PITCH + 1] - at[PITCH]);
         value = top + fr * (bottom - top);
       } else {
-        float wr[4], wc[4], unused[4];
-        weights(fr, wr, unused);
-        weights(fc, wc, unused);
+        float wr[4], wc[4], slopes[4];
+        weights(fr, wr, slopes);
+        weights(fc, wc, slopes);
         value = 0.0f;
 #pragma unroll
         for (int a = 0; a < 4; ++a) {
@@ -170,8 +173,7 @@ warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
           value += wr[a] * (wc[0] * line[0] + wc[1] * line[1] + wc[2] * line[2] + wc[3] * line[3]);
         }
       }
-      if (column < W && (EVEN || first + 4 * TILE_ROWS * k < H))
-        target[4 * TILE_ROWS * k * W] = value;
+      if (pixels.inside(j, k)) target[pixels.place(j, k)] = value;
     }
   }
 }
@@ -192,218 +194,183 @@ __device__ __forceinline__ float eight_sums(float* v) {
   return v[0] + __shfl_xor_sync(0xffffffffu, v[0], 1);
 }
 
-// Sum over a window of gradients, whose first pixel is (row_by, column_by) away from the source.
-template <int ACROSS>
-__device__ __forceinline__ float window(const float* __restrict__ g, int down, float row_by,
-                                        float column_by, float p, float q, float u, float v) {
-  float total = 0.0f;
-#pragma unroll 4
-  for (int a = 0; a < down; ++a) {
+// The largest number of a block; `parts` has a place for each warp.
+__device__ __forceinline__ unsigned block_max(unsigned value, unsigned* parts) {
 #pragma unroll
-    for (int b = 0; b < ACROSS; ++b)
-      total += bump(row_by - b * u) * bump(column_by + b * p) * g[a * PITCH_OUT + b];
-    row_by += v;
-    column_by -= q;
-  }
-  return total;
+  for (int width = 16; width > 0; width >>= 1)
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, width));
+  if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = value;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < WARPS; ++w) value = max(value, parts[w]);
+  return value;
 }
 
-// Sums, over this thread's pixels, of the gradients to the source point, and of these times y.
-struct Slopes {
-  float column = 0.0f, column_y = 0.0f, row = 0.0f, row_y = 0.0f;
-  template <bool SHARED>
-  __device__ __forceinline__ void add(const Map& map, const float* source, const float* given,
-                                      int stride, bool inside, int first) {
-    const float y0 = height_of(first);
-#pragma unroll 8
-    for (int k = 0; k < STEPS; ++k) {
-      const int down = 4 * TILE_ROWS * k;
-      float g = 0.0f;
-      if (inside && (EVEN || first + down < H))
-        g = SHARED ? given[down * stride] : __ldg(given + down * stride);
-      const float y = y0 - k * DOWN;
-      float fr, fc, by_row, by_column;
-      const float* at = source + map.point(y, fr, fc);
-      if (MODE == 0) {
-        const float along = at[1] - at[0], below = at[PITCH + 1] - at[PITCH];
-        by_row = at[PITCH] + fc * below - (at[0] + fc * along);
-        by_column = along + fr * (below - along);
-      } else {
-        float wr[4], wc[4], dr[4], dc[4];
-        weights(fr, wr, dr);
-        weights(fc, wc, dc);
-        by_row = by_column = 0.0f;
-#pragma unroll
-        for (int a = 0; a < 4; ++a) {
-          const float* l = at + (a + LOW) * PITCH + LOW;
-          by_row += dr[a] * (wc[0] * l[0] + wc[1] * l[1] + wc[2] * l[2] + wc[3] * l[3]);
-          by_column += wr[a] * (dc[0] * l[0] + dc[1] * l[1] + dc[2] * l[2] + dc[3] * l[3]);
-        }
-      }
-      by_row *= g;
-      by_column *= g;
-      row += by_row;
-      row_y += by_row * y;
-      column += by_column;
-      column_y += by_column * y;
-    }
-  }
-  // The six sums of a block, for each warp in its place of `parts`.
-  __device__ __forceinline__ void reduce(float x, float* parts) const {
-    const float half = 0.5f * UNIT;
-    float sums[8] = {half * x * column, half * column_y, half * column,
-                     -half * x * row, -half * row_y, -half * row, 0.0f, 0.0f};
-    const float sum = eight_sums(sums);
-    const int lane = threadIdx.x & 31;
-    if ((lane & 3) == 0) parts[(threadIdx.x >> 5) * 8 + (lane >> 2)] = sum;
+// Units of whole numbers, powers of two, in which no sum of gradients can be too large.
+struct Units {
+  float scale, inverse;  // units of one, and one in units; NaN if a gradient is not finite
+  __device__ __forceinline__ Units(const float* __restrict__ t, unsigned largest) {
+    // From pixel to pixel the map is (column, row) -> (p column - q row, -u column + v row) and a
+    // shift; so many pixels, at most, have one pixel of the source among their taps.
+    const float p = t[0], q = t[1], u = t[3], v = t[4];
+    const float reach = 0.5f * TAPS * 1.0001f / fmaxf(fabsf(p * v - q * u), 1e-12f);
+    const int across = (int)fminf(2.0f * reach * (fabsf(v) + fabsf(q)) + 1e-2f, W - 1.0f) + 1;
+    const int down = (int)fminf(2.0f * reach * (fabsf(u) + fabsf(p)) + 1e-2f, H - 1.0f) + 1;
+    const int exponent = __float_as_uint(__uint_as_float(largest) * (across * down)) >> 23;
+    const int field = min(283 - exponent, 253);
+    scale = __uint_as_float((unsigned)field << 23);
+    inverse = __uint_as_float(exponent < 255 ? (unsigned)(254 - field) << 23 : 0x7fc00000u);
   }
 };
 
-__device__ __forceinline__ void store_sums(const float* parts, float* target, int j) {
-  float total = 0.0f;
-#pragma unroll
-  for (int w = 0; w < WARPS; ++w) total += parts[w * 8 + j];
-  target[j] = total;
-}
-
-// The gradient to the maps alone, of several pictures of one channel.
-extern "C" __global__ void __launch_bounds__(THREADS)
-warp_slopes(const float* __restrict__ images, const float* __restrict__ theta,
-            const float* __restrict__ grad_out, float* __restrict__ grad_theta, int count,
-            int image_step, int version_step) {
-  extern __shared__ float memory[];
-  float* source = memory + BORDER * PITCH + BORDER;
-  __shared__ float parts[PER][WARPS * 8];
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int column = (warp % COLUMNS) * 8 + (lane & 7);
-  const int first = (warp / COLUMNS) * 4 + (lane >> 3);
-  const float x = (2 * column + 1 - W) * (1.0f / UNIT);
-#pragma unroll
-  for (int j = 0; j < PER; ++j) {
-    const int picture = blockIdx.x * PER + j;
-    if (PER > 1 && picture >= count) break;
-    copy_source(images + (long long)(picture / VERSIONS) * (IH * IW), source + j * ROOM);
-  }
-  __syncthreads();
-#pragma unroll
-  for (int j = 0; j < PER; ++j) {
-    const int picture = blockIdx.x * PER + j;
-    if (PER > 1 && picture >= count) break;
-    const int n = picture / VERSIONS, s = picture % VERSIONS;
-    const Map map(theta + (long long)n * image_step + s * version_step, x);
-    Slopes slopes;
-    slopes.add<false>(map, source + j * ROOM,
-                      grad_out + (long long)picture * (H * W) + (first * W + column), W,
-                      column < W, first);
-    slopes.reduce(x, parts[j]);
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < 8 * PER; i += THREADS) {
-    const long long picture = blockIdx.x * PER + i / 8;
-    if (i % 8 < 6 && picture < count) store_sums(parts[i / 8], grad_theta + picture * 6, i % 8);
-  }
+__device__ __forceinline__ void add_whole(float* at, float value) {
+  atomicAdd(reinterpret_cast<int*>(at), __float2int_rn(value));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
               const float* __restrict__ grad_out, float* __restrict__ grad_images,
-              float* __restrict__ grad_theta, int image_step, int version_step) {
+              float* __restrict__ grad_theta, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
-  float* source = memory + BORDER * PITCH + BORDER;
-  float* grads = memory + (TO_MAP ? (SH + 2 * BORDER) * PITCH : 0);
-  float* coefficients = grads + H * PITCH_OUT;  // gradients to them
   __shared__ float parts[WARPS * 8];
+  __shared__ unsigned most[WARPS];
+  float* source = memory + BORDER * PITCH + BORDER;
+  float* sums = source + (TO_MAP ? ROOM : 0);  // of gradients to the source
+  const Pixels pixels;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int column = (warp % COLUMNS) * 8 + (lane & 7);
-  const int first = (warp / COLUMNS) * 4 + (lane >> 3);
-  // With the map a block has all channels of one version; otherwise all versions of one channel.
-  const long long n = TO_MAP ? blockIdx.x / VERSIONS : blockIdx.x / C;
-  const int s0 = TO_MAP ? blockIdx.x % VERSIONS : 0, s1 = TO_MAP ? s0 + 1 : VERSIONS;
-  const int c0 = TO_MAP ? 0 : blockIdx.x % C, c1 = TO_MAP ? C : c0 + 1;
-  const float x = (2 * column + 1 - W) * (1.0f / UNIT);
-  float* mine = grads + (first * PITCH_OUT + column);
-  Slopes slopes;
-  for (int channel = c0; channel < c1; ++channel) {
-    for (int s = s0; s < s1; ++s) {
-      const float* t = theta + n * image_step + s * version_step;
-      const float* given = grad_out + ((n * VERSIONS + s) * C + channel) * (H * W) + (first * W + column);
-      if (channel > c0 || s > s0) __syncthreads();
-      if (TO_MAP) copy_source(images + (n * C + channel) * (IH * IW), source);
-      if (TO_IMAGES) {
-#pragma unroll 8
-        for (int k = 0; k < STEPS; ++k) {
-          const int row = 4 * TILE_ROWS * k;
-          if (column < W && (EVEN || first + row < H)) mine[row * PITCH_OUT] = given[row * W];
+  // With images a block has all versions of one, otherwise one.
+  const long long n = TO_IMAGES ? blockIdx.x : blockIdx.x / versions;
+  const long long channels = gridDim.y, channel = blockIdx.y;
+  const int s0 = TO_IMAGES ? 0 : blockIdx.x % versions, s1 = TO_IMAGES ? versions : s0 + 1;
+  const float y0 = height_of(pixels.first);
+  for (int s = s0; s < s1; ++s) {
+    const float* t = theta + n * image_step + s * version_step;
+    const long long picture = (n * versions + s) * channels + channel;
+    const float* given = grad_out + picture * (H * W);
+    float g[ACROSS][STEPS];
+    unsigned largest = 0;
+#pragma unroll
+    for (int j = 0; j < ACROSS; ++j)
+#pragma unroll
+      for (int k = 0; k < STEPS; ++k)
+        g[j][k] = pixels.inside(j, k) ? __ldg(given + pixels.place(j, k)) : 0.0f;
+    if (s > s0) __syncthreads();
+    if (TO_IMAGES) {
+      int4* cells = reinterpret_cast<int4*>(memory + (TO_MAP ? ROOM : 0));
+      for (int i = threadIdx.x; i < ROOM / 4; i += THREADS) cells[i] = make_int4(0, 0, 0, 0);
+    }
+    if (TO_MAP && s == s0) copy_source(images + (n * channels + channel) * (IH * IW), source);
+    if (TO_IMAGES) {
+#pragma unroll
+      for (int j = 0; j < ACROSS; ++j)
+#pragma unroll
+        for (int k = 0; k < STEPS; ++k) largest = max(largest, __float_as_uint(fabsf(g[j][k])));
+      largest = block_max(largest, most);
+    } else {
+      __syncthreads();
+    }
+    const Units units(t, largest);
+    float six[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int j = 0; j < ACROSS; ++j) {
+      const float x = pixels.x(j);
+      const Map map(t, x);
+      float to_column = 0.0f, to_column_y = 0.0f, to_row = 0.0f, to_row_y = 0.0f;
+#pragma unroll
+      for (int k = 0; k < STEPS; ++k) {
+        const float y = y0 - k * DOWN;
+        float fr, fc;
+        bool inside;
+        const int at = map.point(y, fr, fc, inside);
+        float wr[4], wc[4], dr[4], dc[4];
+        if (MODE != 0) {
+          weights(fr, wr, dr);
+          weights(fc, wc, dc);
+        }
+        if (TO_MAP) {
+          const float* l = source + at;
+          float by_row = 0.0f, by_column = 0.0f;
+          if (MODE == 0) {
+            const float along = l[1] - l[0], below = l[PITCH + 1] - l[PITCH];
+            by_row = l[PITCH] + fc * below - (l[0] + fc * along);
+            by_column = along + fr * (below - along);
+          } else {
+            l += LOW * PITCH + LOW;
+#pragma unroll
+            for (int a = 0; a < 4; ++a, l += PITCH) {
+              by_row += dr[a] * (wc[0] * l[0] + wc[1] * l[1] + wc[2] * l[2] + wc[3] * l[3]);
+              by_column += wr[a] * (dc[0] * l[0] + dc[1] * l[1] + dc[2] * l[2] + dc[3] * l[3]);
+            }
+          }
+          by_row *= g[j][k];
+          by_column *= g[j][k];
+          to_row += by_row;
+          to_row_y += by_row * y;
+          to_column += by_column;
+          to_column_y += by_column * y;
+        }
+        if (TO_IMAGES && inside) {
+          const float whole = g[j][k] * units.scale;
+          float* l = sums + at;
+          if (MODE == 0) {
+            const float right = whole * fc, left = whole - right;
+            const float lower_right = right * fr, lower_left = left * fr;
+            add_whole(l, left - lower_left);
+            add_whole(l + 1, right - lower_right);
+            add_whole(l + PITCH, lower_left);
+            add_whole(l + PITCH + 1, lower_right);
+          } else {
+            l += LOW * PITCH + LOW;
+#pragma unroll
+            for (int a = 0; a < 4; ++a)
+#pragma unroll
+              for (int b = 0; b < 4; ++b) add_whole(l + a * PITCH + b, whole * wr[a] * wc[b]);
+          }
         }
       }
-      __syncthreads();
-      if (TO_MAP && TO_IMAGES)
-        slopes.add<true>(Map(t, x), source, mine, PITCH_OUT, column < W, first);
-      else if (TO_MAP)
-        slopes.add<false>(Map(t, x), source, given, W, column < W, first);
-      if (TO_IMAGES) {
-        // From pixel to pixel the map is (column, row) -> (p column - q row, -u column + v row)
-        // and a shift; where it is singular, everything is looked at.
-        const float p = t[0], q = t[1], u = t[3], v = t[4];
-        const float det = p * v - q * u;
-        const float scale = 1.0f / (fabsf(det) < 1e-12f ? 1e-12f : det);
-        const float reach = 0.5f * TAPS * 1.0001f * fabsf(scale);
-        const float wide = reach * (fabsf(v) + fabsf(q)) + 1e-3f;
-        const float tall = reach * (fabsf(u) + fabsf(p)) + 1e-3f;
-        const int across = (int)fminf(2.0f * wide, W - 1.0f) + 1;
-        const int down = (int)fminf(2.0f * tall, H - 1.0f) + 1;
-        const Map corner(t, (1 - W) * (1.0f / UNIT));
-        const float far = 4.0f + 4.0f * (H + W);
-        const float column_0 = fminf(fmaxf(corner.c + corner.cy * height_of(0), -far), far);
-        const float row_0 = fminf(fmaxf(corner.r + corner.ry * height_of(0), -far), far);
-        constexpr int SOURCE_COLUMNS = (SW + 7) / 8, TILES = SOURCE_COLUMNS * ((SH + 3) / 4);
-        float* target = FILTER ? coefficients : grad_images + (n * C + channel) * (SH * SW);
-        constexpr int STRIDE = FILTER ? PITCH : SW;
-        for (int tile = warp; tile < TILES; tile += WARPS) {
-          const int r = tile / SOURCE_COLUMNS * 4 + (lane >> 3);
-          const int c = tile % SOURCE_COLUMNS * 8 + (lane & 7);
-          const float dc = c - column_0, dr = r - row_0;
-          // Where the map comes from this pixel of the source; the window around it stays inside.
-          const float from_c = (v * dc + q * dr) * scale, from_r = (u * dc + p * dr) * scale;
-          const bool seen = from_c + wide >= 0.0f && from_c - wide <= W - 1.0f &&
-                            from_r + tall >= 0.0f && from_r - tall <= H - 1.0f;
-          const float left = fmaxf(fminf(ceilf(from_c - wide), W - across), 0.0f);
-          const float top = fmaxf(fminf(ceilf(from_r - tall), H - down), 0.0f);
-          const float row_by = v * top - u * left - dr, column_by = p * left - q * top - dc;
-          const float* g = grads + __float2int_rn(top * PITCH_OUT + left);
-          float total = 0.0f;
-          if (seen) {
-            if (across == TAPS) total = window<TAPS>(g, down, row_by, column_by, p, q, u, v);
-            else if (across == TAPS + 1)
-              total = window<TAPS + 1>(g, down, row_by, column_by, p, q, u, v);
-            else if (across == TAPS + 2)
-              total = window<TAPS + 2>(g, down, row_by, column_by, p, q, u, v);
-            else
-              for (int b = 0; b < across; ++b)
-                total += window<1>(g + b, down, row_by - b * u, column_by + b * p, p, q, u, v);
-          }
-          if (c < SW && r < SH) {
-            if (s > s0) target[r * STRIDE + c] += total;
-            else target[r * STRIDE + c] = total;
-          }
-        }
-      }
+      const float half = 0.5f * UNIT;
+      six[0] += half * x * to_column;
+      six[1] += half * to_column_y;
+      six[2] += half * to_column;
+      six[3] -= half * x * to_row;
+      six[4] -= half * to_row_y;
+      six[5] -= half * to_row;
     }
-    if (TO_IMAGES && FILTER) {  // the transpose of the prefilter, which is symmetric
-      float* target = grad_images + (n * C + channel) * (IH * IW);
-      __syncthreads();
-      for (int i = threadIdx.x; i < SH; i += THREADS) filter(coefficients + i * PITCH, 1, SW);
-      __syncthreads();
-      for (int i = threadIdx.x; i < IW; i += THREADS) filter(coefficients + INSET + i, PITCH, SH);
-      __syncthreads();
-      for (int r = warp; r < IH; r += WARPS)
-        for (int c = lane; c < IW; c += 32)
-          target[r * IW + c] = coefficients[(r + INSET) * PITCH + c + INSET];
+    if (TO_MAP) {
+      const float sum = eight_sums(six);
+      if ((lane & 3) == 0) parts[warp * 8 + (lane >> 2)] = sum;
     }
-  }
-  if (TO_MAP) {
-    slopes.reduce(x, parts);
     __syncthreads();
-    if (threadIdx.x < 6) store_sums(parts, grad_theta + (long long)blockIdx.x * 6, threadIdx.x);
+    if (TO_MAP && threadIdx.x < 6) {
+      float total = 0.0f;
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) total += parts[w * 8 + threadIdx.x];
+      grad_theta[picture * 6 + threadIdx.x] = total;
+    }
+    if (TO_IMAGES) {
+      float* target = grad_images + (n * channels + channel) * (IH * IW);
+      if (FILTER) {  // the transpose of the prefilter, which is symmetric
+        for (int r = warp; r < SH; r += WARPS)
+          for (int c = lane; c < SW; c += 32)
+            sums[r * PITCH + c] = __float_as_int(sums[r * PITCH + c]) * units.inverse;
+        __syncthreads();
+        for (int i = threadIdx.x; i < SH; i += THREADS) filter(sums + i * PITCH, 1, SW);
+        __syncthreads();
+        for (int i = threadIdx.x; i < IW; i += THREADS) filter(sums + INSET + i, PITCH, SH);
+        __syncthreads();
+      }
+#pragma unroll
+      for (int j = 0; j < (IW + 31) / 32; ++j) {
+#pragma unroll 4
+        for (int r = warp; r < IH; r += WARPS) {
+          const int c = lane + 32 * j;
+          if (c >= IW) break;
+          const float sum = sums[(r + INSET) * PITCH + c + INSET];
+          const float value = FILTER ? sum : __float_as_int(sum) * units.inverse;
+          if (s > s0) target[r * IW + c] += value;
+          else target[r * IW + c] = value;
+        }
+      }
+    }
   }
 }

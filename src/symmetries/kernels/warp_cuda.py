@@ -1,18 +1,21 @@
-"""Host side of the warps in CUDA C (``warp.cu``): when they fit, and how they are launched."""
+"""Host side of the warps in CUDA C (``warp.cu``): when they are used, and how they are launched."""
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
-from symmetries.kernels.compiler import cuda_kernel, has_compiler
+from symmetries.kernels.compiler import CudaError, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
-_SMALL = 8 * 1024
 _MOST_SHARED = 96 * 1024  # bytes of a block
 _MOST_WARPS = 16
-_AT_ONCE = 2112  # small blocks that the largest GPUs hold: if all fit, none waits for another
-_MOST_PICTURES = 1  # of a block; two or more did not pay on an H200
 _MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
 _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
+_LARGEST_ERRORS = (1e-4, 1e-4, 2e-2)  # of values and gradients; slopes jump at pixels
+_right: dict[tuple[int, ...], bool] = {}  # by size, mode and GPU: whether results are right there
 
 
 class Plan:
@@ -34,87 +37,112 @@ class Plan:
         self.versions = theta.shape[1]
         self.device = images.device.index or 0
         taps = 2 if mode == "bilinear" else 4
-        self.tiles = tiles = -(-width // 8)
-        self.warps = tiles * max(1, 4 // tiles)
-        pitch, pitch_out = _pitch(columns + 2 * taps), _pitch(width)
-        self.source = 4 * (rows + 2 * taps) * pitch
-        self.grads = 4 * (height * pitch_out + (rows * pitch if filtered else 0))
+        tiles = -(-width // 8)
+        pitch = _pitch(columns + 2 * taps)
+        self.source = 4 * (-(-(rows + 2 * taps) * pitch // 4) * 4)
         self.steps = (theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1))
         self.constants = {
             "H": height,
             "W": width,
             "MARGIN": (columns - width) // 2,
-            "C": self.channels,
             "MODE": MODES[mode],
             "PITCH": pitch,
-            "PITCH_OUT": pitch_out,
-            "WARPS": self.warps,
+            "WARPS": tiles * max(1, 4 // tiles),
             "COLUMNS": tiles,
-            "VERSIONS": self.versions,
             "FILTER": int(filtered),
-            "PER": 1,
             "TO_MAP": 0,
             "TO_IMAGES": 0,
         }
 
     def fits(self) -> bool:
         """Whether a picture and its gradient fit in shared memory."""
-        return self.source + self.grads <= _MOST_SHARED and self.warps <= _MOST_WARPS
+        return 2 * self.source <= _MOST_SHARED and self.constants["WARPS"] <= _MOST_WARPS
 
-    def pictures(self) -> int:
-        """How many pictures a block takes where it needs nothing but them."""
-        wanted = -(-self.n * self.versions // _AT_ONCE)
-        small = self.channels == 1 and self.warps == 4 and self.source < _SMALL
-        return min(wanted, _MOST_PICTURES) if small else 1
-
-    def launch(
-        self, name: str, grid: tuple[int, int], shared: int, *arguments: Tensor | int, **flags: int
-    ) -> None:
-        """Run a kernel, compiled for this size."""
+    def launch(self, name: str, blocks: int, shared: int, *tensors: Tensor, **flags: int) -> None:
+        """Run a kernel, compiled for this size, with so many blocks for each channel."""
         constants = self.constants | flags
         kernel = cuda_kernel("warp.cu", name, tuple(constants.items()), shared, self.device)
-        kernel(grid, 32 * constants["WARPS"], *arguments, *self.steps)
+        grid, threads = (blocks, self.channels), 32 * constants["WARPS"]
+        kernel(grid, threads, *tensors, self.versions, *self.steps)
 
 
 def _pitch(length: int) -> int:
     return next(p for p in range(length, length + 32) if p % 32 in _FEW_CONFLICTS)
 
 
-def plan(images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> Plan | None:
-    """A plan if the kernels can be used: on CUDA, with a compiler, for pictures small enough."""
+Oracle = Callable[[Tensor, Tensor], Tensor]
+
+
+def plan(
+    images: Tensor, theta: Tensor, mode: str, height: int, width: int, oracle: Oracle | None = None
+) -> Plan | None:
+    """A plan if the kernels can be used: on CUDA, with a compiler, for pictures small enough.
+
+    At the first use of a size their results are compared with those of ``oracle``, torch's form of
+    the same function of images (N, C, H, W) and maps (N, S, 6); where these differ, or without it,
+    there is no plan.
+    """
     if not images.is_cuda or not has_compiler():
         return None
     found = Plan(images, theta, mode, height, width)
-    return found if found.fits() else None
+    if not found.fits():
+        return None
+    key = (found.device, *found.constants.values())
+    if key not in _right:
+        busy = torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
+        if oracle is None or busy:
+            return None
+        _right[key] = _agrees(images, mode, (height, width), oracle)
+        if not _right[key]:
+            message = f"warps of {height} x {width} in CUDA C are wrong here; Triton's are used"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return found if _right[key] else None
+
+
+@torch.enable_grad()
+def _agrees(like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle) -> bool:
+    """Whether a few random pictures come out right, with gradients to images, maps, and both."""
+    source = torch.Generator().manual_seed(0)
+    images = torch.rand(3, 2, *like.shape[2:], generator=source)
+    maps = torch.eye(2, 3) + 0.4 * torch.randn(3, 2, 2, 3, generator=source)
+    maps[1] *= 2.5  # much of it lies outside
+    weight = torch.randn(3, 2, 2, *size, generator=source)
+    images, maps, weight = (x.to(like.device) for x in (images, maps.flatten(2), weight))
+    slow = [x.double().requires_grad_() for x in (images, maps)]
+    value = oracle(*slow)
+    exact = (value.detach(), *torch.autograd.grad(value, slow, weight.double()))
+    made = Plan(images, maps, mode, *size)
+    out = torch.full_like(weight, torch.nan)
+    with suppress(CudaError):
+        forward(made, images, maps, out)
+        both = backward(made, images, maps, weight, (True, True))
+        alone = backward(made, images, maps, weight, (True, False))[0]
+        found = [(out, *both), (out, alone, backward(made, images, maps, weight, (False, True))[1])]
+        return all(
+            a is not None and bool((a - b).norm() < most * b.norm())
+            for each in found
+            for a, b, most in zip(each, exact, _LARGEST_ERRORS, strict=True)
+        )
+    return False
 
 
 def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
     """Warp into out (N, S, C, H, W)."""
-    count, per = made.n * made.versions, made.pictures()
-    grid = (-(-count // per), made.channels)
-    made.launch("warp_forward", grid, per * made.source, images, theta, out, count, PER=per)
+    made.launch("warp_forward", made.n * made.versions, made.source, images, theta, out)
 
 
 def backward(
     made: Plan, images: Tensor, theta: Tensor, grad_out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """Gradients to the images, like them, and (N, S, 6) to the maps, if needed."""
-    count, per = made.n * made.versions, made.pictures()
-    to_images = torch.empty_like(images)
-    to_theta = torch.empty(made.n, made.versions, 6, dtype=theta.dtype, device=theta.device)
-    tensors = (images, theta, grad_out, to_images, to_theta)
-    together = all(needs) and made.versions == 1
-    if needs[1] and not together:
-        if made.channels == 1:
-            grid, given = (-(-count // per), 1), (images, theta, grad_out, to_theta, count)
-            made.launch("warp_slopes", grid, per * made.source, *given, PER=per)
-        else:
-            made.launch("warp_backward", (count, 1), made.source, *tensors, TO_MAP=1)
-    if needs[0]:
-        # Twice the warps: there is more to do for each byte.
-        flags = {"TO_IMAGES": 1, "TO_MAP": int(together)}
-        flags["WARPS"] = min(2 * made.warps, _MOST_WARPS // made.tiles * made.tiles)
-        shared = made.grads + (made.source if together else 0)
-        blocks = made.n * (1 if together else made.channels)
-        made.launch("warp_backward", (blocks, 1), shared, *tensors, **flags)
-    return to_images if needs[0] else None, to_theta if needs[1] else None
+    to_images = torch.empty_like(images) if needs[0] else images
+    size = (made.n, made.versions, made.channels, 6)
+    each = torch.empty(size, dtype=theta.dtype, device=theta.device) if needs[1] else theta
+    blocks = made.n if needs[0] else made.n * made.versions
+    flags = {"TO_IMAGES": int(needs[0]), "TO_MAP": int(needs[1])}
+    tensors = (images, theta, grad_out, to_images, each)
+    made.launch("warp_backward", blocks, sum(flags.values()) * made.source, *tensors, **flags)
+    to_theta = None
+    if needs[1]:
+        to_theta = each[:, :, 0] if made.channels == 1 else each.sum(2)
+    return to_images if needs[0] else None, to_theta
