@@ -13,7 +13,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [  # images, fields in, fields out, height, width, kernel, padding, hidden
     (2, 3, 5, 6, 7, 3, 1, 16),
     (1, 70, 2, 5, 4, 4, 2, 32),
-    (3, 4, 3, 6, 6, 5, 0, 32),
+    (3, 4, 3, 6, 7, 5, 0, 32),
 ]
 if DEVICE == "cuda":
     CASES.append((16, 64, 64, 32, 32, 5, 2, 32))

@@ -1,10 +1,12 @@
 """Weighted sums over the neighbourhood of each pixel, with weights of its own for each pixel.
 
-    out[p, n, c, m] = sum over taps d of  x[n, p + d, c]  phi[p, d, m]
+    out[n, p, c, m] = sum over taps d of  x[n, p + d, c]  phi[p, d, m]
 
 What each pixel sees is never written down: a matrix of it would be k k times as large as x. Read
 the other way round (``TURNED``: pixels p - d and the weights that stand there), the same sum takes
 gradients back to the pixels they came from, without adding into memory.
+
+A program takes some places side by side, which see nearly the same pixels: these are read once.
 """
 
 import torch
@@ -13,78 +15,94 @@ import triton.language as tl
 from torch import Tensor
 
 _ROWS = 128  # pairs (image, channel) that a program holds at once
+_SIDE = 2  # places side by side
+_WARPS = 4
 
 
 @triton.jit
-def _taps(
-    place, height, width, other_height, other_width, margin,
-    K: tl.constexpr, TAPS: tl.constexpr, TURNED: tl.constexpr,
+def _window(
+    width, other_height, other_width, margin,
+    M: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, SIDE: tl.constexpr,
+    TURNED: tl.constexpr,
 ):  # fmt: skip
-    """For each tap of a place: the pixel, whether it exists, and the row of phi."""
+    """What the places of a program see.
+
+    Returns, by tap of the window: the pixel and whether it exists; by place and unit: the place,
+    whether it exists, and the unit; by both: the row of phi and whether that place has that tap.
+    """
+    across = tl.cdiv(width, SIDE)
+    y, x = tl.program_id(0) // across, tl.program_id(0) % across * SIDE
     tap = tl.arange(0, TAPS)
-    shift_y, shift_x = tap // K - margin, tap % K - margin
-    y, x = place // width, place % width
+    down, right = tap // (K + SIDE - 1), tap % (K + SIDE - 1)
+    column = tl.arange(0, SIDE * M)
+    which, unit = column // M, column % M
+    place = y * width + x + which
     if TURNED:
-        shift_y, shift_x = -shift_y, -shift_x
-    y, x = y + shift_y, x + shift_x
-    there = (tap < K * K) & (y >= 0) & (y < other_height) & (x >= 0) & (x < other_width)
-    pixel = y * other_width + x
-    row = (pixel if TURNED else place) * K * K + tap
-    return pixel, there, row
+        pixel_y, pixel_x = y + margin - down, x + SIDE - 1 + margin - right
+        step = right[:, None] + which[None, :] - (SIDE - 1)
+    else:
+        pixel_y, pixel_x = y + down - margin, x + right - margin
+        step = right[:, None] - which[None, :]
+    pixel = pixel_y * other_width + pixel_x
+    there = (down < K) & (pixel_y >= 0) & (pixel_y < other_height)
+    there = there & (pixel_x >= 0) & (pixel_x < other_width)
+    exists = x + which < width
+    has = (down < K)[:, None] & (step >= 0) & (step < K) & exists[None, :]
+    owner = pixel[:, None] if TURNED else place[None, :]
+    row = owner * (K * K) + down[:, None] * K + step
+    return pixel, there, place, exists, unit, row, has
 
 
 @triton.jit
 def _gather(
     x, phi, out, images, height, width, other_height, other_width, margin,
     C: tl.constexpr, M: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, ROWS: tl.constexpr,
-    TURNED: tl.constexpr, PRECISION: tl.constexpr,
+    SIDE: tl.constexpr, TURNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    place = tl.program_id(0)
-    pixel, there, row = _taps(
-        place, height, width, other_height, other_width, margin, K, TAPS, TURNED
+    pixel, there, place, exists, unit, row, has = _window(
+        width, other_height, other_width, margin, M, K, TAPS, SIDE, TURNED
     )
     pair = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     inside = pair < images * C
-    unit = tl.arange(0, M)
-    start = (pair // C).to(tl.int64) * (other_height * other_width * C) + pair % C
-    where = start[:, None] + (pixel * C)[None, :]
+    image, channel = (pair // C).to(tl.int64), pair % C
+    where = (image * (other_height * other_width * C) + channel)[:, None] + (pixel * C)[None, :]
     seen = tl.load(x + where, mask=inside[:, None] & there[None, :], other=0.0)
-    weights = tl.load(phi + row[:, None] * M + unit[None, :], mask=there[:, None], other=0.0)
+    keep = has & there[:, None]
+    weights = tl.load(phi + row * M + unit[None, :], mask=keep, other=0.0)
     total = tl.dot(seen, weights, input_precision=PRECISION)
-    target = (place.to(tl.int64) * images * C + pair)[:, None] * M + unit[None, :]
-    tl.store(out + target, total.to(out.dtype.element_ty), mask=inside[:, None])
+    target = (image * (height * width))[:, None] + place[None, :]
+    target = (target * C + channel[:, None]) * M + unit[None, :]
+    tl.store(out + target, total.to(out.dtype.element_ty), mask=inside[:, None] & exists[None, :])
 
 
 @triton.jit
 def _correlate(
     x, given, out, height, width, other_height, other_width, margin,
     PAIRS: tl.constexpr, C: tl.constexpr, M: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr,
-    ROWS: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    place = tl.program_id(0)
-    pixel, there, row = _taps(
-        place, height, width, other_height, other_width, margin, K, TAPS, False
+    pixel, there, place, exists, unit, row, has = _window(
+        width, other_height, other_width, margin, M, K, TAPS, SIDE, False
     )
-    unit = tl.arange(0, M)
-    total = tl.zeros([TAPS, M], tl.float32)
+    total = tl.zeros([TAPS, SIDE * M], tl.float32)
     for begin in range(0, PAIRS, ROWS):
         pair = begin + tl.arange(0, ROWS)
         inside = pair < PAIRS
-        start = (pair // C).to(tl.int64) * (other_height * other_width * C) + pair % C
-        where = start[None, :] + (pixel * C)[:, None]
+        image, channel = (pair // C).to(tl.int64), pair % C
+        where = (image * (other_height * other_width * C) + channel)[None, :]
+        where = where + (pixel * C)[:, None]
         seen = tl.load(x + where, mask=inside[None, :] & there[:, None], other=0.0)
-        source = (place.to(tl.int64) * PAIRS + pair)[:, None] * M + unit[None, :]
-        values = tl.load(given + source, mask=inside[:, None], other=0.0)
+        source = (image * (height * width))[:, None] + place[None, :]
+        source = (source * C + channel[:, None]) * M + unit[None, :]
+        values = tl.load(given + source, mask=inside[:, None] & exists[None, :], other=0.0)
         total = tl.dot(seen, values, total, input_precision=PRECISION)
-    tap = tl.arange(0, TAPS)
-    target = row[:, None] * M + unit[None, :]
-    tl.store(out + target, total.to(out.dtype.element_ty), mask=(tap < K * K)[:, None])
+    tl.store(out + row * M + unit[None, :], total.to(out.dtype.element_ty), mask=has)
 
 
 def gather(
     x: Tensor, phi: Tensor, size: tuple[int, int], margin: int, turned: bool = False
 ) -> Tensor:
-    """(pixels out, N, C, hidden): see above.
+    """(N, pixels out, C, hidden): see above.
 
     Args:
         x: (N, height, width, C), contiguous.
@@ -94,21 +112,20 @@ def gather(
         turned: whether to read the pixels p - d, and the weights that stand there.
     """
     images, other_height, other_width, channels = x.shape
-    places, hidden = size[0] * size[1], phi.shape[2]
-    out = x.new_empty(places, images, channels, hidden)
-    grid = (places, triton.cdiv(images * channels, _ROWS))
+    out = x.new_empty(images, size[0] * size[1], channels, phi.shape[2])
+    grid = (_programs(size), triton.cdiv(images * channels, _ROWS))
     sizes = _sizes(x, phi)
     lengths = (images, *size, other_height, other_width, margin)
-    _gather[grid](x, phi, out, *lengths, **sizes, TURNED=turned)
+    _gather[grid](x, phi, out, *lengths, **sizes, TURNED=turned, num_warps=_WARPS)
     return out
 
 
 def correlate(x: Tensor, given: Tensor, like: Tensor, size: tuple[int, int], margin: int) -> Tensor:
-    """The gradient of :func:`gather` by phi: sum over n, c of x[n, p + d, c] given[p, n, c, m].
+    """The gradient of :func:`gather` by phi: sum over n, c of x[n, p + d, c] given[n, p, c, m].
 
     Args:
         x: (N, height, width, C), contiguous.
-        given: (pixels out, N, C, hidden), contiguous.
+        given: (N, pixels out, C, hidden), contiguous.
         like: phi.
         size: height and width of what came out.
         margin: as above.
@@ -117,18 +134,24 @@ def correlate(x: Tensor, given: Tensor, like: Tensor, size: tuple[int, int], mar
     out = torch.empty_like(like)
     sizes = {"PAIRS": images * channels, **_sizes(x, like)}
     lengths = (*size, other_height, other_width, margin)
-    _correlate[(size[0] * size[1],)](x, given, out, *lengths, **sizes)
+    _correlate[(_programs(size),)](x, given, out, *lengths, **sizes, num_warps=_WARPS)
     return out
 
 
+def _programs(size: tuple[int, int]) -> int:
+    """How many it takes for all places."""
+    return size[0] * -(-size[1] // _SIDE)
+
+
 def _sizes(x: Tensor, phi: Tensor) -> dict[str, int | str]:
-    taps = phi.shape[1]
+    k = round(phi.shape[1] ** 0.5)
     exact = x.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     return {
         "C": x.shape[3],
         "M": phi.shape[2],
-        "K": round(taps**0.5),
-        "TAPS": max(16, triton.next_power_of_2(taps)),
+        "K": k,
+        "TAPS": max(16, triton.next_power_of_2(k * (k + _SIDE - 1))),
         "ROWS": _ROWS,
+        "SIDE": _SIDE,
         "PRECISION": "ieee" if exact else "tf32",
     }

@@ -100,8 +100,9 @@ def position_conv2d(
     x = x.to(dtype, memory_format=torch.channels_last)
     phi, output = phi.to(dtype), output.to(dtype)
     if order == "factored" and _has_kernel(x, phi, g):
-        out = _Gathered.apply(x, phi[:, :, 0], output, g.padding)  # type: ignore[no-untyped-call]
-        return _laid_out(out.view(height, width, images, -1), bias)
+        parts = (x, phi[:, :, 0], output, None if bias is None else bias.to(dtype))
+        out: Tensor = _Gathered.apply(*parts, g.padding)  # type: ignore[no-untyped-call]
+        return out.view(images, height, width, -1).permute(0, 3, 1, 2)
     patches = _patches(x, g)  # (positions, J, k k, N, C)
     positions, taps = phi.shape[:2]
     if order == "factored":
@@ -182,7 +183,14 @@ class _Gathered(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, phi: Tensor, output: Tensor, padding: int) -> Tensor:  # noqa: ANN401
+    def forward(
+        ctx: Any,  # noqa: ANN401 - of torch
+        x: Tensor,
+        phi: Tensor,
+        output: Tensor,
+        bias: Tensor | None,
+        padding: int,
+    ) -> Tensor:
         from symmetries.kernels.neighbours import gather
 
         x, phi = x.permute(0, 2, 3, 1), phi.contiguous()  # channels last: contiguous
@@ -191,7 +199,8 @@ class _Gathered(torch.autograd.Function):
         gathered = gather(x, phi, size, padding)
         ctx.save_for_backward(x, phi, output, gathered)
         ctx.size, ctx.padding = size, padding
-        return gathered.view(-1, x.shape[3] * phi.shape[2]) @ output.flatten(1).T
+        rows, weight = gathered.view(-1, x.shape[3] * phi.shape[2]), output.flatten(1).T
+        return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -200,15 +209,16 @@ class _Gathered(torch.autograd.Function):
 
         x, phi, output, gathered = ctx.saved_tensors
         images, height, width, channels = x.shape
-        gradient = gradient.to(x.dtype)
+        gradient = gradient.to(x.dtype).contiguous()
         by_output = (gradient.T @ gathered.view(len(gradient), -1)).view_as(output)
         by_gathered = (gradient @ output.flatten(1)).view_as(gathered)
         by_phi = correlate(x, by_gathered, phi, ctx.size, ctx.padding)
-        given = gradient.view(*ctx.size, images, -1).permute(2, 0, 1, 3).contiguous()
+        given = gradient.view(images, *ctx.size, -1)
         back = gather(given, phi, (height, width), ctx.padding, turned=True)
         weight = output.transpose(1, 2).reshape(-1, channels)
-        by_x = (back.view(-1, len(weight)) @ weight).view(height, width, images, channels)
-        return by_x.permute(2, 3, 0, 1), by_phi, by_output, None
+        by_x = (back.view(-1, len(weight)) @ weight).view(x.shape).permute(0, 3, 1, 2)
+        by_bias = gradient.sum(0) if ctx.needs_input_grad[3] else None
+        return by_x, by_phi, by_output, by_bias, None
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
@@ -269,7 +279,7 @@ def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
     """
     k, step = geometry.kernel_size, geometry.stride
     values = values.unfold(-3, k, step).unfold(-3, k, step)  # (..., rows, columns, E, k, k)
-    return values.flatten(-2).transpose(-1, -2).flatten(-4, -3)
+    return values.movedim(-3, -1).flatten(-3, -2).flatten(-4, -3)
 
 
 class PositionConv2d(nn.Module):
