@@ -113,9 +113,16 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     config = with_steps(replace(task.config, **changes), *arguments.steps)
     shape = tuple(train.images.shape[1:])
     model = SymmetryModel(task.group, shape, config, bounds=bounds, seed=seed)
-    start = time.perf_counter()
-    histories = model.fit(train, device=arguments.device, progress=False, log_every=500)
-    seconds = time.perf_counter() - start
+    histories, seconds = {}, 0.0
+    for stage in ("inference", "generative"):
+        start = time.perf_counter()
+        histories |= model.fit(
+            train, stages=(stage,), device=arguments.device, progress=False, log_every=500
+        )
+        seconds += time.perf_counter() - start
+        if stage == "inference" and not arguments.ablations:
+            x = test.images[: arguments.looked_at].to(model.device)
+            print(json.dumps({stage: seconds} | prototype_measures(model, x)), flush=True)
     device = model.device
     test = ImageSet(
         test.images.to(device),

@@ -15,7 +15,6 @@ from symmetries.groups.names import parse_group
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import PRESETS
 from symmetries.learners.symmetry_model.losses import (
-    distance_to_identity,
     finite_inference_loss,
     generative_loss,
     lie_inference_loss,
@@ -27,6 +26,11 @@ from symmetries.learners.symmetry_model.networks import (
     LieInference,
     circular_parameters,
     generator_shifts,
+)
+from symmetries.learners.symmetry_model.turns import (
+    distance_to_identity,
+    distance_to_symmetry,
+    turns_of,
 )
 from symmetries.training import Step
 
@@ -231,6 +235,50 @@ def test_blur_fades_with_progress():
     step.begin(0)
     start = float(lie_inference_loss(net, blobs(4), step, act, plain)["agreement"])
     assert found[0] < 0.9 * start
+
+
+def bar_and_square(side=24):
+    """A bar and a square, both beside the middle."""
+    pictures = torch.zeros(2, 1, side, side)
+    pictures[0, 0, 8:10, 10:20] = 1.0
+    pictures[1, 0, 6:12, 12:18] = 1.0
+    return pictures
+
+
+def test_turns_that_leave_a_picture_alone():
+    """Half a turn of a bar, a quarter of a square, about their centres; none of a blob."""
+    changed = turns_of(bar_and_square())[1]
+    assert changed[0].tolist() == pytest.approx([0, 1.6, 0, 1.6], abs=1e-3)
+    assert changed[1].tolist() == pytest.approx([0, 0, 0, 0], abs=1e-3)
+    assert float(turns_of(blobs(3))[1][:, 1:].min()) > 0.05
+    about_the_middle = turns_of(bar_and_square(), anywhere=False)[1]
+    assert float(about_the_middle[:, 1:].min()) > 0.9
+
+
+def test_a_symmetry_of_the_picture_is_no_distance():
+    group = parse_group("rotation,translation")
+    ell = torch.zeros(1, 1, 24, 24)
+    ell[..., 4:16, 8:11] = ell[..., 13:16, 8:16] = 1.0
+    x = torch.cat((bar_and_square(), ell))
+    turns = turns_of(x)
+    half, quarter = (turns[0][:, j].inverse() for j in (2, 1))
+    gaps = torch.stack((half, quarter, torch.eye(3).expand(3, 3, 3)), 1)
+    found = distance_to_symmetry(group, gaps, turns)
+    assert found.shape == (3, 3)
+    plain = distance_to_identity(group, gaps)
+    assert found[0].tolist() == pytest.approx([0, float(distance_quarter(turns)), 0], abs=1e-3)
+    assert found[1].tolist() == pytest.approx([0, 0, 0], abs=1e-3)
+    torch.testing.assert_close(found[2], plain[2])  # a picture without symmetry
+    both = Product(group, Colour())
+    colours = torch.zeros(3, 3, 3)
+    torch.testing.assert_close(distance_to_symmetry(both, (gaps, colours), turns), found)
+
+
+def distance_quarter(turns):
+    """Of a quarter turn of the first picture, where half a turn is free."""
+    inverse = turns[0][0]
+    quarter = inverse[1].inverse()
+    return min(((h @ quarter - torch.eye(3)).square().sum() / 8) for h in (inverse[0], inverse[2]))
 
 
 def test_distance_to_identity():

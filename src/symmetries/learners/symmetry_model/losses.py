@@ -18,11 +18,15 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
-from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
+from symmetries.learners.symmetry_model.turns import (
+    distance_to_identity,
+    distance_to_symmetry,
+    has_turns,
+    turns_of,
+)
 from symmetries.training import Step
 
 Terms = dict[str, Tensor]
@@ -40,7 +44,9 @@ def lie_inference_loss(
     turned by 90. So training may begin with a comparison of transformations, ``alignment``, which
     fades out: r_i^-1 e_i says where x itself is, seen through its i-th version, and must not
     depend on i. The gap r_2^-1 e_2 e_1^-1 r_1 is compared with the identity: it stays the same if
-    all prototypes are replaced by others, e_i c, so that this term prefers none.
+    all prototypes are replaced by others, e_i c, so that this term prefers none. Nobody can tell
+    how far a square was turned but for a quarter turn, so the gap may also be a turn that leaves
+    the picture as it is, see :func:`distance_to_symmetry`.
 
     Args:
         net: f.
@@ -74,7 +80,7 @@ def lie_inference_loss(
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
     if config.alignment:
-        spread = distance_to_identity(group, gap).mean()
+        spread = _spread(group, gap, images, act.fill).mean()
         weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if config.invertibility:
@@ -127,26 +133,6 @@ def settling(
         for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True)
     ]
     return torch.stack(terms).sum(0).mean()
-
-
-def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
-    """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
-
-    |T - I|^2 / 8 for matrices, which is (1 - cos) / 2 for a rotation: 0 for none, 1 for a half
-    turn. (1 - cos) / 2 for a hue, the square of the logarithm for a factor; summed in a product.
-    """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return torch.stack([distance_to_identity(f, e) for f, e in pairs]).sum(0)
-    if isinstance(group, Colour):
-        terms = [
-            (1 - torch.cos(part)) / 2 if name == "hue" else part.square()
-            for name, part in zip(HSV, element.unbind(-1), strict=True)
-        ]
-        return torch.stack(terms).sum(0)
-    one = torch.eye(3, dtype=element.dtype, device=element.device)
-    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
-    return distance
 
 
 def finite_inference_loss(
@@ -219,6 +205,15 @@ def generative_loss(
         spread = (each[:, :, None] - each[:, None]).abs().sum((1, 2)).mean() / (k * (k - 1))
         terms |= {"loss": nll + config.consistency * spread, "consistency": spread}
     return terms
+
+
+def _spread(group: Group[Any], gap: Any, images: Tensor, fill: float) -> Tensor:  # noqa: ANN401
+    """How far gaps (B, K) are from doing nothing to their pictures."""
+    if not has_turns(group):
+        return distance_to_identity(group, gap)
+    with torch.no_grad():
+        turns = turns_of(images, fill, anywhere={"shift_x", "shift_y"} <= set(group.names))
+    return distance_to_symmetry(group, gap, turns)
 
 
 def _finite(group: Group[Any]) -> FiniteGroup:

@@ -1,0 +1,104 @@
+"""Turns that leave a picture as it is, and distances that forgive them."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.base import Group
+from symmetries.groups.colour import HSV, Colour
+from symmetries.groups.product import Product
+from symmetries.groups.se2 import SE2
+from symmetries.learners.symmetry_model.coordinates import content_centre
+
+TURNS = 4
+PRICE = 10.0  # of a turn that makes another picture of it; half a turn of T is a distance of 1
+
+
+def turns_of(images: Tensor, fill: float = 0.0, *, anywhere: bool = True) -> tuple[Tensor, Tensor]:
+    """Quarter turns about the centre of mass, and how far each is from leaving the picture alone.
+
+    Args:
+        images: x (N, C, H, W).
+        fill: value of the background.
+        anywhere: turn about the centre of mass; otherwise about the middle of the frame, for
+            groups that cannot do the former.
+
+    Returns:
+        The inverses h_j^-1 (N, 4, 3, 3), the identity first, and |T_{h_j} x - x|^2 over
+        |x - background|^2 (N, 4): 0 where h_j is a symmetry of x.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 8, 8)
+        >>> image[..., 3:5, 1:7] = 1.0  # a bar
+        >>> turns_of(image)[1].mul(100).round().tolist()
+        [[0.0, 133.0, 0.0, 133.0]]
+    """
+    centre = content_centre(images, fill)
+    if not anywhere:
+        centre = torch.zeros_like(centre)
+    angles = torch.arange(TURNS, device=images.device) * (2 * math.pi / TURNS)
+    group = Affine2("rotation", "translation")
+    turn = group.exp(torch.nn.functional.pad(angles[:, None], (2, 0))).to(images.dtype)
+    to_centre = group.exp(torch.nn.functional.pad(centre, (0, 1)))[:, None]
+    h = to_centre @ turn @ affine_inverse(to_centre)
+    again = ImageAction(Affine2(), fill=fill).orbit(h[:, 1:], images)
+    changed = (again - images[:, None]).square().sum((2, 3, 4))
+    changed = changed / (images - fill).square().sum((1, 2, 3)).clamp_min(1e-12)[:, None]
+    return affine_inverse(h), torch.nn.functional.pad(changed, (1, 0))
+
+
+def has_turns(group: Group[Any]) -> bool:
+    """Whether a group, or a factor of it, turns pictures."""
+    if isinstance(group, Product):
+        return any(has_turns(factor) for factor in group.factors)
+    return isinstance(group, Affine2 | SE2) and "rotation" in group.names
+
+
+def distance_to_symmetry(
+    group: Group[Any],
+    element: Any,  # noqa: ANN401 - elements differ by group
+    turns: tuple[Tensor, Tensor],
+) -> Tensor:
+    """How far elements (N, K) are from a turn that leaves their picture as it is, (N, K).
+
+    The least of d(h_j^-1 T) + 10 |T_{h_j} x - x|^2 / |x|^2 over quarter turns h_j, where d is
+    :func:`distance_to_identity`. For a picture without symmetry that is d(T); for an ellipse half a
+    turn is as good as none, and for a square a quarter.
+
+    Args:
+        group: the transformations.
+        element: with leading shape (N, K).
+        turns: of the N pictures, see :func:`turns_of`.
+    """
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        return torch.stack([distance_to_symmetry(f, e, turns) for f, e in pairs]).sum(0)
+    if not has_turns(group):
+        return distance_to_identity(group, element)
+    inverse, changed = turns
+    distance = distance_to_identity(group, inverse[:, None] @ element[:, :, None])
+    return (distance + PRICE * changed[:, None]).amin(-1)
+
+
+def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
+    """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
+
+    |T - I|^2 / 8 for matrices, which is (1 - cos) / 2 for a rotation: 0 for none, 1 for a half
+    turn. (1 - cos) / 2 for a hue, the square of the logarithm for a factor; summed in a product.
+    """
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        return torch.stack([distance_to_identity(f, e) for f, e in pairs]).sum(0)
+    if isinstance(group, Colour):
+        terms = [
+            (1 - torch.cos(part)) / 2 if name == "hue" else part.square()
+            for name, part in zip(HSV, element.unbind(-1), strict=True)
+        ]
+        return torch.stack(terms).sum(0)
+    one = torch.eye(3, dtype=element.dtype, device=element.device)
+    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
+    return distance
