@@ -97,7 +97,8 @@ def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
     check_tensors(**{name: labels})
     if labels.shape != (count,) or labels.dtype != torch.int64:
         got = f"shape {tuple(labels.shape)}, {labels.dtype}"
-        raise invalid(name, f"{count} class numbers, int64", got, "one for each example")
+        remedy = "one for each example" if labels.shape != (count,) else f"use {name}.long()"
+        raise invalid(name, f"{count} class numbers, int64", got, remedy)
 
 
 def check_class_range(labels: Tensor, classes: int, name: str = "labels") -> None:
@@ -277,14 +278,7 @@ def check_image_shape(
 
 
 def check_held(values: Tensor, name: str) -> None:
-    """Raise for a tensor that has a shape and no values (device "meta").
-
-    Example:
-        >>> check_held(torch.zeros(2, device="meta"), "x")
-        Traceback (most recent call last):
-        ValueError: x: expected values, got a tensor on meta, which holds none; make it on a real \
-device
-    """
+    """Raise for a tensor that has a shape and no values (device "meta")."""
     if values.is_meta:
         got = "a tensor on meta, which holds none"
         raise invalid(name, "values", got, "make it on a real device")

@@ -253,3 +253,12 @@ def test_names_of_classes(tmp_path):
     np.savez(path, images=np.zeros((2, 4, 4)), class_names=broken.view(names.dtype))
     with pytest.raises(ValueError, match="class_names that are text"):
         array_file(path)
+
+
+@pytest.mark.parametrize("name", ["nowhere.npy", "nowhere.npz"])
+def test_a_file_that_is_not_there_is_not_fetched_again(tmp_path, name):
+    with pytest.raises(ValueError, match=r"path: expected an existing file.*spelling"):
+        array_file(tmp_path / name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=r"path: expected a file, got the folder"):
+        array_file(tmp_path / name)

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from symmetries.checks import as_path, check_choice, invalid, wrong_type
 from symmetries.data.base import ImageSet, as_array
-from symmetries.data.files import AGAIN, check_claim
+from symmetries.data.files import AGAIN, check_claim, unreadable
 
 _CHANNELS = (1, 2, 3, 4)
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
@@ -150,6 +150,8 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
                         members[key] = _read_array(stream, path, stored, compressed=packed)
             return members
     except _BAD_ZIP as error:
+        if isinstance(error, OSError):
+            raise unreadable(path, error) from error
         raise invalid(str(path), "a readable .npz file", f"{error}", AGAIN) from error
 
 
@@ -224,7 +226,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
         with path.open("rb") as stream:
             array = _read_array(stream, path, path.stat().st_size, compressed=False)
     except OSError as error:
-        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error
+        raise unreadable(path, error) from error
     return from_array(array, None, path.stem)
 
 

@@ -56,4 +56,14 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
         with path.open("rb") as stream:
             return stream.read(count)
     except (OSError, EOFError, zlib.error) as error:
-        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """The error for a file that cannot be read, to be raised by the caller."""
+    if isinstance(error, FileNotFoundError):
+        return invalid("path", "an existing file", repr(str(path)), "check the spelling")
+    if isinstance(error, IsADirectoryError):
+        return invalid("path", "a file", f"the folder {str(path)!r}", "name a file in it")
+    remedy = "ask for the right to read it" if isinstance(error, PermissionError) else AGAIN
+    return invalid(str(path), "a readable file", f"{error}", remedy)

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 
 from symmetries.checks import as_path, check_choice, check_pair, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
-from symmetries.data.files import AGAIN
+from symmetries.data.files import AGAIN, unreadable
 from symmetries.data.pictures import picture_files, read_picture
 
 Example = tuple[Tensor, ...]
@@ -216,7 +216,7 @@ def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
             start = file.tell()
         stored = path.stat().st_size - start
     except OSError as error:
-        raise invalid(str(path), "a readable file", f"{error}", AGAIN) from error
+        raise unreadable(path, error) from error
     if fortran and len(shape) > 1:
         remedy = "save it in C order: numpy.ascontiguousarray"
         raise invalid(str(path), "an array in C order", "Fortran order", remedy)

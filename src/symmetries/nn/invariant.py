@@ -176,7 +176,8 @@ class InvariantLinear(nn.Module):
         check_like(images, self.weight, "images")
         check_like(matrices, self.weight, "transformation")
         if matrices.ndim != 4 or matrices.shape[2:] != (3, 3) or len(matrices) != self.runs:
-            expected = "(S, 3, 3)" if self.runs == 1 else f"({self.runs}, S, 3, 3)"
+            expected = f"shape ({self.runs}, S, 3, 3)"
+            expected += ", or (S, 3, 3) when the layer is called" if self.runs == 1 else ""
             shape = f"shape {tuple(matrices.shape)}"
             raise invalid("transformation", expected, shape, "use group.exp(eta)")
         if images.numel() == 0 or matrices.numel() == 0:
