@@ -1,12 +1,14 @@
 import itertools
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.audit import logit_invariance, saliency_similarity
+from symmetries.audit import logit_invariance, saliency_map, saliency_similarity
 from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
+from symmetries.data import digits
 from symmetries.groups import Affine2, Cyclic, CyclicShift, Product, Signal
 from symmetries.learners.penalties import (
     ConstrainedWeight,
@@ -148,6 +150,35 @@ def test_constrained_training_reaches_the_logit_invariance_asked_for():
         found["loss"].backward()
         optimizer.step()
     assert float(found["penalty"]) == pytest.approx(0.05, rel=0.5)
+
+
+def test_constrained_training_reaches_the_similarity_asked_for():
+    torch.manual_seed(0)
+    train, test = digits("train"), digits("test").subset(range(100))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    look = partial(saliency_map, steps=8)
+
+    def similarity():
+        args = (model, test.images, Cyclic(4), test.labels)
+        return saliency_similarity(*args, saliency=look).mean
+
+    before = similarity()
+    weight = ConstrainedWeight(target=0.9, measure="similarity", rate=0.5)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    found = []
+    for step in range(400):
+        rows = torch.randint(len(train), (64,))
+        batch = train.images[rows], train.labels[rows]
+        loss = regularised_loss(model, *batch, Cyclic(4), nu=weight.nu)["loss"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 20 == 19:
+            found.append(similarity())
+            weight.update(found[-1])
+    assert before < 0.7
+    assert 0.9 < sum(found[-10:]) / 10 < 0.98
+    assert float(weight.nu) < 1  # it went up, was too strong, and came down again
 
 
 @pytest.mark.parametrize("group", [Cyclic(4), CyclicShift("x", 3)], ids=repr)
