@@ -15,7 +15,7 @@ from symmetries.learners.symmetry_model.config import PRESETS, Stage
 from symmetries.results import RunInfo, SweepResult
 from symmetries.sweeps import SweepConfig, collect, join, read_config
 from symmetries.sweeps.objectives import OBJECTIVES, Task
-from symmetries.sweeps.study import _split, open_study
+from symmetries.sweeps.study import _split, open_study, process_name
 from symmetries.training import NonFiniteError, train
 
 PAPERS = Path(__file__).parents[1] / "papers"
@@ -235,3 +235,30 @@ def test_the_command_writes_table_and_plot(tmp_path):
     page = (out / "report.html").read_text()
     assert page.count("<svg") >= 3
     assert "Sweep of toy on digits" in page
+
+
+def test_two_processes_of_one_command_share_its_runs(tmp_path):
+    path, out = tmp_path / "sweep.toml", tmp_path / "out"
+    path.write_text(
+        'learner="relaxed"\ndata="digits"\nmeasure="accuracy"\nimages=60\nsampler="random"\n'
+        "trials=6\n[settings]\nsteps=3\nbatch_size=16\nwidth=2\n"
+        "[search]\nlr={low=0.001, high=0.1}\n"
+    )
+    words = ["sweep", str(path), "--out", str(out), "--device", "cpu", "--processes", "2"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "runs by 2 processes" in done.output
+    assert len(SweepResult.load(out / "sweep.json").trials) in (6, 7)
+
+
+def test_a_process_waits_for_the_others_only_while_there_is_work(tmp_path):
+    asked = []
+
+    def ready(joined):
+        asked.append(set(joined))
+        return len(asked) > 2
+
+    study = join(config(), tmp_path, device="cpu", ready=ready)
+    assert len(study.trials) == 3
+    assert asked == [{process_name()}] * 3
+    join(config(), tmp_path, device="cpu", ready=lambda joined: pytest.fail("nothing to wait for"))

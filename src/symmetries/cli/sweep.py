@@ -3,8 +3,9 @@
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -53,6 +54,7 @@ def sweep(
     from symmetries.report import render
     from symmetries.report.sweeps import sweep_page
     from symmetries.sweeps import collect, join, read_config
+    from symmetries.sweeps.study import process_name
 
     settings = read_config(config)
     place = choose_device(device)
@@ -65,8 +67,16 @@ def sweep(
     code = "import sys; from symmetries.cli import app; app(sys.argv[1:])"
     helper = [sys.executable, "-c", code, *words, "--quiet", *(["--keep"] if keep else [])]
     helpers = [subprocess.Popen(helper) for _ in range(processes - 1)]
+
+    def ready(joined: Collection[str]) -> bool:
+        """Whether the helpers are there, or ended: else this one would do all short runs."""
+        return all(
+            process_name(helper.pid) in joined or helper.poll() is not None for helper in helpers
+        )
+
+    options: dict[str, Any] = {"storage": storage, "device": device, "keep": keep}
     try:
-        study = join(settings, out, storage=storage, device=device, data_folder=folder, keep=keep)
+        study = join(settings, out, data_folder=folder, ready=ready, **options)
         codes = [process.wait() for process in helpers]
     finally:
         for process in helpers:
@@ -82,8 +92,14 @@ def sweep(
         sys.stdout.write(result.model_dump_json(indent=2) + "\n")
     console = Console(stderr=json, quiet=quiet)
     console.print(table(result))
+    console.print(f"{len(result.trials)} runs by {workers(study)} processes")
     for name in ("sweep.json", "report.html"):
         console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
+
+
+def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna
+    """How many processes did the runs of a study."""
+    return len({trial.user_attrs.get("process") for trial in study.trials})
 
 
 def table(result: "SweepResult") -> Table:

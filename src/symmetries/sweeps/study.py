@@ -6,8 +6,9 @@ database. What a killed process left unfinished is tried again by the next one t
 
 import os
 import platform
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from symmetries.training import NonFiniteError, watching
 
 Study: TypeAlias = Any  # of Optuna, which is imported when it is needed
 JOURNAL = "study.journal"
+JOINED = "joined "  # before the name of a process
 NAME = "sweep"
 
 
@@ -33,6 +35,7 @@ def join(
     device: str = "auto",
     data_folder: Path | None = None,
     keep: bool = False,
+    ready: Callable[[Collection[str]], bool] | None = None,
 ) -> Study:
     """Work on a study until it has all its trials; make it if it is not there.
 
@@ -43,6 +46,8 @@ def join(
         device: of the runs.
         data_folder: where data files lie.
         keep: keep the checkpoints and metrics of every run.
+        ready: called with the names (see :func:`process_name`) of all processes that ever joined,
+            until it gives True; only then trials begin. None begins at once.
 
     Returns:
         The study, with the trials of all processes.
@@ -54,7 +59,7 @@ def join(
     train, held_out = _split(load(config.data, "train", data_folder), config)
 
     def objective(trial: Any) -> float:  # noqa: ANN401 - Optuna's
-        trial.set_user_attr("process", _process())
+        trial.set_user_attr("process", process_name())
         settings = {name: _suggest(trial, name, what) for name, what in config.search.items()}
         out = folder / "runs" / f"{trial.number:04d}" if keep else None
         task = Task(train, held_out, config.seed, out, device)
@@ -79,6 +84,9 @@ def join(
         trial.set_user_attr("numbers", found)
         return found[config.measure]
 
+    study.set_user_attr(JOINED + process_name(), True)
+    while ready is not None and len(_settled(study)) < config.total and not ready(_joined(study)):
+        time.sleep(0.05)
     while len(_settled(study)) < config.total:
         before = len(study.trials)
         study.optimize(objective, n_trials=1)
@@ -165,8 +173,13 @@ def _take_up_lost(study: Study) -> None:
                 study.enqueue_trial(trial.params, skip_if_exists=False)
 
 
-def _process() -> str:
-    return f"{platform.node()}:{os.getpid()}"
+def process_name(number: int | None = None) -> str:
+    """How a study names a process of this machine: this one, or that of a number."""
+    return f"{platform.node()}:{os.getpid() if number is None else number}"
+
+
+def _joined(study: Study) -> set[str]:
+    return {name.removeprefix(JOINED) for name in study.user_attrs if name.startswith(JOINED)}
 
 
 def _alive(number: int) -> bool:
