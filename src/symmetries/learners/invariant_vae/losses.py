@@ -58,7 +58,8 @@ def turned_terms(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of eta at all turns, each (B,): log-likelihood, KL, and what predicted weights miss.
 
-    The KL counts less at first, see ``eta_warmup``.
+    The KL counts less at first, see ``eta_warmup``; and turns other than the first are behind by
+    some nats, so that all images start alike, and only those turn that gain more by it.
     """
     share = model.config.eta_warmup
     weight = (step.progress / share).clamp_max(1.0) if share else 1.0
@@ -68,6 +69,7 @@ def turned_terms(
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     log_p = model.prior_eta.distribution.log_prob(eta, model.prior_eta(z))
     terms = fit + weight * (log_p - log_q) - math.log(eta.shape[1])
+    terms = terms - (1 - weight) * model.posterior.behind
     shares = torch.softmax(terms, 1).detach()
     fit = (shares * fit).sum(1)
     return fit, fit - torch.logsumexp(terms, 1), model.posterior.unlike(branches, shares)

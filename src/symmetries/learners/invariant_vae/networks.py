@@ -16,6 +16,7 @@ from symmetries.nn.autoencoder import zero_linear
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
+LEAD = 300.0  # nats that the first turn is ahead of the others at the start
 PULL = 10.0  # of the centre towards the turns that fit
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
 
@@ -106,8 +107,11 @@ class Posterior(nn.Module):
             self.weights = zero_linear(config.features[-1], len(turns))
         windings = torch.zeros(3, self.dim)
         windings[:, self.around[:1]] = 2 * math.pi * torch.tensor([[-1.0], [0.0], [1.0]])
+        behind = LEAD * (torch.arange(len(turns)) > 0)
+        self.register_buffer("behind", behind, persistent=False)
         self.register_buffer("turns", turns, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
+        self.behind: Tensor
         self.turns: Tensor
         self.windings: Tensor
         with torch.no_grad():

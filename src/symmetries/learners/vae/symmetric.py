@@ -1,6 +1,6 @@
 """A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -18,7 +18,9 @@ from symmetries.checks import (
 )
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
+from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.product import Product
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
     CHUNK,
@@ -99,9 +101,13 @@ class InvVAE(nn.Module):
 
     The VAE is trained on x_hat = T_f(x)^-1 x. The full model is z -> prototype -> eta -> x,
 
-    .. math:: p(x) = \int\!\!\int N(x; T_\eta \mu(z), S^2)\, p(\eta | \mu(z))\, p(z)\, dz\, d\eta,
+    .. math:: p(x) = \int\!\!\int N(x; T_\eta \mu(z), T_\eta S^2)\, p(\eta | \mu(z))\, p(z)\,
+              dz\, d\eta,
 
-    where S is a noise for each pixel of x, found on the training images. Two bounds are on offer.
+    where S is a noise for each pixel of the prototype, which moves with it; it is found on the
+    training images. With colours, or if asked for, S is a noise for each pixel of x instead, the
+    same wherever the prototype is moved: turned images then need more of it, as every pixel is
+    sometimes at the edge of a stroke. Two bounds are on offer.
     :meth:`prototype_bound` is that of Allingham et al. 2024: the VAE's own, on x_hat. It has no
     Jacobian term (a warp of a pixel grid has none), so it is no bound on log p(x) and must not be
     set beside the bound of another model on x. :meth:`bound` is one on log p(x) of the model above.
@@ -130,15 +136,26 @@ class InvVAE(nn.Module):
         self.vae = VAE(symmetry.shape, config, seed=seed)
         self.refine = refine
         self.register_buffer("noise", torch.ones(symmetry.shape))
+        self.register_buffer("prototype_noise", torch.ones(symmetry.shape))
         self.register_buffer("spread", 0.01 * torch.tensor(symmetry.bounds))
         self.noise: Tensor
+        self.prototype_noise: Tensor
         self.spread: Tensor
+        # Variances stay positive, and go on beyond the frame.
+        self.act_on_noise = ImageAction(symmetry.group, padding="border")
         self.eval()
 
     @property
     def finite(self) -> bool:
         """Whether the group is."""
         return isinstance(self.symmetry.group, FiniteGroup)
+
+    @property
+    def moves_pixels(self) -> bool:
+        """Whether the group does nothing else, so that noise can move with a prototype."""
+        group = self.symmetry.group
+        factors = group.factors if isinstance(group, Product) else (group,)
+        return not any(isinstance(factor, Colour) for factor in factors)
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
         """Learn the VAE on the prototypes of images; then find the noise of images themselves.
@@ -160,15 +177,37 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor) -> None:
-        """S^2 is the mean of (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat)."""
+        """S^2 is the mean of (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat).
+
+        Once as it is, for the noise of pixels of x. And once moved back to the prototype, the mean
+        over those images that have the pixel in their frame; as moving smooths it, it is scaled so
+        that the squares over T_f(x) S^2 are 1 on average.
+        """
+        total, moved, seen = (torch.zeros_like(self.noise) for _ in range(3))
+        back = ImageAction(self.symmetry.group)
+        for element, left in self._left(images):
+            total += left.sum(0)
+            if self.moves_pixels:
+                inverse = self.symmetry.group.inverse(element)
+                moved += back(inverse, left).sum(0)
+                seen += back(inverse, torch.ones_like(left)).sum(0)
+        least = self.vae.config.least_noise
+        self.noise.copy_((total / len(images)).sqrt().clamp_min(least))
+        if not self.moves_pixels:
+            return
+        self.prototype_noise.copy_((moved / seen.clamp_min(1.0)).sqrt().clamp_min(least))
+        each = [left / self._scale(at, True).square() for at, left in self._left(images)]
+        factor = torch.cat([ratio.mean((1, 2, 3)) for ratio in each]).mean().sqrt()
+        self.prototype_noise.mul_(factor).clamp_min_(least)
+
+    def _left(self, images: Tensor) -> Iterator[tuple[Any, Tensor]]:
+        """The elements of images, and the squares of what reconstructions leave of them."""
         generator = torch.Generator(self.vae.device).manual_seed(0)
-        total = torch.zeros_like(self.noise)
         for x in images.split(CHUNK):
             x = x.to(self.vae.device)
             z, _ = self.vae.draw(self.prototype(x), 1, generator)
-            again = self.symmetry.act(self._element(x), self.vae.decode(z[:, 0]))
-            total += (x - again).square().sum(0)
-        self.noise.copy_((total / len(images)).sqrt().clamp_min(self.vae.config.least_noise))
+            element = self._element(x)
+            yield element, (x - self.symmetry.act(element, self.vae.decode(z[:, 0]))).square()
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor) -> None:
@@ -195,12 +234,16 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def bound(
-        self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
+        self,
+        x: Tensor,
+        samples: int = 300,
+        generator: torch.Generator | None = None,
+        noise: str | None = None,
     ) -> Tensor:
         r"""Importance-weighted lower bound (N,) on log p(x) of the full model, in nats.
 
-        .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \mu(z_k), S^2)\, p(\eta_k | \mu(z_k))\,
-                  p(z_k)}{r(\eta_k | x)\, q(z_k | \hat x)}
+        .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \mu(z_k), T_{\eta_k} S^2)\,
+                  p(\eta_k | \mu(z_k))\, p(z_k)}{r(\eta_k | x)\, q(z_k | \hat x)}
 
         with z_k from the encoder's q and eta_k from r = N(f(x), spread^2): any r gives a bound. In
         a finite group the sum over its elements takes the place of r.
@@ -209,14 +252,28 @@ class InvVAE(nn.Module):
             x: (N, C, H, W), on the model's device.
             samples: K, joint samples of z and eta.
             generator: source of randomness, on that device.
+            noise: whose pixels have it, the "prototype"'s or the "image"'s; by default the
+                prototype's wherever the group moves pixels and does nothing else.
         """
         check_image_shape(x, self.symmetry.shape, "x")
+        if noise is not None:
+            check_choice(noise, ("prototype", "image"), "noise")
+        if noise == "prototype" and not self.moves_pixels:
+            remedy = "colours of a variance mean nothing: take 'image'"
+            raise invalid("noise", f"'image' for {self.symmetry.group!r}", noise, remedy)
+        moves = self.moves_pixels and noise != "image"
         order = cast(FiniteGroup, self.symmetry.group).order if self.finite else 1
         weights = self._finite_weights if self.finite else self._weights
-        parts = in_parts(x, samples * order)
-        return torch.cat([importance_bound(weights(part, samples, generator)) for part in parts])
+        parts = [weights(part, samples, generator, moves) for part in in_parts(x, samples * order)]
+        return torch.cat([importance_bound(part) for part in parts])
 
-    def _weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+    def _scale(self, elements: Any, moves: bool) -> Tensor:  # noqa: ANN401 - elements differ by group
+        """The noise (S, C, H, W) of images that elements have moved; or (C, H, W), of all."""
+        if not moves:
+            return self.noise
+        return self.act_on_noise.orbit(elements, self.prototype_noise.square()[None])[0].sqrt()
+
+    def _weights(self, x: Tensor, k: int, generator: torch.Generator | None, moves: bool) -> Tensor:
         """Logarithms (N, k) of the importance weights."""
         symmetry = self.symmetry
         z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
@@ -225,21 +282,25 @@ class InvVAE(nn.Module):
         shape = (len(x), k, symmetry.group.dim)
         eta = centre + self.spread * torch.randn(shape, generator=generator, device=x.device)
         log_r = gaussian_log_prob(eta, centre, self.spread).sum(-1)
-        moved = symmetry.act(symmetry.group.exp(eta.flatten(0, 1)), means)
-        fit = gaussian_log_prob(x[:, None], moved.unflatten(0, (len(x), k)), self.noise)
+        elements = symmetry.group.exp(eta.flatten(0, 1))
+        moved = symmetry.act(elements, means)
+        fit = gaussian_log_prob(x.repeat_interleave(k, 0), moved, self._scale(elements, moves))
         context = symmetry.generative(means)
         log_p = symmetry.generative.distribution.log_prob(eta.flatten(0, 1), context)
         log_p = torch.as_tensor(log_p).unflatten(0, (len(x), k))
-        weights: Tensor = fit.sum((2, 3, 4)) + log_p - log_r + log_ratio
+        weights: Tensor = fit.sum((1, 2, 3)).unflatten(0, (len(x), k)) + log_p - log_r + log_ratio
         return weights
 
-    def _finite_weights(self, x: Tensor, k: int, generator: torch.Generator | None) -> Tensor:
+    def _finite_weights(
+        self, x: Tensor, k: int, generator: torch.Generator | None, moves: bool
+    ) -> Tensor:
         symmetry = self.symmetry
         z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
         means = self.vae.decode(z.flatten(0, 1))
         every = cast(FiniteGroup, symmetry.group).elements(x.device)
         moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
-        fit = gaussian_log_prob(x[:, None, None], moved, self.noise).sum((3, 4, 5))
+        scale = self._scale(every, moves)
+        fit = gaussian_log_prob(x[:, None, None], moved, scale).sum((3, 4, 5))
         log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))
         return torch.logsumexp(fit + log_p.unflatten(0, (len(x), k)), -1) + log_ratio
 
