@@ -326,7 +326,7 @@ def test_widths_that_run_away_are_told(small):
 def test_bad_arguments_are_named(small):
     with pytest.raises(ValueError, match="group: expected a group of the plane"):
         shallow_model((3, 8, 8), 10, Colour("hue"))
-    with pytest.raises(ValueError, match="sets: expected the number of a set"):
+    with pytest.raises(ValueError, match="sets: expected for each run the number of its set"):
         images_of([torch.rand(2, 1, 4, 4)] * 2)
     with pytest.raises(ValueError, match=r"model.head: expected a NaturalLinear"):
         fit_natural(small_model(posterior="full"), [small[0]], small[1], SHORT)

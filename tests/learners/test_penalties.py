@@ -205,7 +205,7 @@ def test_bad_arguments():
         pair_penalty(torch.zeros(2, 3), torch.zeros(2, 3), "l2")
     with pytest.raises(ValueError, match="whole orbits"):
         orbit_penalty(torch.zeros(2, 3))
-    with pytest.raises(ValueError, match="two tensors of one shape"):
+    with pytest.raises(ValueError, match="moved: expected the shape of logits"):
         pair_penalty(torch.zeros(2, 3), torch.zeros(1, 3))
     with pytest.raises(ValueError, match="target"):
         ConstrainedWeight(target=1.0, measure="similarity")
