@@ -42,14 +42,15 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
 def omega_by_layer(rows: Rows, path: Path) -> Path:
     """Learned omega' of each layer, for every lambda and seed, and where all of them started."""
     rows = [row for row in rows if row["experiment"] == "table3" and row["penalty"] is not None]
-    panels = list(dict.fromkeys((row["data"], row["rotations"]) for row in rows))
+    rows = [row for row in rows if not row["augment"]]
+    panels = list(dict.fromkeys((row["data"], row["rotations"], row["epochs"]) for row in rows))
     size = (4.2 * len(panels), 3.2)
     figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
     penalties = sorted({row["penalty"] for row in rows})
     colours = plt.get_cmap("viridis")
-    for axis, (data, n) in zip(axes[0], panels, strict=True):
+    for axis, (data, n, epochs) in zip(axes[0], panels, strict=True):
         for row in rows:
-            if (row["data"], row["rotations"], row["augment"]) != (data, n, False):
+            if (row["data"], row["rotations"], row["epochs"]) != (data, n, epochs):
                 continue
             values = [part["value"] for part in row["relaxation"]]
             place = penalties.index(row["penalty"]) / max(len(penalties) - 1, 1)
@@ -58,7 +59,8 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
         axis.axhline(rows[0]["omega"], color="black", linestyle=":", linewidth=1)
-        axis.set(title=f"{NAMES.get(data, data)}, {n} rotations", xlabel="layer")
+        title = f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs"
+        axis.set(title=title, xlabel="layer")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("learned omega' (dotted: start)")
     axes[0, 0].legend(frameon=False, fontsize=8)
