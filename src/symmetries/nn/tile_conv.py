@@ -174,10 +174,9 @@ class _TileConv(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, padding: int) -> Tensor:  # noqa: ANN401
         fields, channels, k, _ = weight.shape
         images, _, height, width = x.shape
-        m = transforms(height, width, k, padding, x.dtype)
+        m, spread = _prepared(x, weight, padding)
         (down, across), (t, s) = m.tiles, m.side
         half, points, _ = m.kernel.shape
-        spread = weight.permute(2, 3, 1, 0).reshape(k * k, -1)
         pixels = x.permute(0, 2, 3, 1)
         spectra = torch.matmul(m.rows_in, pixels).view(images, height, half, across, 2, channels)
         back = x.new_empty(images, down, t, across, half, 2, fields)
@@ -212,6 +211,13 @@ class _TileConv(torch.autograd.Function):
         return *_gradients(x, weight, gradient, factors, ctx.padding, wanted), by_bias, None
 
 
+def _prepared(x: Tensor, weight: Tensor, padding: int) -> tuple[Transforms, Tensor]:
+    """The matrices for these images, and the kernels as (k k, C O)."""
+    k = weight.shape[-1]
+    m = transforms(x.shape[2], x.shape[3], k, padding, x.dtype)
+    return m, weight.permute(2, 3, 1, 0).reshape(k * k, -1)
+
+
 def _gradients(
     x: Tensor,
     weight: Tensor,
@@ -222,11 +228,10 @@ def _gradients(
 ) -> tuple[Tensor | None, Tensor | None]:
     """By x and by the weight: the same products, every matrix transposed."""
     fields, channels, k, _ = weight.shape
-    images, _, height, width = x.shape
-    m = transforms(height, width, k, padding, x.dtype)
+    images, height = x.shape[0], x.shape[2]
+    m, spread = _prepared(x, weight, padding)
     (down, across), (t, s) = m.tiles, m.side
     half, points, _ = m.kernel.shape
-    spread = weight.permute(2, 3, 1, 0).reshape(k * k, -1)
     gradient = gradient.permute(0, 2, 3, 1)
     missing = (across * s - gradient.shape[2], down * t - gradient.shape[1])
     if any(missing):
