@@ -67,6 +67,24 @@ def test_second_gradient():
     assert torch.autograd.gradgradcheck(call, (x[:1, :1], weight[:1, :1], bias[:1]))
 
 
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"x": torch.rand(3, 9, 7)}, "x"),
+        ({"x": torch.rand(2, 3, 9, 7, dtype=torch.float64)}, "x"),
+        ({"weight": torch.rand(4, 2, 5, 5)}, "weight"),
+        ({"weight": torch.rand(4, 3, 5, 3)}, "weight"),
+        ({"weight": torch.rand(4, 3, 12, 12)}, "weight"),
+        ({"bias": torch.rand(3)}, "bias"),
+        ({"padding": -1}, "padding"),
+    ],
+)
+def test_bad_arguments_are_named(change, name):
+    good = {"x": torch.rand(2, 3, 9, 7), "weight": torch.rand(4, 3, 5, 5), "bias": None}
+    with pytest.raises(ValueError, match=f"^{name}: expected"):
+        tile_conv2d(**{**good, "padding": 2, **change})
+
+
 def test_where_it_is_used():
     x, weight = torch.rand(8, 128, 32, 32), torch.rand(128, 128, 5, 5)
     assert pays(x, weight, 2)

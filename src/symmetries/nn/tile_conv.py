@@ -20,12 +20,15 @@ import torch
 from torch import Tensor
 from torch.nn.grad import conv2d_input, conv2d_weight
 
+from symmetries.checks import check_floats, check_images, check_whole, invalid
+from symmetries.placement import check_like
+
 TILE = 16  # outputs along each side of a tile, about
 GAIN = 3.0  # how many times fewer multiplications there must be; half of it is gained in time
 TYPES = (torch.float32, torch.float64)
 
 
-class Transforms(NamedTuple):
+class _Transforms(NamedTuple):
     """The constant matrices for images of one size; re, im are the last but one axis where named.
 
     Args:
@@ -62,6 +65,17 @@ def tile_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, padding: int) ->
         >>> torch.allclose(tile_conv2d(x, weight, None, 2), direct, atol=1e-5)
         True
     """
+    check_images(x, "x")
+    check_floats(weight, "weight", "O", x.shape[1], "k", "k")
+    check_like(x, weight, "x")
+    check_whole(padding, "padding", least=0)
+    if bias is not None:
+        check_floats(bias, "bias", len(weight))
+        check_like(bias, weight, "bias")
+    k, fits = weight.shape[-1], min(x.shape[2:]) + 2 * padding
+    if weight.shape[-2] != k or k > fits:
+        expected = f"square kernels of at most {fits} x {fits}"
+        raise invalid("weight", expected, f"shape {tuple(weight.shape)}", "use F.conv2d, or pad")
     y: Tensor = _TileConv.apply(x, weight, bias, padding)  # type: ignore[no-untyped-call]
     return y
 
@@ -77,15 +91,15 @@ def pays(x: Tensor, weight: Tensor, padding: int) -> bool:
         return False
     k, (images, _, height, width) = weight.shape[-1], x.shape
     outputs = images * (height + 2 * padding - k + 1) * (width + 2 * padding - k + 1)
-    return GAIN * multiplications(x.shape, weight.shape, padding) < outputs * weight.numel()
+    return GAIN * _multiplications(x.shape, weight.shape, padding) < outputs * weight.numel()
 
 
-def multiplications(image: torch.Size, kernel: torch.Size, padding: int) -> int:
+def _multiplications(image: torch.Size, kernel: torch.Size, padding: int) -> int:
     """Of a forward pass by tiles, its transforms included.
 
     Example:
         >>> image, kernel = torch.Size((32, 128, 32, 32)), torch.Size((128, 128, 5, 5))
-        >>> round(multiplications(image, kernel, 2) / 1e9, 1)  # 13.4 for the convolution itself
+        >>> round(_multiplications(image, kernel, 2) / 1e9, 1)  # 13.4 for the convolution itself
         3.0
     """
     images, channels, height, width = image
@@ -106,7 +120,7 @@ def _tiling(size: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=32)
-def transforms(height: int, width: int, k: int, padding: int, dtype: torch.dtype) -> Transforms:
+def _transforms(height: int, width: int, k: int, padding: int, dtype: torch.dtype) -> _Transforms:
     """The matrices for images of a size; computed in float64."""
     down, t = _tiling(height + 2 * padding - k + 1)
     across, s = _tiling(width + 2 * padding - k + 1)
@@ -151,7 +165,7 @@ def transforms(height: int, width: int, k: int, padding: int, dtype: torch.dtype
     )
     found = [part.to(dtype).contiguous() for part in parts]
     tensors = (found[0], found[1], found[2], found[3], found[4])
-    return Transforms(*tensors, (down, across), (t, s))
+    return _Transforms(*tensors, (down, across), (t, s))
 
 
 def _waves(frequencies: int, points: int, period: int) -> tuple[Tensor, Tensor]:
@@ -211,10 +225,10 @@ class _TileConv(torch.autograd.Function):
         return *_gradients(x, weight, gradient, factors, ctx.padding, wanted), by_bias, None
 
 
-def _prepared(x: Tensor, weight: Tensor, padding: int) -> tuple[Transforms, Tensor]:
+def _prepared(x: Tensor, weight: Tensor, padding: int) -> tuple[_Transforms, Tensor]:
     """The matrices for these images, and the kernels as (k k, C O)."""
     k = weight.shape[-1]
-    m = transforms(x.shape[2], x.shape[3], k, padding, x.dtype)
+    m = _transforms(x.shape[2], x.shape[3], k, padding, x.dtype)
     return m, weight.permute(2, 3, 1, 0).reshape(k * k, -1)
 
 
