@@ -77,6 +77,17 @@ def medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def seconds_to_move(amount: int, device: str, rounds: int = 15) -> float:
+    """The memory's floor: what moving so many bytes takes, half of them read and half written.
+
+    Measured by copies of that size, so that what fits into a cache is measured in the cache.
+    """
+    source = torch.ones(max(1, amount // 8), device=device)
+    target = torch.empty_like(source)
+    times = interleaved({"copy": lambda: target.copy_(source)}, rounds)["copy"]
+    return statistics.median(times)
+
+
 def synchronise() -> None:
     """Wait for the GPU, if there is one."""
     if torch.cuda.is_available():

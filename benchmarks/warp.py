@@ -2,7 +2,9 @@
 
 Target on two CPU cores: a bilinear warp of 2,560 images of 28 x 28 with backward at least 1.8x
 faster than affine_grid + grid_sample, no case slower. Ratios scatter by about 20 % from run to run;
-with OMP_WAIT_POLICY=PASSIVE they are lower, and the small batch of 128 was once half as fast.
+with OMP_WAIT_POLICY=PASSIVE they are lower, and the small batch of 128 was once half as fast. The
+floor is the time to move the bytes once: images read and written forwards, images and gradient read
+and a gradient written backwards.
 
     python benchmarks/warp.py
 """
@@ -19,7 +21,7 @@ from symmetries.actions.resample import Interpolation, warp
 from symmetries.groups.affine import affine_exp
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import interleaved, medians, record
+from common import interleaved, medians, record, seconds_to_move
 
 CASES = (
     (2560, 1, 28, "bilinear"),
@@ -28,6 +30,8 @@ CASES = (
     (512, 3, 64, "bicubic"),
     (128, 1, 28, "bilinear"),
     (32, 3, 224, "bilinear"),
+    (8, 1, 28, "bilinear"),
+    (32768, 1, 28, "bilinear"),
 )
 
 Warp = Callable[[Tensor, Tensor], Tensor]
@@ -78,12 +82,14 @@ def main() -> None:
             torch.autograd.grad(function(images, theta), (images, theta), w)
 
         calls = {name: lambda f=f: step(f) for name, f in functions.items() if f is not None}
-        times = medians(interleaved(calls, rounds=31))
+        times = medians(interleaved(calls, rounds=31 if n < 10_000 else 7))
+        floor = seconds_to_move(5 * 4 * images.numel(), device)
         row = {"n": n, "channels": channels, "side": side, "mode": mode}
         row |= {f"{name} (ms)": 1e3 * t for name, t in times.items()}
         row |= {
             f"{name} over ours": t / times["ours"] for name, t in times.items() if name != "ours"
         }
+        row |= {"floor (ms)": 1e3 * floor, "ours over floor": times["ours"] / floor}
         rows.append(row)
         print(row)
     record(f"warp-{device}", rows)

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     begin = time.perf_counter()
     results: dict[str, Any] = {
         "paper": "On genuine invariance learning without weight-tying (Moskalev et al. 2023)",
-        "command": " ".join(("run.py", *(arguments if arguments is not None else sys.argv[1:]))),
+        "command": _command(arguments if arguments is not None else sys.argv[1:]),
         "data": "digits" if options.quick else "transforming-mnist",
         "settings": {k: v for k, v in vars(options).items() if isinstance(v, int | float | list)},
         "table": {},
@@ -67,11 +67,21 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             arrays = pictures(task, fits, options.feature_examples, options.ig_steps)
             results["proposition_3_1"] = proposition(task)
         results["seconds"] = time.perf_counter() - begin
-        results["environment"] = provenance(device)
+        results["environment"] = provenance(device) | {"threads": torch.get_num_threads()}
         _write(options.out, results, arrays)
     if "drift" in options.parts:
         _draw(options.out)
     return results
+
+
+def _command(arguments: list[str]) -> str:
+    """What was asked for, without the places of one machine."""
+    kept = [
+        a
+        for i, a in enumerate(arguments)
+        if not {"--out", "--folder"} & {*arguments[max(i - 1, 0) : i + 1]}
+    ]
+    return " ".join(("run.py", *kept))
 
 
 def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, Fit]:
