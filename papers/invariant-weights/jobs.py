@@ -47,6 +47,8 @@ class Stochastic:
         search: transformations of a search, which finds the widths to start with for filters as
             they are drawn, with a last layer in closed form; 0 goes without.
         search_examples: how many it looks at.
+        order: "given": gradients first, then along one parameter after the other; "best": from
+            widths of 0, along the parameter first that helps most.
     """
 
     steps: int = 4000
@@ -61,6 +63,7 @@ class Stochastic:
     learn_prior: bool = True
     search: int = 0
     search_examples: int = 4_000
+    order: str = "given"
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,10 @@ JOINT_CIFAR = Stochastic(12_000, lr=1e-3, width_lr=2e-3, rest=0.0)
 # Widths held where the search finds them.
 HELD = replace(JOINT, width_lr=0.0, rest=0.0)
 HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
-# A search with less noise in its averages; joint training on CIFAR that begins with a search.
-SPREAD = replace(HELD, search=128, search_examples=8_000)
-SEARCHED_CIFAR = replace(JOINT_CIFAR, search=32)
+# A better search, with less noise in its averages; then widths held, or learned on (followed).
+BEST = replace(HELD, steps=40_000, batch_size=128, search=256, order="best")
+BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search=64, search_examples=6_000, order="best")
+SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after that search
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
@@ -185,17 +189,20 @@ def jobs(part: str) -> Iterator[Job]:
         ways = {
             "": ("joint", JOINT_CIFAR if cifar else JOINT),
             "-held": ("held", HELD_CIFAR if cifar else HELD),
-            "-searched": ("searched", SEARCHED_CIFAR if cifar else SPREAD),
-            "-planted": ("planted", replace(HELD_CIFAR if cifar else HELD, search=0)),
+            "-searched": ("searched", BEST_CIFAR if cifar else BEST),
+            "-followed": ("followed", replace(BEST_CIFAR if cifar else BEST, width_lr=2e-3)),
+            "-planted": ("planted", replace(BEST_CIFAR if cifar else BEST, search=0)),
         }
         for name, (tag, how) in ways.items():
             planted = tag == "planted"
             for family in ("affine",) if planted else FAMILIES:
                 runs = planted_runs(sets, 32 if cifar else 28)
+                short = tag == "searched" and family != "affine"
                 yield Job(
                     f"table{part}{name}", "relu", family,
-                    runs if planted else family_runs(family, sets), how, prior_variance=1.0,
-                    standardise=cifar, tag=tag,
+                    runs if planted else family_runs(family, sets),
+                    replace(how, steps=SHORT[part]) if short else how,
+                    prior_variance=1.0, standardise=cifar, tag=tag,
                 )  # fmt: skip
     elif part == "ablation":
         yield from ablation()
@@ -248,7 +255,8 @@ def point() -> Iterator[Job]:
     """Section 4.1: the same network with and without the integral over its last layer.
 
     "paper": the rates of section 4 for everything, random transformations, no rest. "few": on so
-    few examples that the network can fit them at any width.
+    few examples that the network can fit them at any width. "fixed": how well a point estimate
+    fits the training set at some widths, with many examples and with few.
     """
     runs = width_runs(("mnist-rotated",), (5, 45, 90), learn=True)
     paper = Stochastic(6000, sampling="random", lr=1e-3, width_lr=1e-3, rest=0.0)
@@ -263,3 +271,9 @@ def point() -> Iterator[Job]:
                     "point", kind, "rotation", runs, replace(training, posterior=posterior),
                     amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
                 )  # fmt: skip
+        fixed_runs = width_runs(("mnist-rotated",), (5, 90, 175), learn=False)
+        for tag, examples in (("point fixed", None), ("point fixed few", FEW)):
+            yield Job(
+                "point", kind, "rotation", fixed_runs, replace(paper, posterior="point"),
+                amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
+            )  # fmt: skip

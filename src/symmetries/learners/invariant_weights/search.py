@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_whole, invalid
+from symmetries.checks import check_choice, check_whole, invalid
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.profile import refitted_elbo
@@ -24,6 +24,7 @@ def search_widths(
     sets: Sequence[int] | None = None,
     points: int = 7,
     halvings: int = 3,
+    order: Literal["given", "best"] = "given",
     samples: int = 32,
     draws: int = 8,
     steps: int = 10,
@@ -46,6 +47,9 @@ def search_widths(
         sets: which tensor of images belongs to each run.
         points: first candidates along a line.
         halvings: rounds after that.
+        order: of several parameters: as the group gives them, or, for each run, first the one
+            along which the bound rises most. From widths of 0 the latter adds one invariance
+            after the other; where all are wide at the start, each may hide what another does.
         samples: S transformations.
         draws: samples of the outputs.
         steps: of the last layer at each candidate.
@@ -60,6 +64,7 @@ def search_widths(
         raise invalid("model.head", "a NaturalLinear", repr(model.head), "fit one with it")
     check_whole(points, "points", 2)
     check_whole(halvings, "halvings", 0)
+    check_choice(order, ("given", "best"), "order")
     learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
     moves = torch.tensor(learned, device=targets.device)
     width = model.half_width.detach().clone()
@@ -76,20 +81,35 @@ def search_widths(
         return refitted_elbo(model, images, targets, candidate, fresh=True, **options)
 
     best = bound(width)
-    dim = model.group.dim
+    dim, runs = model.group.dim, len(width)
+    limits = torch.tensor([b if math.isfinite(b) else 1.0 for b in model.group.bounds]).to(width)
+
+    def offers(columns: Tensor, turn: int) -> list[Tensor]:
+        """Widths along one parameter of each run: all over its range, or beside where it is."""
+        limit, here = limits[columns[:, 0]], width.gather(1, columns)[:, 0]
+        spacing = limit / (points - 1) / 2**turn
+        if turn == 0:
+            return [spacing * k for k in range(points)]
+        return [torch.minimum((here + sign * spacing).clamp_min(0), limit) for sign in (-1, 1)]
+
+    def moved(columns: Tensor, offer: Tensor) -> Tensor:
+        """The widths with one parameter of each run put elsewhere."""
+        here = width.gather(1, columns)
+        return width.scatter(1, columns, torch.where(moves[:, None], offer[:, None], here))
+
+    given = torch.arange(dim, device=targets.device).expand(runs, -1)
+    if order == "best" and dim > 1:
+        gains = []
+        for i in range(dim):
+            columns = given[:, i : i + 1]
+            gains.append(torch.stack([bound(moved(columns, w)) for w in offers(columns, 0)]))
+        given = torch.stack(gains).amax(1).T.argsort(1, descending=True)
     lines = [(i, turn) for i in range(dim) for turn in range(halvings + 1)]
     again = [(i, turn) for i, turn in lines if turn] if dim > 1 else []
     for i, turn in lines + again:
-        limit = model.group.bounds[i]
-        limit = limit if math.isfinite(limit) else 1.0
-        spacing = limit / (points - 1) / 2**turn
-        here = width[:, i].clone()
-        offers = [(here + sign * spacing).clamp(0, limit) for sign in (-1, 1)]
-        if turn == 0:
-            offers = [torch.full_like(here, spacing * k) for k in range(points)]
-        for offer in offers:
-            candidate = width.clone()
-            candidate[:, i] = torch.where(moves, offer, width[:, i])
+        columns = given[:, i : i + 1]
+        for offer in offers(columns, turn):
+            candidate = moved(columns, offer)
             found = bound(candidate)
             better = found > best
             width = torch.where(better[:, None], candidate, width)
