@@ -2,7 +2,7 @@
 
 Each page keeps its tables between ``<!-- table: name -->`` and ``<!-- end -->``;
 
-    python papers/tables.py
+    python papers/tables.py [genuine-invariance ...]
 
 writes them anew from ``results.json`` and ``expected.json``. A test compares pages and results.
 """
@@ -10,6 +10,7 @@ writes them anew from ``results.json`` and ``expected.json``. A test compares pa
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -78,7 +79,35 @@ def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dic
     ]
     second = ["", "method", *(f"DI at {b}" for b in (0, 0.5, 1))]
     second += [f"accuracy ratio at {b}" for b in (0.2, 0.5, 1)]
-    return {"table1": table(head, body), "drift": table(second, drift)}
+    return {"table1": table(head, body), "cpu": on_cpu(results), "drift": table(second, drift)}
+
+
+def on_cpu(results: dict[str, Any]) -> str:
+    """Paper 1's Table 1 on two cores beside that of the GPU; results-cpu.json is run.py's own."""
+    path = HERE / "genuine-invariance" / "results-cpu.json"
+    if not path.exists():
+        estimate = results["cpu_estimate"]["rows"]
+        minutes = sum(5860 * row["step"] + 58 * row["look"] for row in estimate) / 60
+        said = "Not run in full; by 13 steps of each method training takes"
+        return f"{said} {minutes:.0f} minutes on one thread (`cpu_estimate`).\n"
+    found = json.loads(path.read_text())
+    rows = [
+        [group.upper(), name]
+        + [
+            f"{part[name]['accuracy']['mean']:.2f} ± {part[name]['accuracy']['std']:.2f}"
+            for part in both
+        ]
+        + [f"{part[name]['si']['mean']:.3f}" for part in both]
+        + [f"{both[0][name]['seconds'] / 60:.1f}"]
+        for group, own in found["table"].items()
+        for both in ((own, results["table"][group]),)
+        for name in own
+    ]
+    head = ["", "method", "accuracy: CPU", "H200", "SI: CPU", "H200", "minutes of training: CPU"]
+    minutes, threads = found["seconds"] / 60, found["environment"]["threads"]
+    goal = verdict(minutes <= 60)
+    said = f"The whole run took {minutes:.0f} minutes on {threads} threads (goal: an hour; {goal})."
+    return table(head, rows) + "\n" + said + "\n"
 
 
 def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
@@ -293,6 +322,6 @@ def filled(paper: str) -> str:
 
 
 if __name__ == "__main__":
-    for paper in PAGES:
+    for paper in sys.argv[1:] or PAGES:
         text = filled(paper)
         (HERE / paper / "README.md").write_text(text)

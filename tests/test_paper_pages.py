@@ -65,20 +65,14 @@ def test_numbers_in_the_text_are_those_of_the_results():
             fixed[run["row"]].append(run["elbo"])
     assert sum(fixed["fixed 175"]) > sum(fixed["fixed 135"])
     genuine = results("genuine-invariance")
-    assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 141, 55]
+    assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 141, 55, 65, 45, 25]
     nu = [value < 0.11 for group in ("r4", "t3") for value in genuine["table"][group]["IR"]["nu"]]
     assert sum(nu) == 7
-    far = {(r["group"], r["method"]): r for r in genuine["steered_further"]["rows"]}
-    similar = [sum(far[g, f"{n}-random"]["si"]) / 2 for g in ("r4", "t3") for n in ("NLI", "DI")]
-    assert [f"{value:.2f}" for value in similar] == ["0.95", "0.96", "0.93", "0.84"]
-    cpu = genuine["cpu_estimate"]["rows"]
-    assert round(sum(5860 * row["step"] + 58 * row["look"] for row in cpu) / 60) == 42
-    free = {(r["group"], r["method"]): r for r in genuine["free_weight"]["rows"]}
-    for group in ("r4", "t3"):
-        bound, without = free[group, "IR"], free[group, "IR-free"]
-        assert min(bound["nu"]) > 0.099
-        assert 0.001 < min(without["nu"]) < max(without["nu"]) < 0.07
-        assert abs(sum(bound["accuracy"]) - sum(without["accuracy"])) / 2 < 0.2
+    for group, ends in (("r4", ("0.03", "0.08")), ("t3", ("0.07", "1.40"))):
+        rows = genuine["table"][group]
+        assert (f"{min(rows['IR-free']['nu']):.2f}", f"{max(rows['IR-free']['nu']):.2f}") == ends
+        bound, free = rows["IR"]["accuracy"], rows["IR-free"]["accuracy"]
+        assert abs(bound["mean"] - free["mean"]) < bound["std"]
     runs = results("symmetry-model")["runs"]
     model = [run for run in runs if run["task"] == "mnist-affine"]
     for place, ends in ((1, ("2.8", "3.1")), (2, ("1.3", "1.5")), (5, ("0.7", "0.8"))):
