@@ -108,15 +108,17 @@ def _drift(drift: dict[str, Any], path: Path) -> Path:
 
 def _spectrum(table: dict[str, Any], path: Path) -> Path:
     """Figure 5: largest singular value of the Jacobian, by method, and its saliency similarity."""
-    figure, axes = plt.subplots(1, len(table), figsize=(5 * len(table), 3.6), squeeze=False)
+    figure, axes = plt.subplots(1, len(table), figsize=(5.6 * len(table), 3.6), squeeze=False)
     for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
         names = [name for name in TITLES if name in rows]
         means = [rows[name]["sigma_max"]["mean"] for name in names]
         errors = [rows[name]["sigma_max"]["std"] for name in names]
         labels = [f"{TITLES[name]}\nSI {rows[name]['si']['mean']:.2f}" for name in names]
-        axis.bar(labels, means, yerr=errors, color="#4393c3")
+        axis.errorbar(labels, means, errors, fmt="o", color="#2166ac", capsize=4)
+        axis.grid(axis="y", color="#dddddd")
         axis.set(title=group.upper(), ylabel="largest singular value", yscale="log")
-        axis.tick_params(axis="x", rotation=30)
+        axis.tick_params(axis="x", labelsize=7)
+        axis.margins(x=0.1)
     return _save(figure, path)
 
 
