@@ -125,6 +125,28 @@ def test_all_turns_together_estimate_the_likelihood_without_bias():
     assert bool((each.mean(1) < exact).all())
 
 
+def test_at_the_start_all_images_are_at_the_first_turn():
+    """Whatever fits best; at the end of the warm-up it is the turns that fit."""
+    model = turned_model()
+    model.config = replace(model.config, eta_warmup=0.5)
+    x = smooth_images(6)
+    lost = {}
+    with torch.no_grad():
+        model.posterior.head[0].bias.copy_(torch.tensor([-1.0, 0.0]))  # half a turn off
+        model.free_noise.fill_(math.log(math.expm1(0.3)))
+        step = Step(total=10, seed=0, device=torch.device("cpu"))
+        for index in (0, 5):
+            step.begin(index)
+            eta = model.posterior.branches(x, step.generator).eta
+            moved = model.act.orbit(model.group.exp(eta), x)
+            fits = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
+            step.begin(index)
+            found = turned_terms(model, x, torch.zeros(6, 1), x, step)[0]
+            lost[index] = (fits[:, 0] - found).abs().max(), (fits.amax(1) - found).max()
+    assert float(lost[0][0]) < 1e-3 < 5 < float(lost[0][1])
+    assert float(lost[5][1]) < 1 < 5 < float(lost[5][0])
+
+
 def test_the_centre_is_drawn_to_the_turn_that_fits():
     model = turned_model()
     branches = model.posterior.branches(smooth_images(2), torch.Generator().manual_seed(0))
