@@ -309,7 +309,8 @@ def test_a_search_begins_with_the_parameter_that_helps_most():
     options = {"samples": 16, "draws": 4, "steps": 6, "points": 4, "halvings": 0, "sets": [0, 0]}
     best = search_widths(model, [data.images], data.labels, order="best", **options)
     shift, turn = model.half_width[0].tolist()
-    assert turn > 2 and shift < 0.4
+    assert turn > 2
+    assert shift < 0.4
     assert model.half_width[1].tolist() == [0, 0]
     assert best[0] > best[1] + 40
     with pytest.raises(ValueError, match="order: expected one of 'best', 'given'"):
