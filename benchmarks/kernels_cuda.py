@@ -1,15 +1,18 @@
 """Each kernel on a GPU: its time, the floor its bytes allow, and what torch needs for the same.
 
 Times are those of CUDA graphs that go through enough copies of the inputs to leave the cache
-behind. The floor counts each input read once and each output written once, at the bandwidth of a
-large copy measured in the same run. Target for the warps of 2,560 x 28 x 28 and 512 x 3 x 64 x 64,
-forward and backward: at most twice the floor.
+behind; of what cannot be captured (``EAGER``), those of eager calls one after another. "naive" is
+what one would write from tensors' own operations. The floor counts each input read once and each
+output written once, at the bandwidth of a large copy measured in the same run. Target for the warps
+of 2,560 x 28 x 28 and 512 x 3 x 64 x 64, forward and backward: at most twice the floor.
 
     python benchmarks/kernels_cuda.py
 """
 
+import argparse
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from torch import Tensor, nn
 
 from symmetries.actions.resample import warp
 from symmetries.distributions.spline import rational_quadratic
-from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
+from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
 from symmetries.perceptron import gelu_norm
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,6 +32,7 @@ from common import record
 ENOUGH = 400e6  # bytes that no cache holds
 WARPS = ((2560, 1, 28), (512, 3, 64), (128, 1, 28), (40_960, 1, 28), (64, 3, 224))
 TARGETS = ((2560, 28), (512, 64))
+EAGER = ("naive", "torch, eager")
 Function = Callable[..., Any]
 
 
@@ -54,6 +58,21 @@ def graph_seconds(calls: Sequence[Callable[[], object]], rounds: int = 7) -> flo
         if turn:
             times.append(start.elapsed_time(end) / 1e3)
     return statistics.median(times) / len(calls)
+
+
+def eager_seconds(calls: Sequence[Callable[[], object]]) -> float:
+    """Seconds of one call, eagerly."""
+    calls = calls[:4]
+    times = []
+    for _ in range(4):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in "ab")
+        start.record()
+        for call in calls:
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return statistics.median(times[1:]) / len(calls)
 
 
 def bandwidth() -> float:
@@ -93,8 +112,9 @@ def measure(
         for x in inputs:
             for i in range(len(x)):
                 x[i].requires_grad_(i in wanted)
-        found[f"{name}, forward"] = graph_seconds([lambda x=x: forward(x) for x in inputs])
-        found[f"{name}, both"] = graph_seconds([lambda x=x: both(x) for x in inputs])
+        timed = eager_seconds if name in EAGER else graph_seconds
+        found[f"{name}, forward"] = timed([lambda x=x: forward(x) for x in inputs])
+        found[f"{name}, both"] = timed([lambda x=x: both(x) for x in inputs])
     outputs = sum(part.numel() for part in _outputs(out)) * 4
     given = sum(t.numel() for t in first) * 4
     back = sum(first[i].numel() for i in wanted) * 4
@@ -113,6 +133,29 @@ def torch_warp(images: Tensor, theta: Tensor, mode: str) -> Tensor:
     return F.grid_sample(images, grid, mode=mode, align_corners=False)
 
 
+def naive_warp(images: Tensor, theta: Tensor) -> Tensor:
+    """Four taps by indexing."""
+    n, _, height, width = images.shape
+    x, y = F.affine_grid(theta, list(images.shape), align_corners=False).unbind(-1)
+    x, y = 0.5 * (x * width + (width - 1)), 0.5 * (y * height + (height - 1))
+    left, top = x.floor(), y.floor()
+    which = torch.arange(n, device=images.device)[:, None, None]
+    out = torch.zeros_like(images)
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        r, c = top + row, left + column
+        weight = (1 - (y - r).abs()) * (1 - (x - c).abs())
+        weight = weight * ((r >= 0) & (r < height) & (c >= 0) & (c < width))
+        at = (which, r.clamp(0, height - 1).long(), c.clamp(0, width - 1).long())
+        out = out + (images.permute(0, 2, 3, 1)[at] * weight[..., None]).permute(0, 3, 1, 2)
+    return out
+
+
+def naive_exp(eta: Tensor) -> Tensor:
+    """torch.linalg.matrix_exp of generators times coordinates."""
+    basis = generators(torch.float32).to(eta.device)
+    return torch.linalg.matrix_exp(torch.einsum("nd,dij->nij", eta, basis))
+
+
 def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
     """Name, inputs, alternatives, and which inputs need gradients."""
     found: list[Any] = []
@@ -129,6 +172,8 @@ def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
             }
             if mode != "bspline":
                 each["torch"] = lambda x, t, mode=mode: torch_warp(x, t, mode)
+            if mode == "bilinear" and n <= 2560 and side <= 64:
+                each["naive"] = naive_warp
             what = f"{mode} warp, {n} x {channels} x {side} x {side}"
             found.append((f"{what}, to the map", images_and_maps, each, (1,)))
             if n < 40_000:
@@ -138,7 +183,7 @@ def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
             (
                 f"affine exponential, {n}",
                 lambda n=n: (0.5 * torch.randn(n, 6, device="cuda"),),
-                {"ours": affine_exp},
+                {"ours": affine_exp, "torch, eager": naive_exp},
                 (0,),
             )
         )
@@ -156,7 +201,7 @@ def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
             (
                 f"inverse of 3 x 3, {n}",
                 lambda matrices=matrices: (matrices(),),
-                {"ours": affine_inverse},
+                {"ours": affine_inverse, "torch, eager": torch.linalg.inv},
                 (0,),
             )
         )
@@ -192,12 +237,18 @@ def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
 
 def main() -> None:
     """Measure and record; a GPU is needed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--most-seconds", type=float, default=1e9, help="begin nothing after")
+    options, began = parser.parse_args(), time.perf_counter()
     if not torch.cuda.is_available():
         print("needs a GPU")
         return
     speed = bandwidth()
     rows: list[dict[str, Any]] = [{"what": "copy", "GB/s": speed / 1e9}]
     for what, make, functions, wanted in cases():
+        if time.perf_counter() - began > options.most_seconds:
+            print("out of time before", what, flush=True)
+            break
         found = measure(make, functions, wanted)
         for part in ("forward", "both"):
             floor = found[f"{part} bytes"] / speed
@@ -205,8 +256,9 @@ def main() -> None:
             for name in functions:
                 row[f"{name} (us)"] = 1e6 * found[f"{name}, {part}"]
             row["ours over floor"] = found[f"ours, {part}"] / floor
-            if "torch" in functions:
-                row["torch over ours"] = found[f"torch, {part}"] / found[f"ours, {part}"]
+            for name in functions:
+                if name != "ours":
+                    row[f"{name} over ours"] = found[f"{name}, {part}"] / found[f"ours, {part}"]
             rows.append(row)
             print(row, flush=True)
         record("kernels-cuda", rows)  # as they come
