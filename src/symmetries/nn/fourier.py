@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
@@ -209,9 +210,14 @@ class KernelNetwork(nn.Module):
         """
         check_floats(relative, "relative", "...")
         check_like(relative, self.relative_directions, "relative")
-        gamma = fourier_features(relative, self.relative_directions, frequency)
-        projected: Tensor = gamma @ self.relative_weight.T + self.biases[0]
-        return projected
+        return self.project_features(
+            fourier_features(relative, self.relative_directions, frequency)
+        )
+
+    def project_features(self, gamma: Tensor) -> Tensor:
+        """What the first layer makes of the Fourier features of a, (..., 2 D)."""
+        check_floats(gamma, "gamma", "...", self.relative_weight.shape[1])
+        return F.linear(gamma, self.relative_weight, self.biases[0])
 
     def project_absolute(self, absolute: Tensor, frequency: Tensor) -> Tensor:
         """What the first layer makes of b, (..., hidden)."""

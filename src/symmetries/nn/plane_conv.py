@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_choice, check_images, check_pair, check_whole, invalid
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.nn.fourier import KernelNetwork
+from symmetries.nn.fourier import KernelNetwork, fourier_features
+from symmetries.nn.fused_bank import can_fuse, fused_bank
 from symmetries.nn.gconv_kernels import (
     SHIFTS,
     PointGroup,
@@ -122,6 +123,7 @@ class PlaneConv2d(nn.Module):
         self.learn = learn
         self._absolute_index = [names.index(name) for name in relaxed]
         self._cache = KernelCache()
+        self._features = KernelCache()  # of the relative elements, which training does not change
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -221,10 +223,13 @@ class PlaneConv2d(nn.Module):
             z = self._projected_relative()
             if self.relaxed:
                 z = z + self._projected_absolute(None)
+            k = self.geometry.kernel_size
+            if scale is None and can_fuse(z):
+                return Sampled(fused_bank(z, self.mask, self.kernel, k), bias)
             phi = self._masked(self.kernel.finish(z))
             if scale is not None:
                 phi = phi * scale[:, None, None, None]
-            return Sampled(filter_bank(phi, self.kernel.output, self.geometry.kernel_size), bias)
+            return Sampled(filter_bank(phi, self.kernel.output, k), bias)
 
     def membership(self) -> Tensor:
         """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
@@ -277,12 +282,20 @@ class PlaneConv2d(nn.Module):
         return self.turn if self.training else None
 
     def _projected_relative(self) -> Tensor:
-        turn, relative = self._turn(), self.relative
+        turn = self._turn()
         if turn is not None:
-            relative = relative_coordinates(
-                self.group, self.geometry.kernel_size, self.lifting, turn
-            )
-        return self.kernel.project_relative(relative, self.frequency)
+            k = self.geometry.kernel_size
+            relative = relative_coordinates(self.group, k, self.lifting, turn)
+            return self.kernel.project_relative(relative, self.frequency)
+        directions = self.kernel.relative_directions
+        made_of = [self.relative, directions, self.frequency]
+        kept = self._features.get(made_of, None)
+        if kept is not None:
+            return self.kernel.project_features(kept.weight)
+        gamma = fourier_features(self.relative, directions, self.frequency)
+        if _may_keep(gamma):
+            self._features.put(made_of, None, Sampled(gamma, None))
+        return self.kernel.project_features(gamma)
 
     def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
         """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
@@ -331,11 +344,13 @@ class PlaneConv2d(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
         self._cache.clear()
+        self._features.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:  # noqa: ANN401
         self._cache.clear()
+        self._features.clear()
         saved = state.get(f"{prefix}signature")
         if saved is not None and saved.tolist() != self.signature.tolist():
             mine, theirs = (_group_text(t) for t in (self.signature, saved))
@@ -347,6 +362,13 @@ class PlaneConv2d(nn.Module):
 def _group_text(signature: Tensor) -> str:
     n, flips = signature.tolist()
     return f"{n} rotations {'with' if flips else 'without'} flips"
+
+
+def _may_keep(gamma: Tensor) -> bool:
+    """Whether later calls can use a tensor: it is seen eagerly and free of any mode of this one."""
+    if gamma.requires_grad or gamma.is_inference() or not can_fuse(gamma):
+        return False
+    return not (gamma.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _exporting() -> bool:

@@ -1,0 +1,72 @@
+"""Filter banks in one step of autograd, against the network's own operations."""
+
+import copy
+
+import pytest
+import torch
+
+from symmetries.groups import Cyclic
+from symmetries.nn import plane_conv
+from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
+
+LAYERS = {
+    "strict": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), **o),
+    "disk": lambda **o: GroupConv2d(2, 3, 5, group=Cyclic(8), **o),
+    "soft": lambda **o: RelaxedGroupConv2d(2, 3, 3, group=Cyclic(4), **o),
+    "lifting": lambda **o: LiftingConv2d(2, 3, 3, group=Cyclic(4), **o),
+    "deep": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=3, **o),
+    "shallow": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=1, **o),
+}
+
+
+def made(name):
+    generator = torch.Generator().manual_seed(0)
+    return LAYERS[name](hidden=8, features=5, generator=generator).double()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
+    layer, found = made(name), []
+    for fuse in (True, False):
+        monkeypatch.setattr(plane_conv, "can_fuse", lambda _, fuse=fuse: fuse)
+        bank, _ = layer.generate((9, 9))
+        assert bank.is_contiguous(memory_format=torch.channels_last)
+        given = torch.linspace(-1, 2, bank.numel(), dtype=bank.dtype).view_as(bank)
+        named = {n: p for n, p in layer.named_parameters() if n != "bias"}
+        gradients = torch.autograd.grad(bank, list(named.values()), given)
+        found.append({"bank": bank, **dict(zip(named, gradients, strict=True))})
+    for part, mine in found[0].items():
+        torch.testing.assert_close(mine, found[1][part], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["disk", "soft"])
+def test_second_gradients(name, monkeypatch):
+    layer, found = made(name), []
+    for fuse in (True, False):
+        monkeypatch.setattr(plane_conv, "can_fuse", lambda _, fuse=fuse: fuse)
+        parameters = [p for n, p in layer.named_parameters() if n != "bias"]
+        total = layer.generate((9, 9)).weight.square().sum()
+        first = torch.autograd.grad(total, parameters, create_graph=True)
+        found.append(torch.autograd.grad(sum(g.square().sum() for g in first), parameters))
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_kept_features_follow_the_frequency_the_type_and_the_state():
+    layer = made("strict")
+    before = layer.generate((9, 9)).weight
+    assert torch.equal(layer.generate((9, 9)).weight, before)
+    other = copy.deepcopy(layer)
+    layer.frequency.mul_(2)
+    assert not torch.equal(layer.generate((9, 9)).weight, before)
+    layer.load_state_dict(other.state_dict())
+    assert torch.equal(layer.generate((9, 9)).weight, before)
+    assert layer.float().generate((9, 9)).weight.dtype == torch.float32
+
+
+def test_features_of_inference_are_not_kept_for_training():
+    layer = made("strict")
+    with torch.inference_mode():
+        layer.generate((9, 9))
+    layer.generate((9, 9)).weight.sum().backward()
+    assert layer.kernel.relative_weight.grad is not None
