@@ -129,6 +129,17 @@ def fresh(function: Any) -> Any:  # noqa: ANN401
     return getattr(copied, function.__name__)
 
 
+def own(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Copies, where there can be: models are trained in place, and the next cell needs them."""
+    copies = {}
+    for name, value in arguments.items():
+        try:
+            copies[name] = copy.deepcopy(value)
+        except Exception:  # a generator, a graph
+            copies[name] = value
+    return copies
+
+
 def outcome(call: recipes.Call, arguments: dict[str, Any]) -> tuple[str, str]:
     """What a cell does: "ok", "refused", "native" or "broken", and its words."""
 
@@ -138,7 +149,7 @@ def outcome(call: recipes.Call, arguments: dict[str, Any]) -> tuple[str, str]:
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(HANG)
     try:
-        fresh(call.function)(**arguments)
+        fresh(call.function)(**own(arguments))
     except HangError as error:
         return "broken", str(error)
     except NATIVE as error:

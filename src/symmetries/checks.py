@@ -92,6 +92,12 @@ def to_floats(values: Tensor, name: str, otherwise: str) -> str:
     return otherwise if values.is_floating_point() else f"use {name}.float()"
 
 
+def check_some(values: Tensor, name: str) -> None:
+    """Raise if there are no examples."""
+    if len(values) == 0:
+        raise invalid(name, "at least one", "none", "check the loader")
+
+
 def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
     """Raise unless ``labels`` are ``count`` class numbers, int64."""
     check_tensors(**{name: labels})

@@ -203,7 +203,7 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
 def images_to_learn(images: Tensor | ImageSet, shape: Sequence[int]) -> Tensor:
     """The images (N, C, H, W) of a set, checked: of shape (C, H, W), at least one, finite."""
     data = images.images if isinstance(images, ImageSet) else images
-    check_image_shape(data, shape, "x")
+    check_image_shape(data, shape, "images")
     if len(data) == 0:
         raise invalid("images", "at least one image", "none", "check the loader")
     check_finite(data, "images")

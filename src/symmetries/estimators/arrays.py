@@ -103,7 +103,7 @@ def _told(name: str, values: object, reasons: Reasons) -> Iterator[None]:
         if text.startswith(f"{name}: expected"):  # already in our form
             raise
         expected, remedy = next(rest for word, *rest in reasons if word in text)
-        words = text if "feature names" in text else text.partition("\n")[0]
+        words = text if "feature names" in text else text.partition("\n")[0].rstrip(":.")
         message = invalid(name, expected, f"{described(values)} ({words})", remedy)
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(str(message)) from error

@@ -25,6 +25,8 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
     for name, sizes in (("X", shape), ("image_shape", () if image_shape is None else image_shape)):
         if not isinstance(sizes, Sequence) or not all(isinstance(n, Integral) for n in sizes):
             raise invalid(name, "a shape: whole numbers", short(sizes), "give array.shape")
+    if image_shape is not None and len(image_shape) not in (2, 3):
+        raise invalid("image_shape", "(H, W) or (C, H, W)", short(image_shape), "try (8, 8)")
     if len(shape) not in (2, 3, 4):
         got = f"shape {shape}"
         raise invalid("X", "2 to 4 axes", got, "Reshape your data: (N, C, H, W) is general")

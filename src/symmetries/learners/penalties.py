@@ -26,6 +26,7 @@ from symmetries.checks import (
     check_images,
     check_number,
     check_positive,
+    check_some,
     check_tensors,
     check_whole,
     invalid,
@@ -148,6 +149,7 @@ def augment(
         torch.Size([5, 1, 4, 4])
     """
     check_images(x, "x")
+    check_some(x, "x")
     elements = random_elements(
         group, len(x), half_width=half_width, generator=generator, device=x.device
     )
@@ -192,6 +194,7 @@ def regularised_loss(
     if not callable(model):
         raise wrong_type("model", "a function from images to logits", model, "give a network")
     check_images(x, "x")
+    check_some(x, "x")
     check_classes(y, len(x), "y")
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
@@ -328,7 +331,8 @@ def start_in_orbits(first: nn.Linear, second: nn.Linear, permutations: Tensor) -
     units = first.weight.shape[0]
     if first.weight.shape[1] != inputs or second.weight.shape[1] != units:
         got = f"{tuple(first.weight.shape)} and {tuple(second.weight.shape)}"
-        raise invalid("first, second", f"layers from {inputs} inputs on, in a row", got, "check")
+        expected = f"layers from {inputs} inputs on, in a row"
+        raise invalid("first, second", expected, got, "make them of these sizes")
     whole = units - units % order
     with torch.no_grad():
         table = permutations.to(first.weight.device)

@@ -18,11 +18,13 @@ from torch import Tensor, nn
 from symmetries.blaming import blaming_labels
 from symmetries.checks import (
     check_classes,
+    check_finite,
     check_flag,
     check_held,
     check_images,
     check_module,
     check_number,
+    check_some,
     check_whole,
     wrong_type,
 )
@@ -96,7 +98,9 @@ def fitting(
     """What :func:`fit` does, for :func:`symmetries.training.fit_together`."""
     check_module(model)
     check_images(images)
+    check_some(images, "images")
     check_classes(labels, len(images))
+    check_finite(images, "images")
     check_number(penalty, "penalty", least=0)
     check_number(relaxation_lr, "relaxation_lr", least=0)
     check_flag(random_turn, "random_turn")
@@ -194,6 +198,7 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int =
     """The share of images whose class is right, in evaluation mode; leaves the mode as it was."""
     check_module(model)
     check_images(images)
+    check_some(images, "images")
     check_classes(labels, len(images))
     check_whole(batch_size, "batch_size")
     check_held(images, "images")

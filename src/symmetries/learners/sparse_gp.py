@@ -24,6 +24,7 @@ from symmetries.checks import (
     check_image_shape,
     check_images,
     check_positive,
+    check_some,
     check_whole,
     invalid,
 )
@@ -96,6 +97,7 @@ class SparseGP:
         """
         gpytorch = _gpytorch()
         check_images(images)
+        check_some(images, "images")
         check_classes(labels, len(images))
         check_together(images=images, labels=labels)
         check_finite(images, "images")

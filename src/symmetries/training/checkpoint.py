@@ -76,11 +76,12 @@ def load_learner(
     """The same for a learner's model: raise, saying ``what`` was expected, if it is another's."""
     for name, word in (("learner", learner), ("what", what)):
         if not isinstance(word, str):
-            raise wrong_type(name, "a text", word, "such as 'vae' and 'VAE'")
+            raise wrong_type(name, "a text", word, "give one such as 'vae'")
     state, meta = load_state(folder)
     if meta.get("learner") != learner:
-        got = repr(meta.get("learner"))
-        raise invalid(str(folder), f"a saved {what}", got, "name its own folder")
+        got = f"a model of learner {meta.get('learner')!r}"
+        expected = f"a saved {what} (learner {learner!r})"
+        raise invalid(str(folder), expected, got, "name its own folder")
     return state, meta
 
 

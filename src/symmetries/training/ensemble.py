@@ -162,7 +162,7 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
     several = isinstance(models, Sequence) and len(models) > 0
     if not several or not all(hasattr(model, "fitting") for model in models):
         expected = "a list of models that have fitting(), at least one"
-        raise invalid("models", expected, short(models), "such as VAE, InvariantVAE, SymmetryModel")
+        raise invalid("models", expected, short(models), "try VAE, InvariantVAE, SymmetryModel")
     for name in ("config", "group", "shape", "bounds"):
         settings = {repr(getattr(model, name, None)) for model in models}
         if len(settings) > 1:

@@ -2,9 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
+from symmetries.checks import invalid, short
 from symmetries.training.config import TrainConfig
+
+T = TypeVar("T")
+
+
+def chosen(config: T | str, kind: type[T], presets: Mapping[str, T]) -> T:
+    """A configuration, or the preset of that name."""
+    if isinstance(config, kind):
+        return config
+    if not isinstance(config, str) or config not in presets:
+        names = ", ".join(repr(name) for name in sorted(presets))
+        expected = f"a {kind.__name__}, or one of {names}"
+        raise invalid("config", expected, short(config), "choose one of these")
+    return presets[config]
 
 
 class PlainData:

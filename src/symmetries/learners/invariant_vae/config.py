@@ -8,7 +8,7 @@ from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.checks import check_choice, check_number, check_positive, check_whole, invalid
 from symmetries.groups.base import Group
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config
+from symmetries.training.recipe import PlainData, adamw_config, chosen
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,7 @@ PRESETS = {
 
 def resolve_config(config: InvariantVAEConfig | str) -> InvariantVAEConfig:
     """A configuration, or the preset of that name."""
-    if isinstance(config, InvariantVAEConfig):
-        return config
-    check_choice(config, PRESETS, "config")
-    return PRESETS[config]
+    return chosen(config, InvariantVAEConfig, PRESETS)
 
 
 def resolve_bounds(

@@ -242,6 +242,7 @@ class InvariantVAE(nn.Module):
         """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
+        check_like(x, self.free_noise, "x")
         check_generator(generator)
         parts = x.split(max(1, ROWS // n))
         with blaming_values(x, "x"):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_whole
-from symmetries.distributions.box import Sampling
+from symmetries.checks import check_choice, check_whole
+from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
     images_of,
@@ -88,6 +88,7 @@ def evaluate(
     for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
         check_whole(value, name)
     check_whole(seed, "seed", least=0)
+    check_choice(sampling, SAMPLINGS, "sampling")
     warn_of_runaways(model)
     device = model.half_width.device
     means, variances, fits = [], [], []

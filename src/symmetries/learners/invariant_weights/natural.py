@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_number, check_positive, check_whole, invalid
-from symmetries.distributions.box import Sampling, UniformBox
+from symmetries.checks import check_choice, check_number, check_positive, check_whole, invalid
+from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
     expected_sites,
@@ -99,6 +99,7 @@ class NaturalConfig:
         check_number(self.rate, "rate", 0, 1)
         check_positive(self.memory, "memory")
         check_whole(self.seed, "seed", least=0)
+        check_choice(self.sampling, SAMPLINGS, "sampling")
 
 
 def fit_natural(

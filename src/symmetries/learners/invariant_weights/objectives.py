@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from symmetries.blaming import blaming_labels
 from symmetries.checks import (
+    check_choice,
     check_class_range,
     check_classes,
+    check_finite,
     check_floats,
     check_held,
     check_number,
@@ -20,7 +22,7 @@ from symmetries.checks import (
     short,
     wrong_type,
 )
-from symmetries.distributions.box import Sampling
+from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.kernels.available import usable
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import output_noise, sample_outputs
@@ -124,13 +126,15 @@ def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Ten
     """
     if not isinstance(model, InvariantModel):
         raise wrong_type("model", "an InvariantModel", model, "see shallow_model")
-    images_of([*images] if isinstance(images, list | tuple) else images, [0])
+    if not isinstance(images, list | tuple) or not images:
+        raise wrong_type("images", "a list of tensors", images, "wrap a single one: [images]")
+    images_of(images, [0])
     check_tensors(targets=targets)
     if targets.ndim == 0 or len(targets) == 0 or any(len(part) != len(targets) for part in images):
         got = f"{tuple(targets.shape)} for {[len(part) for part in images]} images"
         raise invalid("targets", "one for each image, at least one", got, "check the labels")
     for part in images:
-        check_held(part, "images")
+        check_finite(part, "images")
         check_dtype(part, model.half_width.dtype, "images")
     check_held(targets, "targets")
     if model.task == "regression":
@@ -165,6 +169,7 @@ def elbo_loss(
     """
     for name, value in (("examples", examples), ("samples", samples), ("draws", draws)):
         check_whole(value, name)
+    check_choice(sampling, SAMPLINGS, "sampling")
     resting = _Resting(rest)
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
@@ -216,6 +221,7 @@ def augerino_loss(
     density is U(-w/2, w/2): its w is twice our half-width.
     """
     check_number(strength, "strength")
+    check_choice(sampling, SAMPLINGS, "sampling")
     check_whole(samples, "samples")
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from symmetries.checks import (
 from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config
+from symmetries.training.recipe import PlainData, adamw_config, chosen
 
 # How far random transformations go unless told otherwise: the whole circle, and what keeps a
 # picture that fills its frame inside it (Allingham et al. 2024, appendix C).
@@ -204,10 +204,7 @@ PRESETS = {
 
 def resolve_config(config: SymmetryConfig | str) -> SymmetryConfig:
     """A configuration, or the preset of that name."""
-    if isinstance(config, SymmetryConfig):
-        return config
-    check_choice(config, PRESETS, "config")
-    return PRESETS[config]
+    return chosen(config, SymmetryConfig, PRESETS)
 
 
 def resolve_bounds(

@@ -26,6 +26,7 @@ from symmetries.learners.symmetry_model.fitting import STAGES, fitting
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
+from symmetries.placement import check_like
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.ensemble import Fitting, fit_alone
 
@@ -148,6 +149,7 @@ class SymmetryModel(nn.Module):
             refine: how many times; each composes another inferred element.
         """
         self.check_shape(x)
+        check_like(x, next(self.inference.parameters()), "x")
         check_whole(refine, "refine", least=0, most=MOST_REFINEMENTS)
         total = self._found(x)
         for _ in range(refine):
@@ -167,6 +169,7 @@ class SymmetryModel(nn.Module):
         if refine or isinstance(self.inference, FiniteInference):
             return torch.as_tensor(self.group.log(self.element(x, refine)))
         self.check_shape(x)
+        check_like(x, next(self.inference.parameters()), "x")
         return torch.cat([self.inference(part) for part in x.split(CHUNK)])
 
     @torch.no_grad()

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from symmetries.checks import check_choice, check_number, check_whole, invalid
+from symmetries.checks import check_number, check_whole, invalid
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config
+from symmetries.training.recipe import PlainData, adamw_config, chosen
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,4 @@ PRESETS = {
 
 def resolve_config(config: VAEConfig | str) -> VAEConfig:
     """A configuration, or the preset of that name."""
-    if isinstance(config, VAEConfig):
-        return config
-    check_choice(config, PRESETS, "config")
-    return PRESETS[config]
+    return chosen(config, VAEConfig, PRESETS)

@@ -21,6 +21,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
+from symmetries.placement import check_like
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.step import mix
@@ -81,6 +82,8 @@ class VAE(nn.Module):
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale, each (N, latent), of q(z | x)."""
+        check_image_shape(x, self.shape, "x")
+        check_like(x, self.free_noise, "x")
         return split_gaussian(self.encoder(x))
 
     def decode(self, z: Tensor) -> Tensor:
