@@ -195,11 +195,12 @@ class PlaneConv2d(nn.Module):
 
     def sampled(self, size: tuple[int, int]) -> Sampled:
         """The kernel at its samples for images of a size, kept where nothing can change it."""
+        if self.training or torch.compiler.is_compiling():
+            return self.generate(size)
         tensors = [*self.parameters(), self.frequency]
         if self.relaxed and not self.learn:
             tensors.append(self.relaxed_frequency)
-        gradient = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if self.training or gradient or torch.compiler.is_compiling():
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return self.generate(size)
         made_for = size if self.positional else None
         kernel = self._cache.get(tensors, made_for)
