@@ -19,9 +19,11 @@ from symmetries.placement import ask, check_together
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
 
-# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache; on a GPU, enough
-# to fill it, and little enough that the activations of a wide network still fit.
-AT_ONCE_ON_CPU = 2**21
+# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache (and of what a first
+# layer makes of them); on a GPU, enough to fill it, and little enough that the activations of a
+# wide network still fit.
+AT_ONCE_ON_CPU = 2**20
+HIDDEN_ON_CPU = 2**22
 AT_ONCE_ON_GPU = 2**24
 
 
@@ -64,15 +66,23 @@ def integrated_gradients(
     nodes, weights = (
         torch.tensor(part, dtype=x.dtype, device=x.device) for part in gauss_legendre(steps)
     )
-    at_once = AT_ONCE_ON_CPU if x.device.type == "cpu" else AT_ONCE_ON_GPU
-    size = max(1, at_once // (steps * x[:1].numel())) if len(x) else 1
     with torch.enable_grad():
         split = first_layer(model, x)
+        size = _examples_at_once(split, x, steps)
         path = _Path(model, split, nodes, weights, absolute == "before")
         parts = zip(x.split(size), b.split(size), target.split(size), strict=True)
         mean = torch.cat([path.mean_gradient(*part) for part in parts])
     attribution = (x - b) * mean
     return attribution if absolute == "never" else attribution.abs()
+
+
+def _examples_at_once(split: FirstLayer | None, x: Tensor, steps: int) -> int:
+    on_cpu = x.device.type == "cpu"
+    size = (AT_ONCE_ON_CPU if on_cpu else AT_ONCE_ON_GPU) // max(1, steps * x[0].numel())
+    if on_cpu and split is not None:
+        with torch.no_grad():
+            size = min(size, HIDDEN_ON_CPU // max(1, steps * split.linear(x[:1]).numel()))
+    return max(1, size)
 
 
 class _Path:
