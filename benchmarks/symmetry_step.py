@@ -202,7 +202,7 @@ def step_floor(stage: str, products: str, config: SymmetryConfig = CONFIG) -> fl
     return total + picture * (2 * (rows + batch) + 2 * rows)
 
 
-def gpu_rows(steps: int = 2400) -> list[dict[str, Any]]:
+def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
     """Milliseconds per step of both stages in the training loop, with and without its graph.
 
     "milliseconds" is the time between the first quarter and the end, "start" what the first step
@@ -215,7 +215,6 @@ def gpu_rows(steps: int = 2400) -> list[dict[str, Any]]:
         ("auto", "bilinear", "bf16"),
         ("auto", "bspline", "bf16"),
         ("auto", "bilinear", "tf32"),
-        ("auto", "bspline", "tf32"),
         ("off", "bilinear", "bf16"),
     ):
         count = steps if graph == "auto" else steps // 20
