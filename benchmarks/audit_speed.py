@@ -6,8 +6,8 @@ value at least 3x faster. On one H200: a whole audit of 10,000 images of 28 x 28
 rotations, with saliency at 50 steps, in under 5 seconds. Behind a first convolution the singular
 value costs nine passes backwards whoever computes it, and only the svd and the way back through the
 first layer can be saved: 3x is out of reach there (tried besides: all rows in one batched pass,
-rows repeated as a batch, parts of the batch, channels last, power iteration; none was faster than
-row by row).
+rows repeated as a batch, parts of the batch, channels last, power iteration, and all rows in one
+batch without autograd, the masks of pooling and ReLU made once; none was faster than row by row).
 
     python benchmarks/audit_speed.py [--threads 1 --processor-time]
 """
