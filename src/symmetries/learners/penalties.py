@@ -195,6 +195,7 @@ def regularised_loss(
         raise wrong_type("model", "a function from images to logits", model, "give a network")
     check_images(x, "x")
     check_some(x, "x")
+    check_held(x, "x")
     check_classes(y, len(x), "y")
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):

@@ -21,6 +21,7 @@ from symmetries.checks import (
     check_class_range,
     check_classes,
     check_finite,
+    check_held,
     check_image_shape,
     check_images,
     check_positive,
@@ -98,6 +99,7 @@ class SparseGP:
         gpytorch = _gpytorch()
         check_images(images)
         check_some(images, "images")
+        check_held(images, "images")
         check_classes(labels, len(images))
         check_together(images=images, labels=labels)
         check_finite(images, "images")

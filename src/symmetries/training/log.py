@@ -92,5 +92,8 @@ def _too_many(
 def advice(history: History) -> str:
     """What most likely went wrong."""
     if not history.step:
-        return "likely cause: NaN in the data or the first weights, or a loss that divides by zero"
+        return (
+            "likely cause: NaN or huge numbers in the data, NaN in the first weights, or a loss "
+            "that divides by zero"
+        )
     return "likely cause: a learning rate too high; lower lr, add warmup, or set clip=1.0"

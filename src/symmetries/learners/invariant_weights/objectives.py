@@ -16,6 +16,7 @@ from symmetries.checks import (
     check_floats,
     check_held,
     check_number,
+    check_some,
     check_tensors,
     check_whole,
     invalid,
@@ -129,6 +130,8 @@ def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Ten
     if not isinstance(images, list | tuple) or not images:
         raise wrong_type("images", "a list of tensors", images, "wrap a single one: [images]")
     images_of(images, [0])
+    for part in images:
+        check_some(part, "images")
     check_tensors(targets=targets)
     if targets.ndim == 0 or len(targets) == 0 or any(len(part) != len(targets) for part in images):
         got = f"{tuple(targets.shape)} for {[len(part) for part in images]} images"
