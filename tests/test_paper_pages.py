@@ -5,6 +5,7 @@ import json
 import math
 import re
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
@@ -65,7 +66,20 @@ def test_numbers_in_the_text_are_those_of_the_results():
             fixed[run["row"]].append(run["elbo"])
     assert sum(fixed["fixed 175"]) > sum(fixed["fixed 135"])
     genuine = results("genuine-invariance")
-    assert [round(run["seconds"]) for run in genuine["runs"]] == [201, 141, 55, 65, 45, 25]
+    assert [round(run["seconds"]) for run in genuine["runs"]] == [
+        *(201, 141, 55, 65, 45, 25, 36, 43)
+    ]
+    for group, rows in genuine["table"].items():
+        penalised = [name for name in rows if name not in ("WT", "DA")]
+        assert min(rows[name]["si"]["mean"] for name in penalised) > 0.95, group
+        decayed = [rows[f"{name}-random"]["sigma_max"]["mean"] for name in ("IR", "DI")]
+        assert max(decayed) < rows["DA"]["sigma_max"]["mean"]
+        assert rows["NLI-random"]["sigma_max"]["mean"] > 20 * rows["DA"]["sigma_max"]["mean"]
+    tried = [row for row in genuine["di_settings"]["rows"] if row["group"] == "t3"]
+    assert round(mean(tried[0]["accuracy"])) == 44
+    ends = [mean(row["sigma_max"]) for row in tried[1:]]
+    ends.append(genuine["table"]["t3"]["DI-random"]["sigma_max"]["mean"])
+    assert (f"{min(ends):.1f}", f"{max(ends):.1f}") == ("0.4", "3.2")
     nu = [value < 0.11 for group in ("r4", "t3") for value in genuine["table"][group]["IR"]["nu"]]
     assert sum(nu) == 7
     for group, ends in (("r4", ("0.03", "0.08")), ("t3", ("0.07", "1.40"))):

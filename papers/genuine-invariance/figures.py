@@ -16,7 +16,8 @@ TITLES = {
     "DA": "augmentation",
     "IR": "regularised",
     "IR-random": "LI",
-    "NLI-random": "normalised LI",
+    "NLI-random": "norm. LI",
+    "NLI-centred": "norm. LI,\ncentred",
     "DI-random": "DI",
 }
 COLOURS = {"WT": "#1b7837", "DA": "#b2182b", "IR": "#2166ac"}
@@ -108,7 +109,7 @@ def _drift(drift: dict[str, Any], path: Path) -> Path:
 
 def _spectrum(table: dict[str, Any], path: Path) -> Path:
     """Figure 5: largest singular value of the Jacobian, by method, and its saliency similarity."""
-    figure, axes = plt.subplots(1, len(table), figsize=(5.6 * len(table), 3.6), squeeze=False)
+    figure, axes = plt.subplots(1, len(table), figsize=(6.6 * len(table), 3.6), squeeze=False)
     for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
         names = [name for name in TITLES if name in rows]
         means = [rows[name]["sigma_max"]["mean"] for name in names]

@@ -51,7 +51,7 @@ class Method:
 
 
 # Normalised LI and DI need a far larger weight than LI to reach the same similarity.
-FAR: dict[str, Any] = {"bounds": (0.01, 1e8), "steer": 0.5}
+FAR: dict[str, Any] = {"target": 0.96, "floor": 0.95, "bounds": (0.01, 1e8)}
 METHODS = {
     "WT": Method(start="tied", rate=2.4e-3),
     "DA": Method(rate=2.4e-3),
@@ -60,8 +60,10 @@ METHODS = {
     # As in the paper, from random weights; the three penalties of its section 4.4.
     "IR-random": Method(penalty="li", target=0.96, floor=0.95, nu=10.0),
     # A constant has no normalised error: a large weight too early makes the network one.
-    "NLI-random": Method(penalty="nli", target=0.96, floor=0.95, nu=0.1, **FAR),
-    "DI-random": Method(penalty="di", target=0.96, floor=0.95, nu=100.0, **FAR),
+    "NLI-random": Method(penalty="nli", nu=0.1, steer=0.5, **FAR),
+    # Nor has a large constant in all logits, which no prediction shows: here there is none.
+    "NLI-centred": Method(penalty="nli", nu=0.1, steer=0.5, centred=True, **FAR),
+    "DI-random": Method(penalty="di", nu=100.0, **FAR),
 }
 
 

@@ -26,7 +26,7 @@ from tasks import paper_task, quick_task
 from symmetries.provenance import provenance
 
 TABLE = ("WT", "DA", "IR")
-EXTRA = ("IR-free", "IR-random", "NLI-random", "DI-random")
+EXTRA = ("IR-free", "IR-random", "NLI-random", "NLI-centred", "DI-random")
 PARTS = ("table", "drift", "spectrum")
 
 
