@@ -42,7 +42,8 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
 def omega_by_layer(rows: Rows, path: Path) -> Path:
     """Learned omega' of each layer, for every lambda and seed, and where all of them started."""
     rows = [row for row in rows if row["experiment"] == "table3" and row["penalty"] is not None]
-    rows = [row for row in rows if not row["augment"]]
+    rows = [row for row in rows if not (row["augment"] or row["validation"])]
+    rows = [row for row in rows if row["omega"] == rows[0]["omega"]]
     panels = list(dict.fromkeys((row["data"], row["rotations"], row["epochs"]) for row in rows))
     size = (4.2 * len(panels), 3.2)
     figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)

@@ -122,11 +122,11 @@ def tables13(arguments: argparse.Namespace, rows: list[Row]) -> Iterator[Run]:
             models: list[tuple[str, float, float | None]] = [("strict", 0.0, None)]
             models += [("partial", 0.0, None)] * (n > 1) + [("soft", fixed, None)]
             if arguments.table == 3:
-                models += [("soft", START, penalty) for penalty in arguments.penalties]
+                models += [("soft", arguments.start, penalty) for penalty in arguments.penalties]
             for mode, omega, penalty in models:
                 if mode not in arguments.modes:
                     continue
-                rest = (augment, arguments.epochs or 20, seed)
+                rest = (augment, arguments.epochs or 20, seed, arguments.validation)
                 run = Run("table3", data, n, mode, which, omega, penalty, *rest)
                 yield sized(run, arguments)
 
@@ -233,6 +233,10 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--penalties", nargs="+", type=float, default=list(LAMBDAS))
     parser.add_argument("--modes", nargs="+", default=["strict", "partial", "soft"])
     parser.add_argument("--omega", type=float, default=0.5, help="fixed omega' without a Figure 4")
+    parser.add_argument("--start", type=float, default=START, help="of a learned omega'")
+    parser.add_argument(
+        "--validation", action="store_true", help="table 3 on a tenth of the training images"
+    )
     parser.add_argument("--augment", choices=("no", "yes", "both"), default="both")
     parser.add_argument("--relax", nargs="+", default=["rotation", "translation"])
     parser.add_argument("--frequencies", nargs="+", type=float, default=list(FREQUENCIES))

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_ROWS = 128  # pairs (image, channel) that a program holds at once
+_ROWS = 64  # pairs (image, channel) that a program holds at once
 _SIDE = 2  # places side by side
 _WARPS = 4
 
