@@ -67,7 +67,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             arrays = pictures(task, fits, options.feature_examples, options.ig_steps)
             results["proposition_3_1"] = proposition(task)
         results["seconds"] = time.perf_counter() - begin
-        results["environment"] = provenance(device) | {"threads": torch.get_num_threads()}
+        here = {"threads": torch.get_num_threads(), "command": results["command"]}
+        results["environment"] = provenance(device) | here
         _write(options.out, results, arrays)
     if "drift" in options.parts:
         _draw(options.out)
