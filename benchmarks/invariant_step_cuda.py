@@ -133,6 +133,9 @@ def main() -> None:
     """Measure and record."""
     torch.set_float32_matmul_precision("high")
     quick = "--quick" in sys.argv
+    if DEVICE == "cpu" and not quick:
+        print("needs a GPU (invariant_step.py is the CPU's); --quick is a trial")
+        return
     steps = 6 if quick else 600
     generator = torch.Generator().manual_seed(0)
     count = 400 if quick else EXAMPLES
