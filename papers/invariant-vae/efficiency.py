@@ -15,7 +15,9 @@ from symmetries.groups.names import parse_group
 from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel
 from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
+from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
+HELD_OUT = 0.1  # of the training images: the noise is found on them
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 FITTED: dict[tuple[Any, ...], tuple[SymmetryModel, dict[str, Any]]] = {}  # of this process
@@ -118,7 +120,11 @@ def one_vae(
         elif kind == "fixed":
             group = parse_group(FIXED[0])
             run["augment"] = fixed_augmentation(ImageAction(group), FIXED[1])
-    history = model.fit(data.images, **run)
+    seen = round((1 - HELD_OUT) * len(data))
+    history = model.fit(data.images[:seen], **run)
+    model.fit_noise(data.images[seen:])
+    if isinstance(model, InvVAE):
+        model.fit_spread(data.images[seen : seen + PROPOSAL_IMAGES])
     device = model.vae.device if isinstance(model, InvVAE) else model.device
     x = test.images.to(device)
     generator = torch.Generator(device).manual_seed(0)

@@ -6,6 +6,7 @@ from typing import Any
 Row = dict[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 Verdict = Callable[[bool], str]
+EMPTY: Row = {"rows": []}
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 CONJECTURES = {
     "flexible": "1: p(eta) must be flexible",
@@ -21,9 +22,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         "goals": table(["what", "goal", "ours", ""], goals(results, expected, verdict)),
         "widths": table(
             ["planted", "data", "steps", "width90", "expected", "ratio", "agree within 10 degrees"],
-            width_rows(rows, "MNIST")
-            + width_rows(results["earlier"]["rows"], "MNIST, one turn, earlier")
-            + width_rows(shapes, "shapes"),
+            [line for name, part in widths(results) for line in width_rows(part, name)],
         ),
         "augerino": table(
             ["planted", "MNIST", "digits, 8 x 8"],
@@ -36,13 +35,15 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         "ablations": table(
             [
                 "conjecture",
+                "data",
                 "",
                 "width90 of q",
                 "width90 of p",
                 "p where q has none",
+                "KL of z",
                 "bound",
             ],
-            ablation_rows(results["small"]["rows"]),
+            ablation_rows(rows) + ablation_rows(results["small"]["rows"]),
         ),
         "figure9": table(*efficiency(of(rows, source="mnist"))),
         "joint": table(["model", "added", "bound on x, nats", "error"], joint_rows(rows)),
@@ -58,6 +59,17 @@ def of(rows: Sequence[Row], **wanted: Any) -> list[Row]:  # noqa: ANN401 - value
 def rotation_rows(rows: Sequence[Row]) -> list[Row]:
     """Runs of the joint model with rotation alone, by planted range and steps."""
     return sorted(of(rows, part="rotation"), key=lambda row: (row["added"], row["steps"]))
+
+
+def widths(results: Row) -> list[tuple[str, Sequence[Row]]]:
+    """Runs of the joint model with rotation, and what they are called."""
+    return [
+        ("MNIST", results["rows"]),
+        ("MNIST, one turn", results.get("one_turn", EMPTY)["rows"]),
+        ("MNIST, turns without a lead, earlier", results.get("no_lead", EMPTY)["rows"]),
+        ("MNIST, one turn, earlier", results["earlier"]["rows"]),
+        ("shapes", results["shapes"]["rows"]),
+    ]
 
 
 def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
@@ -100,22 +112,40 @@ def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
 
 
 def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """Three conjectures on shapes."""
+    """Three conjectures, on digits or on shapes."""
     lines = []
     for row in of(rows, part="ablations"):
-        widths = [
-            f"{w['0']:.0f} (L), {w['1']:.0f} (T)" for w in (row["width90_q"], row["width90_p"])
-        ]
         lines.append(
             [
                 CONJECTURES[row["which"]],
+                {"mnist": "MNIST"}.get(row["data"], row["data"]),
                 row["side"],
-                *widths,
+                ablation_width(row, "width90_q"),
+                ablation_width(row, "width90_p"),
                 f"{row['share_outside']:.0%}",
+                f"{row['last']['kl_z']:.1f}",
                 f"{row['bound']:.0f}",
             ]
         )
     return lines
+
+
+def ablation_width(row: Row, key: str) -> str:
+    """Widths in degrees: of an L and a T, of the two halves of the digits, or of all digits."""
+    each = row[key]
+    if row["data"] == "shapes":
+        return f"{each['0']:.0f} (L), {each['1']:.0f} (T)"
+    if row["which"] == "conditional":
+        halves = [sum(each[str(c)] for c in part) / 5 for part in (range(5), range(5, 10))]
+        return f"{halves[0]:.0f} (0 to 4), {halves[1]:.0f} (5 to 9)"
+    return f"{each['mean']:.0f}"
+
+
+INVVAE = {
+    "bound": "InvVAE, on x",
+    "bound_image_noise": "InvVAE, on x, noise that stays",
+    "prototype_bound": "InvVAE, on the prototype",
+}
 
 
 def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -125,35 +155,43 @@ def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for added in sorted({row["added"] for row in grid}):
         for kind in KINDS:
-            chosen = {row["size"]: row for row in of(grid, added=added, kind=kind)}
-            if chosen:
-                lines.append([f"±{added:g}", kind, *cells(chosen, sizes, "bound")])
-            if chosen and kind == "InvVAE":
-                name = "InvVAE, on the prototype"
-                lines.append([f"±{added:g}", name, *cells(chosen, sizes, "prototype_bound")])
+            chosen = of(grid, added=added, kind=kind)
+            names = INVVAE if kind == "InvVAE" else {"bound": kind}
+            for key, name in names.items():
+                if chosen:
+                    lines.append([f"±{added:g}", name, *cells(chosen, sizes, key)])
     return ["added", "model", *(f"{size:,} images" for size in sizes)], lines
 
 
-def cells(rows: dict[int, Row], sizes: Sequence[int], key: str) -> list[str]:
-    """Bound and reconstruction error for each size."""
+def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
+    """Bound and reconstruction error for each size, means over seeds."""
     error = "prototype_error" if key == "prototype_bound" else "reconstruction_error"
-    return [
-        f"{rows[size][key]:.1f} ({1e3 * rows[size][error]:.1f})" if size in rows else "not run"
-        for size in sizes
-    ]
+    texts = []
+    for size in sizes:
+        same = of(rows, size=size)
+        seeds = f", {len(same)} seeds" if len(same) > 1 else ""
+        text = f"{average(same, key):.1f} ({1e3 * average(same, error):.1f}{seeds})" if same else ""
+        texts.append(text or "not run")
+    return texts
+
+
+def average(rows: Sequence[Row], key: str) -> float:
+    """The mean of an entry."""
+    return float(sum(row[key] for row in rows) / len(rows))
 
 
 def joint_rows(rows: Sequence[Row]) -> list[list[str]]:
     """The joint model beside the VAEs of the same 50,000 images, on the same test images."""
     lines = []
-    for row in rotation_rows(rows):
-        others = of(rows, part="figure9", source="mnist", added=row["added"], size=50_000)
-        if others:
-            name = f"joint, {row['steps']:,} steps of batch 256"
-            lines.append(joint_line(name, row))
-            lines += [
-                joint_line(f"{o['kind']}, {o['steps']:,} steps of batch 512", o) for o in others
-            ]
+    every = rotation_rows(rows) + of(rows, part="learned-noise")
+    for added in sorted({row["added"] for row in every}):
+        others = of(rows, part="figure9", source="mnist", added=added, size=50_000, seed=0)
+        if not others:
+            continue
+        for row in of(every, added=added):
+            learned = ", noise learned" if row["part"] == "learned-noise" else ""
+            lines.append(joint_line(f"joint, {row['steps']:,} steps of batch 256{learned}", row))
+        lines += [joint_line(f"{o['kind']}, {o['steps']:,} steps of batch 512", o) for o in others]
     return lines
 
 
@@ -173,14 +211,12 @@ def timing_rows(results: Row) -> list[list[str]]:
 
 def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     """What the project wanted of this paper."""
-    rows, shapes = results["rows"], results["shapes"]["rows"]
+    rows = results["rows"]
     goal = expected["targets"]
     low, high = goal["width_ratio"]
     lines = []
-    earlier = [row for row in results["earlier"]["rows"] if row["added"]]
-    named = (("MNIST", rows), ("MNIST, one turn, earlier", earlier), ("shapes", shapes))
-    for name, part in named:
-        for row in rotation_rows(part):
+    for name, part in widths(results):
+        for row in rotation_rows(part if name in ("MNIST", "shapes") else []):
             if row["added"] and "ratio" in row:
                 what = f"width90 over expected, {name}, ±{row['added']:g}, {row['steps']:,} steps"
                 holds = low <= row["ratio"] <= high
@@ -205,15 +241,19 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
 
 def losses(rows: Sequence[Row], goal: Row, verdict: Verdict) -> list[list[str]]:
     """How much each kind loses with fewer examples and with more rotation, in nats."""
-    found = {(r["kind"], r["added"], r["size"]): r for r in of(rows, part="figure9")}
-    sizes = sorted({size for *_, size in found})
+    grid = of(rows, part="figure9")
+    sizes = sorted({row["size"] for row in grid})
     if len(sizes) < 2:
         return []
     few, many = sizes[0], sizes[-1]
 
     def change(kind: str, to: tuple[float, int], at: tuple[float, int], key: str = "bound") -> Any:  # noqa: ANN401
-        pair = found.get((kind, *to)), found.get((kind, *at))
-        return None if None in pair else pair[0][key] - pair[1][key]
+        """The mean over the seeds that both have."""
+        ends = [
+            {r["seed"]: r[key] for r in of(grid, kind=kind, added=a, size=n)} for a, n in (to, at)
+        ]
+        both = ends[0].keys() & ends[1].keys()
+        return sum(ends[0][s] - ends[1][s] for s in both) / len(both) if both else None
 
     lines = []
     steps = [(f"{few:,} for {many:,} images, ±{a:g}", (a, few), (a, many)) for a in (0.0, 180.0)]
@@ -230,13 +270,13 @@ def losses(rows: Sequence[Row], goal: Row, verdict: Verdict) -> list[list[str]]:
             lines.append([f"AugVAE: {what}", "loses less than half of it", said, verdict(holds)])
     for n in (few, many):
         gap = change("VAE", (180.0, n), (0.0, n))
-        for key, where in (("bound", "on x"), ("prototype_bound", "on the prototype")):
+        for key, name in INVVAE.items():
             moved = change("InvVAE", (180.0, n), (0.0, n), key)
             if gap is None or moved is None:
                 continue
             lines.append(
                 [
-                    f"InvVAE {where}: ±180 for ±0, {n:,} images",
+                    f"{name}: ±180 for ±0, {n:,} images",
                     f"at most 10 % of the VAE's {gap:+.1f}",
                     f"{moved:+.1f} nats",
                     verdict(abs(moved) <= goal["invvae_share"] * abs(gap)),

@@ -147,6 +147,30 @@ def test_at_the_start_all_images_are_at_the_first_turn():
     assert float(lost[5][1]) < 1 < 5 < float(lost[5][0])
 
 
+def test_a_settled_model_ends_with_the_first_turn():
+    model = turned_model()
+    settled = shaken(InvariantVAE("rotation", SHAPE, replace(TINY, turns=4, settle=0.5)))
+    settled.load_state_dict(model.state_dict())
+    x = smooth_images(3)
+    step = Step(total=10, seed=0, device=torch.device("cpu"))
+    with torch.no_grad():
+        step.begin(10)
+        fit = turned_terms(settled, x, torch.zeros(3, 1), x, step)[0]
+        step.begin(10)
+        eta = model.posterior.branches(x, step.generator).eta[:, :1]
+        moved = model.act.orbit(model.group.exp(eta), x)
+        own = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
+        torch.testing.assert_close(fit, own[:, 0])
+        context, centre = settled.posterior(x)
+        drawn, log_q = settled.posterior.sample(x, 50, torch.Generator().manual_seed(0))
+        delta = settled.posterior.wrap(drawn - centre[:, None])
+        each = [
+            settled.posterior.distribution.log_prob(delta + 2 * math.pi * n, context)
+            for n in (-1, 0, 1)
+        ]
+    torch.testing.assert_close(log_q, torch.stack(each).logsumexp(0))
+
+
 def test_the_centre_is_drawn_to_the_turn_that_fits():
     model = turned_model()
     branches = model.posterior.branches(smooth_images(2), torch.Generator().manual_seed(0))

@@ -45,6 +45,8 @@ class InvariantVAEConfig(PlainData):
         beta: weight of the KL of z at the start; falls to 1 as a cosine.
         eta_warmup: share of the steps in which the weight of the KL of eta rises from 0 to 1, so
             that turns are tried before p(eta | z) rules them out. The paper has none.
+        settle: share of the steps after which turns other than the first are given up, so that
+            q(eta | x) ends with one, where the others have led it; 1 keeps all of them.
         half: convolutions in bfloat16 on CUDA.
         steps: of the optimiser.
         batch_size: images per step.
@@ -78,6 +80,7 @@ class InvariantVAEConfig(PlainData):
     interpolation: Interpolation = "bilinear"
     beta: float = 10.0
     eta_warmup: float = 0.5
+    settle: float = 1.0
     half: bool = False
     steps: int = 15_000
     batch_size: int = 256
@@ -94,6 +97,7 @@ class InvariantVAEConfig(PlainData):
             check_whole(getattr(self, name), name, most=10**6)
         check_number(self.invariance, "invariance")
         check_number(self.eta_warmup, "eta_warmup")
+        check_number(self.settle, "settle", 0, 1)
         check_number(self.beta, "beta")
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"

@@ -59,20 +59,36 @@ def turned_terms(
     """Of eta at all turns, each (B,): log-likelihood, KL, and what predicted weights miss.
 
     The KL counts less at first, see ``eta_warmup``; and turns other than the first are behind by
-    some nats, so that all images start alike, and only those turn that gain more by it.
+    some nats, so that all images start alike, and only those turn that gain more by it. They fall
+    behind again late, see ``settle``.
     """
-    share = model.config.eta_warmup
-    weight = (step.progress / share).clamp_max(1.0) if share else 1.0
+    weight, lead = schedule(step.progress, model.config.eta_warmup, model.config.settle)
     branches = model.posterior.branches(x, step.generator)
     eta, log_q, *_ = branches
     moved = model.act.orbit(model.group.exp(eta), prototypes)
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     log_p = model.prior_eta.distribution.log_prob(eta, model.prior_eta(z))
     terms = fit + weight * (log_p - log_q) - math.log(eta.shape[1])
-    terms = terms - (1 - weight) * model.posterior.behind
+    terms = terms - lead * model.posterior.behind
     shares = torch.softmax(terms, 1).detach()
     fit = (shares * fit).sum(1)
     return fit, fit - torch.logsumexp(terms, 1), model.posterior.unlike(branches, shares)
+
+
+def schedule(progress: Tensor, warmup: float, settle: float) -> tuple[Tensor, Tensor]:
+    """Weight of the KL of eta, and lead of the first turn, both within 0 and 1.
+
+    The weight rises to 1 over ``warmup``; the lead falls to 0 with it, and rises again in the first
+    half of what ``settle`` leaves of the steps.
+
+    Example:
+        >>> shares = torch.tensor([0.0, 0.25, 0.5, 0.7, 0.775, 1.0])
+        >>> [[round(float(v), 2) for v in part] for part in schedule(shares, 0.5, 0.7)]
+        [[0.0, 0.5, 1.0, 1.0, 1.0, 1.0], [1.0, 0.5, 0.0, 0.0, 0.5, 1.0]]
+    """
+    weight = (progress / warmup).clamp_max(1.0) if warmup else torch.ones_like(progress)
+    late = (2 * (progress - settle) / max(1 - settle, 1e-6)).clamp(0.0, 1.0)
+    return weight, torch.maximum(1 - weight, late)
 
 
 def finite_terms(

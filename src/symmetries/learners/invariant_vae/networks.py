@@ -71,8 +71,9 @@ class Posterior(nn.Module):
 
     .. math:: q(\eta | x) = \sum_k w_k(x)\, f(\eta - c(x) - 2 \pi k / K \,|\, x).
 
-    Training tries all turns (see :func:`symmetries.learners.invariant_vae.losses.joint_loss`).
-    With one, a prototype that half a turn leaves nearly as it is keeps q on half the circle, as
+    Training tries all turns (see :func:`symmetries.learners.invariant_vae.losses.joint_loss`);
+    with ``settle`` it gives them up in the end, and q is that of the first turn. With one turn from
+    the start, a prototype that half a turn leaves nearly as it is keeps q on half the circle, as
     the angles of images that are upside down would have to jump.
 
     Args:
@@ -96,6 +97,7 @@ class Posterior(nn.Module):
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
         circle = config.angles == "circle" and isinstance(self.distribution, ConditionalFlow)
         self.around = [i for i in range(self.dim) if whole[i] and circle]
+        self.settled = config.settle < 1
         self.head = nn.Sequential()
         if self.around:
             head = zero_linear(config.features[-1], 2 * len(self.around))
@@ -176,6 +178,9 @@ class Posterior(nn.Module):
         if len(self.turns) == 1:
             return centre[:, None] + delta, self.distribution.log_prob(delta, context)
         log_w = self.log_weights(context)
+        if self.settled:
+            log_w = torch.full_like(log_w, -math.inf)
+            log_w[:, 0] = 0.0
         turn = torch.multinomial(log_w.exp(), n, replacement=True, generator=generator)
         eta = self.wrap(centre[:, None] + delta + self.turns[turn])
         return eta, self.log_prob(eta, context, centre, log_w)
