@@ -55,8 +55,7 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
                 continue
             values = [part["value"] for part in row["relaxation"]]
             place = penalties.index(row["penalty"]) / max(len(penalties) - 1, 1)
-            label = f"lambda = {row['penalty']:g}" if row["seed"] == 0 else None
-            axis.plot(values, "o-", color=colours(0.9 * place), label=label, markersize=4)
+            axis.plot(values, "o-", color=colours(0.9 * place), markersize=4)
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
         axis.axhline(rows[0]["omega"], color="black", linestyle=":", linewidth=1)
@@ -64,6 +63,9 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
         axis.set(title=title, xlabel="layer")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("learned omega' (dotted: start)")
+    for i, penalty in enumerate(penalties):
+        colour = colours(0.9 * i / max(len(penalties) - 1, 1))
+        axes[0, 0].plot([], "o-", color=colour, label=f"lambda = {penalty:g}", markersize=4)
     axes[0, 0].legend(frameon=False, fontsize=8)
     return _save(figure, path)
 
