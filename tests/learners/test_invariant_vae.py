@@ -417,7 +417,7 @@ def test_bad_input():
         InvariantVAE("rotation", SHAPE, TINY, bounds={"zoom": 1.0})
     with pytest.raises(ValueError, match="bounds: expected 1 positive numbers"):
         InvariantVAE("rotation", SHAPE, TINY, bounds=(1.0, 2.0))
-    with pytest.raises(ValueError, match="config: expected one of"):
+    with pytest.raises(ValueError, match=r"config: expected InvariantVAEConfig\(...\), or one of"):
         InvariantVAE("rotation", SHAPE, "huge")
     with pytest.raises(ValueError, match="invariance: expected a share"):
         InvariantVAEConfig(invariance=2.0)

@@ -227,7 +227,7 @@ def test_bad_input():
         vae.fit(torch.full((4, *SHAPE), math.nan), progress=False)
     with pytest.raises(ValueError, match="n: expected a whole number of at least 1"):
         vae.sample(0)
-    with pytest.raises(ValueError, match="config: expected one of"):
+    with pytest.raises(ValueError, match=r"config: expected VAEConfig\(...\), or one of"):
         VAE(SHAPE, "huge")
     with pytest.raises(ValueError, match="initial_noise: expected more than least_noise"):
         VAEConfig(initial_noise=0.01)

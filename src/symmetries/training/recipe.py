@@ -16,7 +16,7 @@ def chosen(config: T | str, kind: type[T], presets: Mapping[str, T]) -> T:
         return config
     if not isinstance(config, str) or config not in presets:
         names = ", ".join(repr(name) for name in sorted(presets))
-        expected = f"a {kind.__name__}, or one of {names}"
+        expected = f"{kind.__name__}(...), or one of {names}"
         raise invalid("config", expected, short(config), "choose one of these")
     return presets[config]
 
