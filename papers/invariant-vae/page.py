@@ -155,9 +155,9 @@ def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for added in sorted({row["added"] for row in grid}):
         for kind in KINDS:
-            chosen = of(grid, added=added, kind=kind)
             names = INVVAE if kind == "InvVAE" else {"bound": kind}
             for key, name in names.items():
+                chosen = [row for row in of(grid, added=added, kind=kind) if key in row]
                 if chosen:
                     lines.append([f"±{added:g}", name, *cells(chosen, sizes, key)])
     return ["added", "model", *(f"{size:,} images" for size in sizes)], lines
@@ -250,7 +250,8 @@ def losses(rows: Sequence[Row], goal: Row, verdict: Verdict) -> list[list[str]]:
     def change(kind: str, to: tuple[float, int], at: tuple[float, int], key: str = "bound") -> Any:  # noqa: ANN401
         """The mean over the seeds that both have."""
         ends = [
-            {r["seed"]: r[key] for r in of(grid, kind=kind, added=a, size=n)} for a, n in (to, at)
+            {r["seed"]: r[key] for r in of(grid, kind=kind, added=a, size=n) if key in r}
+            for a, n in (to, at)
         ]
         both = ends[0].keys() & ends[1].keys()
         return sum(ends[0][s] - ends[1][s] for s in both) / len(both) if both else None
