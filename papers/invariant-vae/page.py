@@ -118,7 +118,7 @@ def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
         lines.append(
             [
                 CONJECTURES[row["which"]],
-                {"mnist": "MNIST"}.get(row["data"], row["data"]),
+                "MNIST" if row.get("data") == "mnist" else "shapes",
                 row["side"],
                 ablation_width(row, "width90_q"),
                 ablation_width(row, "width90_p"),
@@ -133,7 +133,7 @@ def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
 def ablation_width(row: Row, key: str) -> str:
     """Widths in degrees: of an L and a T, of the two halves of the digits, or of all digits."""
     each = row[key]
-    if row["data"] == "shapes":
+    if row.get("data") != "mnist":
         return f"{each['0']:.0f} (L), {each['1']:.0f} (T)"
     if row["which"] == "conditional":
         halves = [sum(each[str(c)] for c in part) / 5 for part in (range(5), range(5, 10))]
