@@ -45,7 +45,7 @@ from precision import judge
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 SEEDS = (0, 1, 2)
-STEPS = 300 if GPU else 3
+STEPS = 250 if GPU else 3
 Numbers = dict[str, float]
 Fit = tuple[Any, Callable[[], Numbers]]  # what trains, and how it is judged after
 

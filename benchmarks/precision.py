@@ -27,7 +27,7 @@ from common import record
 
 GPU = torch.cuda.is_available()
 GROUP = "shift_x,shift_y,rotation,scale_x,scale_y"
-STEPS = (4000, 2000) if GPU else (4, 4)
+STEPS = (2000, 1000) if GPU else (4, 4)
 SEEDS = (0, 1, 2)
 
 

@@ -28,7 +28,7 @@ static std::vector<unsigned> lanes;
 #define __forceinline__ inline
 #define __restrict__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(threads, blocks)
 #define __ldg(pointer) (*(pointer))
 
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }

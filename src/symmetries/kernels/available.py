@@ -8,8 +8,6 @@ from torch import Tensor
 
 #: "0" turns all kernels off: torch's own operations run instead.
 VARIABLE = "SYMMETRIES_KERNELS"
-#: Kernels in CUDA C (warps of small images, Adam) run only if this is "1", until timed again.
-CUDA_C_VARIABLE = "SYMMETRIES_CUDA_C"
 
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 

@@ -5,7 +5,6 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
-import os
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.kernels.available import CUDA_C_VARIABLE, wanted
+from symmetries.kernels.available import wanted
 
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -27,9 +26,7 @@ class CudaError(RuntimeError):
 @cache
 def has_compiler() -> bool:
     """Whether kernels in CUDA C can be compiled and launched here, and are wanted."""
-    if not wanted() or os.environ.get(CUDA_C_VARIABLE) != "1":
-        return False
-    if not torch.cuda.is_available() or torch.version.cuda is None:
+    if not wanted() or not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
         _driver()

@@ -27,7 +27,7 @@ from symmetries.kernels.flow_layers import (
 from symmetries.kernels.sums import column_sums
 
 _ROWS = 2  # of a program, which is one warp: its sums need no barrier
-_ROWS_BACK = 4
+_ROWS_BACK, _WARPS_BACK = 8, 4
 _PAD = 16  # columns beside the hidden units, of which the first holds ones
 _PARTS = 16  # of the points, in the products that sum over them
 _BLOCK = 64
@@ -178,7 +178,7 @@ class KernelFlow(torch.autograd.Function):
                 statistics[layer, 0], statistics[layer, 1], to_units, grad_projected[:, part],
                 grad_u, partials[parity][place], n, shape.layers * hidden, 1.0 - shape.dropout,
                 samples, *_kept(shape, layer), hidden, mask is not None, _ROWS_BACK,
-                triton.next_power_of_2(hidden), num_warps=1,
+                triton.next_power_of_2(hidden), num_warps=_WARPS_BACK,
             )  # fmt: skip
         rest = _weight_gradients(shape, turns, to_parameters, partials, units, weights)
         if samples > 1:

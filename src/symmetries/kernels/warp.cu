@@ -25,6 +25,10 @@ constexpr int STEPS = (H + 4 * TILE_ROWS - 1) / (4 * TILE_ROWS);
 constexpr bool EVEN = STEPS * 4 * TILE_ROWS == H;  // all rows of all tiles are pixels
 constexpr int THREADS = 32 * WARPS;
 constexpr int ROOM = ((SH + 2 * BORDER) * PITCH + 3) / 4 * 4;  // of a source
+// Blocks of a multiprocessor, if all threads or all shared memory are in use: registers for those.
+constexpr int ROOMS = TO_MAP + TO_IMAGES > 1 ? 2 : 1;
+constexpr int BY_MEMORY = 227 * 256 / (ROOMS * ROOM + 512), BY_THREADS = 2048 / THREADS;
+constexpr int BLOCKS = MODE > 0 || BY_MEMORY < 2 ? 1 : BY_MEMORY < BY_THREADS ? BY_MEMORY : BY_THREADS;
 constexpr float UNIT = H > W ? H : W;
 constexpr float DOWN = 8 * TILE_ROWS / UNIT;  // from a tile to the next one of the same thread
 constexpr float ROUND = 12582912.0f;  // 1.5 x 2^23: a sum with it is a whole number, in its last bits
@@ -74,6 +78,7 @@ __device__ __forceinline__ void copy_source(const float* __restrict__ picture, f
   const int row = warp - BORDER, column = lane - BORDER;
   const float* from = picture + ((row - INSET) * IW + column - INSET);
   float* to = at + (row * PITCH + column);
+  asm("" : "+l"(from));  // one address for all
 #pragma unroll
   for (int r = 0; r < SH + 2 * BORDER; r += WARPS) {
 #pragma unroll
@@ -112,8 +117,10 @@ struct Map {
     const float c0 = __fadd_rd(cb, ROUND), r0 = __fadd_rd(rb, ROUND);
     fc = cb - (c0 - ROUND);
     fr = rb - (r0 - ROUND);
-    const unsigned at = __float_as_uint(r0) * PITCH + __float_as_uint(c0);
-    return (int)(at - ROUND_BITS * (PITCH + 1u));
+    unsigned at = __float_as_uint(r0) * PITCH + __float_as_uint(c0);
+    at -= ROUND_BITS * (PITCH + 1u);
+    asm("" : "+r"(at));  // once, not again for each tap
+    return (int)at;
   }
 };
 
@@ -137,7 +144,7 @@ struct Pixels {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
              float* __restrict__ out, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
@@ -227,7 +234,7 @@ __device__ __forceinline__ void add_whole(float* at, float value) {
   atomicAdd(reinterpret_cast<int*>(at), __float2int_rn(value));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
               const float* __restrict__ grad_out, float* __restrict__ grad_images,
               float* __restrict__ grad_theta, int versions, int image_step, int version_step) {
@@ -256,8 +263,10 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
         g[j][k] = pixels.inside(j, k) ? __ldg(given + pixels.place(j, k)) : 0.0f;
     if (s > s0) __syncthreads();
     if (TO_IMAGES) {
-      int4* cells = reinterpret_cast<int4*>(memory + (TO_MAP ? ROOM : 0));
-      for (int i = threadIdx.x; i < ROOM / 4; i += THREADS) cells[i] = make_int4(0, 0, 0, 0);
+      int4* cells = reinterpret_cast<int4*>(memory + (TO_MAP ? ROOM : 0)) + threadIdx.x;
+#pragma unroll
+      for (int i = 0; i < ROOM / 4; i += THREADS)
+        if (i + THREADS <= ROOM / 4 || i + threadIdx.x < ROOM / 4) cells[i] = make_int4(0, 0, 0, 0);
     }
     if (TO_MAP && s == s0) copy_source(images + (n * channels + channel) * (IH * IW), source);
     if (TO_IMAGES) {
