@@ -25,6 +25,7 @@ SETS = {
 }
 COLOURS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d0a000")
 COLUMNS = 7
+MAIN = ("-searched", "-held", "")  # results that stand for Tables 2 and 3, the first that is there
 
 Tables = dict[str, list[dict[str, Any]]]
 Arrays = dict[str, np.ndarray]
@@ -43,10 +44,12 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
         written.append(_over_training(arrays, (2, 3, 4, 5), folder / "figure7.png"))
     for table, number, name in (("table2", 4, "mnist"), ("table3", 6, "cifar10")):
         sets = [f"{name}{end}" for end in ("", "-rotated", "-scaled", "-translated")]
-        found = [s for s in sets if f"{table}/affine {s}" in arrays]
-        if found:
-            path = folder / f"figure{number}.png"
-            written.append(_sampled(tables[table], arrays, table, found, path))
+        for source in (f"{table}{end}" for end in MAIN):
+            found = [s for s in sets if f"{source}/affine {s}" in arrays]
+            if found:
+                path = folder / f"figure{number}.png"
+                written.append(_sampled(tables[source], arrays, source, found, path))
+                break
     if "point" in tables:
         written.append(_point(tables, folder / "figure5.png"))
     if "table5" in tables:
@@ -107,15 +110,16 @@ def _widths(batches: list[dict[str, Any]], path: Path) -> Path:
 def _point(tables: Tables, path: Path) -> Path:
     """Figure 5: widths without an integral over weights, and with it, on the fully rotated set."""
     kinds = {
-        "point": ("point estimate", COLOURS[4]),
         "point paper": ("point estimate, the paper's rates", COLOURS[3]),
-        "point few": ("point estimate, 1,000 images", COLOURS[2]),
-        "full few": ("Gaussian, 1,000 images", COLOURS[0]),
+        "full paper": ("Gaussian, the paper's rates", COLOURS[1]),
+        "point few": ("point estimate, 1,000 images, our rates", COLOURS[4]),
+        "full few": ("Gaussian, 1,000 images, our rates", COLOURS[0]),
     }
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)
     for axis, kind in zip(axes, ("fourier", "relu"), strict=True):
-        for batch in (b for b in tables["point"] if b["kind"] == kind):
-            label, colour = kinds.get(batch["tag"], ("Gaussian", COLOURS[1]))
+        shown = [b for b in tables["point"] if b["kind"] == kind and b["tag"] in kinds]
+        for batch in shown:
+            label, colour = kinds[batch["tag"]]
             for i in range(len(batch["runs"])):
                 axis.plot(*_curves(batch, i), color=colour, label=None if i else label)
         axis.set_title({"fourier": "random Fourier features", "relu": "ReLU"}[kind], fontsize=9)

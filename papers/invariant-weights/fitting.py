@@ -26,6 +26,7 @@ TEST_SAMPLES = (64, 256)  # for one parameter, for several
 LOOKS = 100
 FRAMES = 8
 KEPT = 6  # filters shown
+SHIFT = 0.6  # largest shift that a search tries, in half-images
 FOUND: dict[tuple, Tensor] = {}  # widths that a search has found, for runs that share it
 
 
@@ -43,6 +44,7 @@ def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:
         kind=job.kind,
         sigma=job.sigma,
         amplitude=job.amplitude,
+        blur=job.blur,
         posterior=how.posterior if stochastic else "natural",
         prior_variance=job.prior_variance,
         learn_prior=how.learn_prior,
@@ -124,7 +126,10 @@ def searched_widths(
                 box.set_half_width(torch.zeros(twin.group.dim))
         options = {"sets": sets, "samples": how.search, "draws": 8, "steps": 8, "seed": seed}
         few, chunk = [t[part] for t in images], max(1, 64_000 // how.search)
-        search_widths(twin, few, labels[part], order="best", chunk=chunk, **options)
+        named = zip(twin.group.names, twin.group.bounds, strict=True)
+        most = [SHIFT if name.startswith("shift") else bound for name, bound in named]
+        shape = {"points": 5, "halvings": 2, "order": "best", "most": most}
+        search_widths(twin, few, labels[part], chunk=chunk, **shape, **options)
         print(f"widths: search {clock(labels.device) - began:.1f} s", flush=True)
     else:
         stages = replace(natural(), examples=how.search_examples, search=how.search)
@@ -224,6 +229,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         "seed": seed,
         "features": job.features,
         "sigma": job.sigma,
+        "blur": job.blur,
         "examples": len(labels),
         "method": type(how).__name__.lower(),
         "training": asdict(how),

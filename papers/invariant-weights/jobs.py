@@ -99,6 +99,7 @@ class Job:
     sigma: float = 0.3
     amplitude: float = 1.0
     prior_variance: float = 50.0
+    blur: float = 0.0  # of the filters, in half-image units
     standardise: bool = False  # images to mean 0 and variance 1, over the whole set
     examples: int | None = None  # of the training set; None is all
     tag: str = ""
@@ -111,9 +112,10 @@ JOINT_CIFAR = Stochastic(12_000, lr=1e-3, width_lr=2e-3, rest=0.0)
 # Widths held where the search finds them.
 HELD = replace(JOINT, width_lr=0.0, rest=0.0)
 HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
-# A better search, with less noise in its averages; then widths held, or learned on (followed).
-BEST = replace(HELD, steps=40_000, batch_size=128, search=256, order="best")
-BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search=64, search_examples=6_000, order="best")
+# A better search: from widths of 0, the most helpful parameter first; then widths held, or learned
+# on with the filters (followed).
+BEST = replace(HELD, steps=40_000, batch_size=128, search=128, order="best")
+BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="best")
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after that search
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
@@ -272,8 +274,9 @@ def point() -> Iterator[Job]:
                     amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
                 )  # fmt: skip
         fixed_runs = width_runs(("mnist-rotated",), (5, 90, 175), learn=False)
+        how = replace(paper, steps=3000, posterior="point")
         for tag, examples in (("point fixed", None), ("point fixed few", FEW)):
             yield Job(
-                "point", kind, "rotation", fixed_runs, replace(paper, posterior="point"),
+                "point", kind, "rotation", fixed_runs, how,
                 amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
             )  # fmt: skip

@@ -23,10 +23,20 @@ TRAINING = {
     "table1-minibatch": "gradients, mini-batch",
 }
 POINT = {
+    "point paper": "point estimate, the paper's rates",
+    "full paper": "Gaussian, the paper's rates",
     "point": "point estimate, our rates",
-    "point paper": "point estimate, the paper's rates, random transformations",
-    "point few": "point estimate, 1,000 images",
-    "full few": "Gaussian last layer, 1,000 images",
+    "point few": "point estimate, 1,000 images, our rates",
+    "full few": "Gaussian, 1,000 images, our rates",
+}
+FITS = {"point fixed": "60,000", "point fixed few": "1,000"}
+# Ways to the widths of affine ReLU networks; the first that was run is the one of the goals.
+WAYS = {
+    "-searched": "affine",
+    "-followed": "affine: the same, then learned on with the filters",
+    "-held": "affine: a first search, held",
+    "": "affine: learned with the filters",
+    "-planted": "widths as planted (a control)",
 }
 
 Run = dict[str, Any]
@@ -65,11 +75,12 @@ class Page:
             "small": self.small(),
             "ablation": self.ablation(),
             "relu-widths": self.relu_widths(),
-            "relu": self.families("table2", "table7", ("sgpr", *ROWS)),
-            "cifar": self.families("table3", "table3", ROWS),
-            "fourier": self.families("table6", "table6", ROWS),
+            "relu": self.ways("table2", "table7", ("sgpr", *ROWS[:-1])),
+            "cifar": self.ways("table3", "table3", ROWS[:-1]),
+            "fourier": self.table(["", *MOVED], self.families("table6", "table6", ROWS)),
             "affine": self.affine(),
             "point": self.point(),
+            "fit": self.fit(),
             "deeper": self.deeper(),
         }
 
@@ -134,7 +145,8 @@ class Page:
             ("table3", self.expected["table3"]["rows"]["affine"]["accuracy"], "CIFAR-10, affine"),
         ):
             for short, goal in zip(MOVED, rows, strict=True):
-                found = self.average(table, "affine", self.set_name(table, short), "accuracy")
+                name = self.set_name(table, short)
+                found = self.average(self.main(table), "affine", name, "accuracy")
                 body.append(
                     [
                         f"accuracy, {label}, {short}",
@@ -182,26 +194,41 @@ class Page:
         base = "cifar10" if table == "table3" else "mnist"
         return base if short == "regular" else f"{base}-{short}"
 
-    def families(self, table: str, bounds: str, rows: Sequence[str]) -> str:
+    def main(self, table: str) -> str:
+        """The results that stand for Table 2 or 3."""
+        return next(table + end for end in WAYS if table + end in self.tables)
+
+    def families(
+        self, table: str, bounds: str, rows: Sequence[str], source: str | None = None
+    ) -> list[list[str]]:
         """Tables 2 and 7, 3, 6: accuracy and bound, ours (the paper's)."""
         body = []
         for row in rows:
-            source = "sgpr" if row == "sgpr" else table
-            if not self.chosen(source, row, self.set_name(table, "regular")):
+            here = "sgpr" if row == "sgpr" else source or table
+            if not self.chosen(here, row, self.set_name(table, "regular")):
                 continue  # not run
-            said = self.expected[table]["rows"][row]["accuracy"]
+            said = self.expected[table]["rows"].get(row, {}).get("accuracy")
             their = self.expected[bounds]["rows"].get(row, {}).get("elbo", [None] * 4)
             line = [{"sgpr": "SGPR", "none": "no transformation"}.get(row, row)]
             for i, short in enumerate(MOVED):
-                name = self.set_name(table, short)
-                found = self.chosen(source, row, name)
+                found = self.chosen(here, row, self.set_name(table, short))
                 accuracy = mean(r["accuracy"] for r in found)
-                cell = f"{accuracy:.2f} ({said[i]:.2f})"
+                cell = f"{accuracy:.2f}" + (f" ({said[i]:.2f})" if said else "")
                 if "elbo" in found[0]:
                     paper = "" if their[i] is None else f" ({their[i]:.2f})"
                     cell += f", {mean(r['elbo'] for r in found):.3f}{paper}"
                 line.append(cell)
             body.append(line)
+        return body
+
+    def ways(self, table: str, bounds: str, rows: Sequence[str]) -> str:
+        """Tables 2 and 7, and 3: families, then the ways to the widths of the affine one."""
+        body = self.families(table, bounds, rows, self.main(table))
+        for end, label in WAYS.items():
+            if table + end in self.tables:
+                row = "planted" if end == "-planted" else "affine"
+                for _, *cells in self.families(table, bounds, [row], table + end):
+                    body.append([label, *cells])
         return self.table(["", *MOVED], body)
 
     def relu_widths(self) -> str:
@@ -223,9 +250,11 @@ class Page:
     def affine(self) -> str:
         """The boxes that affine models learned."""
         body = []
-        for table, label in (("table2", "ReLU"), ("table6", "RFF")):
+        tables = (("table2", "ReLU"), ("table3", "ReLU, CIFAR-10"), ("table6", "RFF"))
+        for table, label in tables:
+            source = table if table == "table6" else self.main(table)
             for short in MOVED:
-                (run,) = self.chosen(table, "affine", self.set_name(table, short))
+                (run,) = self.chosen(source, "affine", self.set_name(table, short))
                 shown = [text.split()[0] for text in run["shown"].values()]
                 body.append([label, short, *shown])
         names = ["shift x, y (pixels)", "rotation (degrees)", "scale x, y; shear (factors)"]
@@ -264,6 +293,17 @@ class Page:
                         ends = [math.degrees(r["half_width"]["rotation"]) for r in batch["runs"]]
                         body.append([name, label, *(f"{w:.0f}" for w in ends)])
         return self.table(["network", "training", "from 5", "from 45", "from 90"], body)
+
+    def fit(self) -> str:
+        """How well point estimates fit their training set at fixed widths."""
+        body = []
+        for kind, name in (("fourier", "RFF"), ("relu", "ReLU")):
+            for tag, count in FITS.items():
+                for batch in self.tables["point"]:
+                    if (batch["kind"], batch["tag"]) == (kind, tag):
+                        fits = [f"{r['log_likelihood']:.3f}" for r in batch["runs"]]
+                        body.append([name, count, *fits])
+        return self.table(["network", "images", "at 5", "at 90", "at 175"], body)
 
     def deeper(self) -> str:
         """The small CNN."""

@@ -25,6 +25,7 @@ def search_widths(
     points: int = 7,
     halvings: int = 3,
     order: Literal["given", "best"] = "given",
+    most: Sequence[float] | None = None,
     samples: int = 32,
     draws: int = 8,
     steps: int = 10,
@@ -50,6 +51,7 @@ def search_widths(
         order: of several parameters: as the group gives them, or, for each run, first the one
             along which the bound rises most. From widths of 0 the latter adds one invariance
             after the other; where all are wide at the start, each may hide what another does.
+        most: the largest half-width of each parameter that is tried; None is the group's bounds.
         samples: S transformations.
         draws: samples of the outputs.
         steps: of the last layer at each candidate.
@@ -65,6 +67,9 @@ def search_widths(
     check_whole(points, "points", 2)
     check_whole(halvings, "halvings", 0)
     check_choice(order, ("given", "best"), "order")
+    if most is not None and len(most) != model.group.dim:
+        expected = f"one number for each of {', '.join(model.group.names)}"
+        raise invalid("most", expected, f"{len(most)} numbers", "see group.bounds")
     learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
     moves = torch.tensor(learned, device=targets.device)
     width = model.half_width.detach().clone()
@@ -82,7 +87,10 @@ def search_widths(
 
     best = bound(width)
     dim, runs = model.group.dim, len(width)
-    limits = torch.tensor([b if math.isfinite(b) else 1.0 for b in model.group.bounds]).to(width)
+    bounds = [b if math.isfinite(b) else 1.0 for b in model.group.bounds]
+    if most is not None:
+        bounds = [min(a, b) for a, b in zip(bounds, most, strict=True)]
+    limits = torch.tensor(bounds).to(width)
 
     def offers(columns: Tensor, turn: int) -> list[Tensor]:
         """Widths along one parameter of each run: all over its range, or beside where it is."""
