@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups import Cyclic, CyclicShift, Dihedral, Flip
+from symmetries.groups import Affine2, Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.nn.tied import (
     GroupPool,
     TiedConv2d,
@@ -124,6 +124,11 @@ def test_layers_that_cannot_be_tied():
             tie(layer, Cyclic(4), (2, 6, 6))
     with pytest.raises(TypeError, match=r"nn\.Linear or an nn\.Conv2d"):
         tie(nn.ReLU(), Cyclic(4))
+    for shape in (None, "abc", 36, (6, 6), (-1, -6, 6), (1.0, 6, 6)):
+        with pytest.raises((ValueError, TypeError), match="shape: expected"):
+            tie(nn.Linear(36, 3), Cyclic(4), shape)
+    with pytest.raises(TypeError, match="group: expected a finite group"):
+        tie(nn.Linear(36, 3), Affine2("rotation"), (1, 6, 6))
     with pytest.raises(TypeError, match="turns and flips"):
         tie(nn.Conv2d(1, 2, 3), CyclicShift("x", 3))
 

@@ -42,8 +42,9 @@ def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
         >>> pixel_permutations(CyclicShift("x", 2), (1, 1, 4)).tolist()
         [[0, 1, 2, 3], [2, 3, 0, 1]]
     """
-    if len(shape) != 3:
-        raise invalid("shape", "(C, H, W)", tuple(shape), "give the shape of one image")
+    _check_shape(shape)
+    if not isinstance(group, FiniteGroup):
+        raise wrong_type("group", "a finite group", group, "try Cyclic(4)")
     size = math.prod(shape)
     numbers = torch.arange(size, dtype=torch.float64).reshape(1, *shape)
     moved = ImageAction(group).orbit(group.elements(), numbers).reshape(group.order, size)
@@ -52,6 +53,13 @@ def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
         remedy = "use quarter turns on square images, flips or cyclic shifts"
         raise invalid("group", "a group that permutes the pixels", repr(group), remedy)
     return table
+
+
+def _check_shape(shape: Sequence[int]) -> None:
+    if not isinstance(shape, Sequence) or isinstance(shape, str) or len(shape) != 3:
+        raise invalid("shape", "(C, H, W)", shape, "give the shape of one image")
+    for size in shape:
+        check_whole(size, "shape")
 
 
 def group_permutations(group: FiniteGroup, channels: int) -> Tensor:
@@ -245,7 +253,9 @@ def tie(
     """
     made: TiedLinear | TiedConv2d
     if isinstance(layer, nn.Linear):
-        if shape is None or math.prod(shape) != layer.in_features:
+        shape = () if shape is None else shape
+        _check_shape(shape)
+        if math.prod(shape) != layer.in_features:
             expected = f"(C, H, W) of {layer.in_features} numbers"
             raise invalid("shape", expected, shape, "give the shape of one image")
         made = TiedLinear(pixel_permutations(group, shape), layer.out_features, _has_bias(layer))
