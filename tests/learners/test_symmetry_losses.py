@@ -237,6 +237,47 @@ def test_blur_fades_with_progress():
     assert found[0] < 0.9 * start
 
 
+class Recorder(nn.Module):
+    """A generative network that keeps what it is asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.distribution = self
+
+    def forward(self, prototypes):
+        self.prototypes = prototypes
+        return prototypes.flatten(1)
+
+    def log_prob(self, eta, context):
+        self.eta = eta
+        return torch.zeros(len(eta))
+
+
+@pytest.mark.parametrize("name", ["rotation,translation", "affine", "rotation,scale"])
+def test_eta_leads_from_the_prototype_to_the_image(name):
+    """Also where f is wrong: x = T_eta x_hat for every pair, if the family is closed."""
+    group = parse_group(name)
+    bounds = [0.3 if angle else 0.1 for angle in group.angles]
+    net = LieInference((1, 32, 32), group, bounds, replace(QUICK, angles="line"))
+    torch.nn.init.normal_(net.head.weight, std=0.3, generator=torch.Generator().manual_seed(0))
+    images, seen = blobs(4), Recorder()
+    act = ImageAction(group, interpolation="bspline")
+    step = Step(10, 0, CPU)
+    step.begin(0)
+    generative_loss(seen, images, step, net, act, QUICK)
+    every = images.repeat_interleave(QUICK.samples, 0)
+    if not group.closed:
+        torch.testing.assert_close(seen.eta[:: QUICK.samples], net(images))
+        return
+    plain = net(images).repeat_interleave(QUICK.samples, 0)
+    exact, inferred = (
+        float((act(group.exp(eta), seen.prototypes) - every).square().mean().detach())
+        for eta in (seen.eta, plain)
+    )
+    assert exact < 1e-3
+    assert exact < 0.1 * inferred
+
+
 def bar_and_square(side=24):
     """A bar and a square, both beside the middle."""
     pictures = torch.zeros(2, 1, side, side)
@@ -272,6 +313,30 @@ def test_a_symmetry_of_the_picture_is_no_distance():
     both = Product(group, Colour())
     colours = torch.zeros(3, 3, 3)
     torch.testing.assert_close(distance_to_symmetry(both, (gaps, colours), turns), found)
+
+
+def test_alignment_forgives_turns_where_asked():
+    """An f that leaves a square where it is but for quarter turns."""
+    group = parse_group("rotation,translation")
+    oracle = Oracle(group, (0.05, 0.05, 3.14), torch.zeros(3))
+    plain = oracle.forward
+
+    def turned(images, noise=None):
+        eta = plain(images, noise)
+        wrapped = torch.remainder(eta[:, 2] + math.pi / 4, math.pi / 2) - math.pi / 4
+        return torch.cat((eta[:, :2], wrapped[:, None]), 1)
+
+    oracle.forward = turned
+    x = bar_and_square()[1:]
+    found = {}
+    for turns in (False, True):
+        step = KnownStep(oracle, one_sided=False)
+        step.begin(0)
+        config = replace(QUICK, turns=turns, samples=40)
+        with torch.no_grad():
+            terms = lie_inference_loss(oracle, x, step, ImageAction(group), config)
+        found[turns] = float(terms["alignment"])
+    assert found[True] < 0.2 * found[False]
 
 
 def distance_quarter(turns):

@@ -234,6 +234,23 @@ def test_collapse_is_said_with_the_remedy():
     assert model.content_kept(images) < 0.05
 
 
+@pytest.mark.parametrize("count", [24, 1000])
+def test_too_few_images_are_said(count):
+    """An f that gives every picture an angle of its own, which p can only learn by heart."""
+    images = torch.rand(count, 1, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    stage = Stage(steps=150, batch_size=64, lr=1e-2, warmup=0.1)
+    config = small(holdout=0.25, feature_dropout=0.0, conditioner_dropout=0.0, generative=stage)
+    config = replace(config, angles="line", moments="none")
+    model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
+    torch.nn.init.normal_(model.inference.head.weight, generator=torch.Generator().manual_seed(0))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(images, stages=("generative",), progress=False, device="cpu")
+    few = [str(w.message) for w in said if "too few images" in str(w.message)]
+    assert bool(few) == (count == 24), said
+    assert not few or "(24)" in few[0]
+
+
 def test_bounds_that_leave_the_frame_are_said():
     images = shapes(64, 1.0, 0.0)
     stage = Stage(steps=1, batch_size=8)

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.checks import (
     check_choice,
+    check_flag,
     check_number,
     check_positive,
     check_whole,
@@ -89,6 +90,8 @@ class SymmetryConfig(PlainData):
         alignment: weight, at the start, of the loss that compares transformations instead of
             pictures; it guides training past local minima, such as a half turn, and is no part of
             the paper's.
+        turns: alignment forgives quarter turns that leave a picture as it is; for shapes with such
+            symmetries (squares, ellipses), which f otherwise leaves turned as they are.
         alignment_share: share of the steps in which that weight falls to 0.
         settling: weight, at the end, of the loss that makes f find small transformations of
             prototypes, so that iterated prototypes come to rest; it grows from 0, and is no part of
@@ -125,6 +128,7 @@ class SymmetryConfig(PlainData):
     samples: int = 5
     invertibility: float = 0.1
     alignment: float = 1.0
+    turns: bool = False
     alignment_share: float = 1.0
     settling: float = 1.0
     blur: float = 0.0
@@ -157,6 +161,7 @@ class SymmetryConfig(PlainData):
             check_whole(getattr(self, name), name, most=MOST)
         for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
+        check_flag(self.turns, "turns")
         if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
             got = short(self.holdout)
             raise invalid("holdout", "a share in [0, 1)", got, "0 keeps nothing back")
@@ -174,12 +179,12 @@ PRESETS = {
         widths=(512, 256),
         samples=2,
         features=(128, 64),
-        feature_dropout=0.5,
+        feature_dropout=0.2,
         base=(64,),
         layers=3,
         conditioner=64,
         inference=Stage(steps=2500, batch_size=128, lr=1e-3, warmup=0.1),
-        generative=Stage(steps=400, batch_size=128, lr=2e-3, warmup=0.1, final=0.03, clip=2.0),
+        generative=Stage(steps=1200, batch_size=128, lr=2e-3, warmup=0.1, final=0.03, clip=2.0),
     ),
     # A real data set on a GPU in minutes, or on a CPU over night.
     "default": SymmetryConfig(

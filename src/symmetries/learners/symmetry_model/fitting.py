@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,11 @@ from torch import Tensor
 from symmetries.checks import invalid
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.learners.symmetry_model.best import BestWeights
-from symmetries.learners.symmetry_model.health import check_frame, warn_if_collapsed
+from symmetries.learners.symmetry_model.health import (
+    check_frame,
+    warn_if_by_heart,
+    warn_if_collapsed,
+)
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 STAGES = ("inference", "generative")
 MOST_HELD_OUT = 4096
+LOOKS = 3  # at the loss, averaged
 Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 
 
@@ -100,6 +106,9 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
     history = yield Job(net, loss, (kept,), config, on_step=watch, reads=reads, products=products)
     if watch is not None:
         watch.restore()
+        last = history.metrics.get("loss", [])[-LOOKS:]
+        if last:
+            warn_if_by_heart(fmean(last), watch.best, len(data))
     return history
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 256
 LEAST_KEPT = 0.5
 LEAST_IN_FRAME = 0.7
+BY_HEART = 0.7  # nats
 
 
 @torch.no_grad()
@@ -66,4 +67,26 @@ def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
             "invertibility, use squash='tanh', or make the bounds smaller",
             RuntimeWarning,
             stacklevel=6,  # who called fit
+        )
+
+
+def warn_if_by_heart(learned: float, held_out: float, count: int) -> None:
+    """Warn if p(eta | x_hat) fits the images it learned from much better than held-out ones.
+
+    Every image is seen at one place of its orbit only: how far it may move is learned from others
+    with prototypes like its own. With too few of them p learns single images by heart; the weights
+    that explain held-out images best have learned little by then, and are too wide.
+
+    Args:
+        learned: loss of the images learned from, at the end of training.
+        held_out: the best loss of held-out images.
+        count: of images.
+    """
+    if held_out - learned > BY_HEART:
+        warnings.warn(
+            f"too few images ({count}): p(eta | prototype) learned them by heart (it explains them "
+            f"better than held-out ones by {held_out - learned:.1f} nats), so that the widths may "
+            "be much too large; give more images, or look for fewer transformations",
+            RuntimeWarning,
+            stacklevel=7,  # who called fit
         )

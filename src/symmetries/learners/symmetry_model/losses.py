@@ -17,8 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.turns import (
@@ -45,8 +47,8 @@ def lie_inference_loss(
     fades out: r_i^-1 e_i says where x itself is, seen through its i-th version, and must not
     depend on i. The gap r_2^-1 e_2 e_1^-1 r_1 is compared with the identity: it stays the same if
     all prototypes are replaced by others, e_i c, so that this term prefers none. Nobody can tell
-    how far a square was turned but for a quarter turn, so the gap may also be a turn that leaves
-    the picture as it is, see :func:`distance_to_symmetry`.
+    how far a square was turned but for a quarter turn; with ``turns`` the gap may also be a turn
+    that leaves the picture as it is, see :func:`distance_to_symmetry`.
 
     Args:
         net: f.
@@ -80,7 +82,7 @@ def lie_inference_loss(
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
     if config.alignment:
-        spread = _spread(group, gap, images, act.fill).mean()
+        spread = _spread(group, gap, images, act.fill, forgiving=config.turns).mean()
         weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if config.invertibility:
@@ -171,7 +173,11 @@ def generative_loss(
     act: ImageAction,
     config: SymmetryConfig,
 ) -> Terms:
-    """-log p(eta_x | x_hat'), the prototype x_hat' taken from an independently moved image.
+    """-log p(eta | x_hat'), the prototype x_hat' taken from an independently moved image.
+
+    As f is not perfect, x_hat' = T_{f(T_r x)}^-1 T_r x is not quite x_hat, and eta = f(x) would not
+    quite lead from it to x: p would learn the scatter of f as well. The element that does is known,
+    r^-1 f(T_r x), so where the family is closed eta is its logarithm; otherwise f(x).
 
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
     the mean absolute difference of log p between two prototypes of one image.
@@ -193,7 +199,11 @@ def generative_loss(
             element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
         prototypes = act.orbit(element, images).flatten(0, 1)
     context = net(prototypes)
-    target = target[:, None].expand(b, k, -1).flatten(0, 1)
+    target = target[:, None].expand(b, k, -1)
+    if isinstance(act.group, Affine2 | SE2) and act.group.closed:
+        exact = act.group.log(act.group.inverse(element))
+        target = torch.where(torch.isfinite(exact), exact, target)
+    target = target.flatten(0, 1)
     if isinstance(inference, FiniteInference):
         log_p = (target * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
     else:
@@ -207,9 +217,16 @@ def generative_loss(
     return terms
 
 
-def _spread(group: Group[Any], gap: Any, images: Tensor, fill: float) -> Tensor:  # noqa: ANN401
-    """How far gaps (B, K) are from doing nothing to their pictures."""
-    if not has_turns(group):
+def _spread(
+    group: Group[Any],
+    gap: Any,  # noqa: ANN401 - elements differ by group
+    images: Tensor,
+    fill: float,
+    *,
+    forgiving: bool,
+) -> Tensor:
+    """How far gaps (B, K) are from doing nothing, or nothing to their pictures."""
+    if not (forgiving and has_turns(group)):
         return distance_to_identity(group, gap)
     with torch.no_grad():
         turns = turns_of(images, fill, anywhere={"shift_x", "shift_y"} <= set(group.names))
