@@ -28,7 +28,8 @@ def store(part: str, numbers: dict[str, Any], started: float) -> Path:
     """Write the numbers of one part to campaign/results, with how they came about."""
     run = {
         "commit": commit(),
-        "command": " ".join(["python", str(Path(sys.argv[0]).name), *sys.argv[1:]]),
+        # Files by their names: where they lay says nothing on another machine.
+        "command": " ".join(["python", *(Path(w).name if "/" in w else w for w in sys.argv)]),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "seconds": round(time.time() - started, 1),
         **versions(),
