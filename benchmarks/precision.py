@@ -7,8 +7,10 @@ difference of the means in standard errors, as the spread over seeds gives them.
     python benchmarks/precision.py
 """
 
+import argparse
 import statistics
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,11 +49,17 @@ def judge(model: SymmetryModel, images: Tensor) -> dict[str, float]:
 
 def main() -> None:
     """Measure and record."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--most-seconds", type=float, default=1e9, help="end before")
+    options, began = parser.parse_args(), time.perf_counter()
     name = "mnist" if GPU else "digits"
     train, test = load(name, "train").images, load(name, "test").images[:2000]
     device = "cuda" if GPU else "cpu"
     found: dict[str, list[dict[str, float]]] = {"tf32": [], "bf16": []}
     for seed in SEEDS:
+        spent = time.perf_counter() - began
+        if spent * (seed + 1) / max(1, seed) > options.most_seconds:
+            break
         for products, each in found.items():
             base = PRESETS["default"]
             config = replace(
