@@ -99,15 +99,20 @@ def plan(
     return found if _right[key] else None
 
 
+@torch.inference_mode(mode=False)
 @torch.enable_grad()
 def _agrees(like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle) -> bool:
     """Whether a few random pictures come out right, with gradients to images, maps, and both."""
     source = torch.Generator().manual_seed(0)
-    images = torch.rand(3, 2, *like.shape[2:], generator=source)
-    maps = torch.eye(2, 3) + 0.4 * torch.randn(3, 2, 2, 3, generator=source)
+
+    def normal(*shape: int) -> Tensor:
+        drawn = torch.randn(shape, generator=source, dtype=torch.float32, device="cpu")
+        return drawn.to(like.device)
+
+    images, weight = normal(3, 2, *like.shape[2:]), normal(3, 2, 2, *size)
+    maps = 0.4 * normal(3, 2, 6)
+    maps[..., 0::4] += 1
     maps[1] *= 2.5  # much of it lies outside
-    weight = torch.randn(3, 2, 2, *size, generator=source)
-    images, maps, weight = (x.to(like.device) for x in (images, maps.flatten(2), weight))
     slow = [x.double().requires_grad_() for x in (images, maps)]
     value = oracle(*slow)
     exact = (value.detach(), *torch.autograd.grad(value, slow, weight.double()))
