@@ -246,11 +246,16 @@ def ablation() -> Iterator[Job]:
         "prior": (fixed("random"), 50.0),
         "sobol": (fixed("sobol"), 50.0),
         "sobol 64": (fixed("sobol", 64), 50.0),
+        "blur": (fixed("sobol"), 50.0),
         "paper": (replace(sgvb, scale=paper**0.5), paper),
         "narrow start": (replace(sgvb, scale=1.0), paper),
     }
     for tag, (training, prior) in steps.items():
-        yield Job("ablation", "fourier", "rotation", runs, training, prior_variance=prior, tag=tag)
+        blur = 0.1 if tag == "blur" else 0.0
+        yield Job(
+            "ablation", "fourier", "rotation", runs, training, prior_variance=prior, blur=blur,
+            tag=tag,
+        )  # fmt: skip
 
 
 def point() -> Iterator[Job]:
