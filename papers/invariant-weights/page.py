@@ -223,7 +223,14 @@ class Page:
 
     def ways(self, table: str, bounds: str, rows: Sequence[str]) -> str:
         """Tables 2 and 7, and 3: families, then the ways to the widths of the affine one."""
-        body = self.families(table, bounds, rows, self.main(table))
+        body = []
+        for row in rows:  # from the first results that have it
+            found = [
+                self.families(table, bounds, [row], table + end)
+                for end in WAYS
+                if table + end in self.tables
+            ]
+            body += next((lines for lines in found if lines), [])
         for end, label in WAYS.items():
             if table + end in self.tables:
                 row = "planted" if end == "-planted" else "affine"
