@@ -18,6 +18,7 @@ import symmetries.training
 from symmetries.training import TrainConfig
 
 CHECKPOINT_EVERY = 3
+JOINT_STEPS = 14
 WORLD: dict[str, Any] = {"devices": 1, "nodes": 1}  # processes of a run; campaign/ddp.py sets two
 _checked = TrainConfig.__post_init__
 
@@ -201,7 +202,7 @@ def invariant_vae(out: Path | None, resume: bool) -> nn.Module:
 
 def joint_vae(out: Path | None, resume: bool) -> nn.Module:
     """The VAE whose prototypes and transformations are learned in one piece."""
-    small = {"steps": 14, "batch_size": 16, "latent": 3, "channels": (4, 4), "samples": 2}
+    small = {"steps": JOINT_STEPS, "batch_size": 16, "latent": 3, "channels": (4, 4), "samples": 2}
     settings = dataclasses.replace(JOINT_PRESETS["quick"], **small)
     model = InvariantVAE("rotation", (1, 8, 8), settings, seed=1)
     pictures = images().double() if WORLD.get("precision") == "64-true" else images()
