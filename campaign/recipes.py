@@ -503,6 +503,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {
             **{"images": [x()], "labels": y(), "steps": 2, "batch_size": 6, "samples": 2},
             **{"sampling": "sobol", "draws": 2, "rate": 0.3, "lr": 0.1, "chunk": 4, "seed": 0},
+            **{"body_lr": 0.1, "betas": (0.9, 0.99), "schedule": "cosine", "width_every": 1},
+            **{"warmup": 0, "body_warmup": 0, "fresh": True},
         },
     ),
     "learners.invariant_weights.augerino_loss": lambda: (
@@ -580,15 +582,12 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "learners.symmetry_model.SymmetryConfig": lambda: (
         symmetry_model.SymmetryConfig,
-        {
-            **{"network": "mlp", "squash": "scale", "angles": "circle", "loss": "symmetric"},
-            **{"samples": 2, "invertibility": 0.1, "holdout": 0.1, "interpolation": "bilinear"},
-        },
+        {**_defaults(symmetry_model.SymmetryConfig), "widths": (8,), "inference": _stage()},
     ),
     "learners.vae.InvVAE": lambda: (_inv_vae, {"images": x(), "refine": 0}),
     "learners.vae.VAEConfig": lambda: (
         vae.VAEConfig,
-        {"latent": 2, "hidden": 4, "initial_noise": 1.0, "least_noise": 0.01},
+        {**_defaults(vae.VAEConfig), "channels": (4,), "strides": (1,)},
     ),
     "nn.autoencoder.ChannelNorm": _module(autoencoder.ChannelNorm, x(c=4), channels=4),
     "nn.autoencoder.GaussianPrior": lambda: (
@@ -625,6 +624,10 @@ def _defaults(kind: Any) -> dict[str, Any]:  # noqa: ANN401
     made = kind()
     fields = {name: getattr(made, name) for name in kind.__dataclass_fields__}
     return {name: v for name, v in fields.items() if isinstance(v, int | float | str)}
+
+
+def _stage() -> symmetry_model.Stage:
+    return symmetry_model.Stage(2, 8)
 
 
 def _relaxed_of(width: int) -> nn.Module:

@@ -17,7 +17,7 @@ from symmetries.estimators.arrays import read_classes, read_numbers, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
-from symmetries.groups.names import parse_group
+from symmetries.groups.names import as_group
 from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
 from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 
@@ -131,7 +131,7 @@ class _InvariantEstimator(ImageEstimator):
         return self
 
     def _build(self, sigma: float = 1.0, seed: int = 0) -> InvariantModel:
-        group = parse_group(self.group) if isinstance(self.group, str) else self.group
+        group = as_group(self.group)
         return shallow_model(
             self.image_size_,
             self.outputs_,

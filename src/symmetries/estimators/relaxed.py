@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from symmetries.checks import check_choice, check_number, check_whole, invalid
 from symmetries.estimators.arrays import read_classes, read_seed
 from symmetries.estimators.images import ImageEstimator
-from symmetries.groups import Cyclic, Dihedral, parse_group
+from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
+from symmetries.groups.names import as_group
 from symmetries.learners.relaxed import fit
 from symmetries.nn.plane_conv import MODES
 from symmetries.nn.relaxation import relaxation
@@ -204,7 +205,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         check_whole(self.batch_size, "batch_size")
         if self.kernel_size is not None:
             check_whole(self.kernel_size, "kernel_size")
-        group = parse_group(self.group) if isinstance(self.group, str) else self.group
+        group = as_group(self.group)
         if not isinstance(group, Cyclic | Dihedral):
             remedy = "try 'c4' or 'd4'"
             raise invalid("group", "rotations, with or without flips", self.group, remedy)

@@ -106,7 +106,7 @@ class TrainConfig:
         check_positive(self.lr, "lr")
         if self.clip is not None:
             check_positive(self.clip, "clip")
-        _check_betas(self.betas)
+        check_betas(self.betas)
         if self.warmup > self.steps:
             raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "shorten it")
         check_choice(self.schedule, SCHEDULES, "schedule")
@@ -136,7 +136,8 @@ class TrainConfig:
         return {name: value for name, value in fields.items() if name not in free}
 
 
-def _check_betas(betas: object) -> None:
+def check_betas(betas: object) -> None:
+    """Raise unless these can be Adam's."""
     pair = isinstance(betas, tuple | list) and len(betas) == 2
     if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
         raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Protocol, Self, TypeVar
 
-from symmetries.checks import invalid, short
+from symmetries.checks import check_number, check_positive, check_whole, invalid, short
 from symmetries.training.config import TrainConfig
 
 T = TypeVar("T")
@@ -60,6 +60,25 @@ class Recipe(Protocol):
     @property
     def weight_decay(self) -> float:
         """Of AdamW."""
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise unless the training loop will take these numbers."""
+    check_whole(recipe.steps, "steps")
+    check_whole(recipe.batch_size, "batch_size")
+    check_positive(recipe.lr, "lr")
+    check_number(recipe.final, "final", least=0)
+    check_number(recipe.weight_decay, "weight_decay", least=0)
+    if recipe.clip is not None:
+        check_positive(recipe.clip, "clip")
+
+
+def check_sizes(sizes: object, name: str) -> None:
+    """Raise unless these are the sizes of layers: whole numbers of at least 1."""
+    if not isinstance(sizes, tuple | list):
+        raise invalid(name, "a tuple of whole numbers", short(sizes), "try (64, 32)")
+    for size in sizes:
+        check_whole(size, name, most=10**6)
 
 
 def adamw_config(recipe: Recipe, warmup: int, **run: Any) -> TrainConfig:  # noqa: ANN401

@@ -5,10 +5,23 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import check_choice, check_number, check_positive, check_whole, invalid
+from symmetries.checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_positive,
+    check_whole,
+    invalid,
+)
 from symmetries.groups.base import Group
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config, chosen
+from symmetries.training.recipe import (
+    PlainData,
+    adamw_config,
+    check_recipe,
+    check_sizes,
+    chosen,
+)
 
 
 @dataclass(frozen=True)
@@ -93,8 +106,15 @@ class InvariantVAEConfig(PlainData):
     def __post_init__(self) -> None:
         check_choice(self.angles, ("circle", "line"), "angles")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
-        for name in ("latent", "hidden", "samples", "turns"):
+        sizes = ("latent", "hidden", "samples", "turns", "layers", "bins", "conditioner")
+        for name in sizes:
             check_whole(getattr(self, name), name, most=10**6)
+        for name in ("channels", "strides", "features"):
+            check_sizes(getattr(self, name), name)
+        check_recipe(self)
+        check_whole(self.warmup, "warmup", least=0)
+        for name in ("learn_noise", "sampled", "flexible", "conditional", "half"):
+            check_flag(getattr(self, name), name)
         check_number(self.invariance, "invariance")
         check_number(self.eta_warmup, "eta_warmup")
         check_number(self.settle, "settle", 0, 1)

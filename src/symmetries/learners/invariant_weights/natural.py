@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_number, check_positive, check_whole, invalid
+from symmetries.checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_positive,
+    check_whole,
+    invalid,
+)
 from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
@@ -27,6 +34,7 @@ from symmetries.learners.invariant_weights.search import search_widths
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
 from symmetries.training import TrainConfig, train
+from symmetries.training.config import SCHEDULES, check_betas
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
@@ -98,7 +106,14 @@ class NaturalConfig:
         check_whole(self.search, "search", 2 if self.search else 0)
         check_number(self.rate, "rate", 0, 1)
         check_positive(self.memory, "memory")
-        check_whole(self.seed, "seed", least=0)
+        check_whole(self.width_every, "width_every")
+        for name in ("warmup", "body_warmup", "seed"):
+            check_whole(getattr(self, name), name, least=0)
+        for name in ("lr", "body_lr"):
+            check_number(getattr(self, name), name, least=0)
+        check_betas(self.betas)
+        check_choice(self.schedule, SCHEDULES, "schedule")
+        check_flag(self.fresh, "fresh")
         check_choice(self.sampling, SAMPLINGS, "sampling")
 
 

@@ -9,7 +9,6 @@ from symmetries.checks import (
     check_choice,
     check_flag,
     check_number,
-    check_positive,
     check_whole,
     invalid,
     short,
@@ -18,7 +17,13 @@ from symmetries.checks import (
 from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config, chosen
+from symmetries.training.recipe import (
+    PlainData,
+    adamw_config,
+    check_recipe,
+    check_sizes,
+    chosen,
+)
 
 # How far random transformations go unless told otherwise: the whole circle, and what keeps a
 # picture that fills its frame inside it (Allingham et al. 2024, appendix C).
@@ -58,8 +63,7 @@ class Stage:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_whole(self.steps, "steps")
-        check_positive(self.lr, "lr")
+        check_recipe(self)
         for name in ("warmup", "final"):
             check_number(getattr(self, name), name, 0, 1)
 
@@ -159,6 +163,14 @@ class SymmetryConfig(PlainData):
         check_choice(self.products, ("tf32", "bf16"), "products")
         for name in ("samples", "layers", "bins", "conditioner"):
             check_whole(getattr(self, name), name, most=MOST)
+        check_flag(self.sampled, "sampled")
+        for name in ("widths", "features", "base"):
+            check_sizes(getattr(self, name), name)
+        for name in ("alignment_share", "blur_share", "feature_dropout", "conditioner_dropout"):
+            check_number(getattr(self, name), name, 0, 1)
+        for name in ("inference", "generative"):
+            if not isinstance(getattr(self, name), Stage):
+                raise wrong_type(name, "a Stage", getattr(self, name), "try Stage(steps=1000)")
         for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
         check_flag(self.turns, "turns")

@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from symmetries.checks import check_number, check_whole, invalid
+from symmetries.checks import check_flag, check_number, check_whole, invalid
 from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config, chosen
+from symmetries.training.recipe import (
+    PlainData,
+    adamw_config,
+    check_recipe,
+    check_sizes,
+    chosen,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,10 @@ class VAEConfig(PlainData):
     def __post_init__(self) -> None:
         for name in ("latent", "hidden"):
             check_whole(getattr(self, name), name, most=10**6)
+        for name in ("channels", "strides"):
+            check_sizes(getattr(self, name), name)
+        check_flag(self.half, "half")
+        check_recipe(self)
         for name in ("initial_noise", "least_noise"):
             check_number(getattr(self, name), name)
         for name in ("kl_warmup", "warmup", "final"):
