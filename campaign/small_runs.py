@@ -75,7 +75,7 @@ def config(out: Path | None, resume: bool, **changes: Any) -> TrainConfig:  # no
     return TrainConfig(**(settings | changes))
 
 
-def _small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
+def small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
     stage = Stage(steps=12, batch_size=16, lr=1e-3)
     return SymmetryConfig(
         widths=(16, 8),
@@ -92,7 +92,7 @@ def _small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
 
 
 def _symmetry(group: str, out: Path | None, resume: bool, **changes: Any) -> nn.Module:  # noqa: ANN401
-    settings = _small_config(**changes)
+    settings = small_config(**changes)
     model = SymmetryModel(group, (1, 8, 8), settings, seed=1)
     model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
     return model
@@ -244,7 +244,7 @@ def small_presets() -> None:
 
     classifiers.PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
     relaxed_command.PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
-    symmetry_config.PRESETS["quick"] = _small_config()
+    symmetry_config.PRESETS["quick"] = small_config()
     sys.modules["symmetries.cli.audit"].PART = 8  # type: ignore[attr-defined]
     sys.modules["symmetries.cli.augment"].AT_ONCE = 64  # type: ignore[attr-defined]
 
