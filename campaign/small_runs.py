@@ -76,6 +76,7 @@ def config(out: Path | None, resume: bool, **changes: Any) -> TrainConfig:  # no
 
 
 def small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
+    """A symmetry model of a few units and steps."""
     stage = Stage(steps=12, batch_size=16, lr=1e-3)
     return SymmetryConfig(
         widths=(16, 8),
