@@ -217,6 +217,7 @@ class KernelNetwork(nn.Module):
     def project_features(self, gamma: Tensor) -> Tensor:
         """What the first layer makes of the Fourier features of a, (..., 2 D)."""
         check_floats(gamma, "gamma", "...", self.relative_weight.shape[1])
+        check_like(gamma, self.relative_weight, "gamma")
         return F.linear(gamma, self.relative_weight, self.biases[0])
 
     def project_absolute(self, absolute: Tensor, frequency: Tensor) -> Tensor:
