@@ -88,8 +88,12 @@ def test_numbers_in_the_text_are_those_of_the_results():
         bound, free = rows["IR"]["accuracy"], rows["IR-free"]["accuracy"]
         assert abs(bound["mean"] - free["mean"]) < bound["std"]
     runs = results("symmetry-model")["runs"]
-    model = [run for run in runs if run["task"] == "mnist-affine"]
-    for place, ends in ((1, ("2.8", "3.1")), (2, ("1.3", "1.5")), (5, ("0.7", "0.8"))):
+    model = [run for run in runs if (run["task"], run["variant"]) == ("mnist-affine", "ours")]
+    (long,) = (run for run in runs if run["variant"] == "full")
+    assert [f"{100 * long['iterated'][place]:.2f}" for place in (1, 2)] == ["2.06", "0.84"]
+    ratios = [long[f"orbit_variance_refine_{n}"]["ratio"] for n in (0, 2)]
+    assert [f"{ratio:.3f}" for ratio in ratios] == ["0.036", "0.026"]
+    for place, ends in ((1, ("2.8", "3.2")), (2, ("1.3", "1.6")), (5, ("0.7", "0.8"))):
         found = [100 * run["iterated"][place] for run in model]
         assert (f"{min(found):.1f}", f"{max(found):.1f}") == ends
     assert all(abs(run["rotation"]["ratio"] - 1) < 0.03 for run in model)
@@ -99,8 +103,9 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert round(model[0]["summary"][2]["per_class"]["0"]) == 140
     family = [run["family_floor"]["scale_x"] for run in model if "family_floor" in run]
     assert {f"{math.exp(value):.2f}" for value in family} == {"1.11"}
-    hearts = next(run for run in runs if run["task"] == "sprites-affine")["heart_prototypes"]
-    assert round(max(hearts.values())) == 2
+    sprites = next(run for run in runs if run["task"] == "sprites-affine")
+    assert max(sprites["heart_prototypes"].values()) < 5
+    assert f"{sprites['orbit_variance_refine_0']['ratio']:.3f}" == "0.009"
     relaxed = results("relaxed-equivariance")["rows"]
     kept = [
         part["value"]
