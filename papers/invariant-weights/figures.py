@@ -25,7 +25,7 @@ SETS = {
 }
 COLOURS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d0a000")
 COLUMNS = 7
-MAIN = ("-searched", "-held", "")  # results that stand for Tables 2 and 3, the first that is there
+MAIN = ("-followed", "-held", "")  # results that stand for Tables 2 and 3, the first that is there
 
 Tables = dict[str, list[dict[str, Any]]]
 Arrays = dict[str, np.ndarray]
