@@ -33,7 +33,7 @@ TOLERANCE = 1e-4
 BATCH_NORM = ("relaxed equivariance", "fit --method relaxed")
 # Parameters whose slope is zero at the start: there Adam makes full steps of rounding, in single
 # precision in another direction with every order of adding up. In double precision too rounding
-# grows tenfold at every step (4e-16 after one, 1e-8 after eight, 0.02 after 14), so they are few.
+# grows at every step, so they are few.
 DOUBLE = ("invariant VAE, in one piece", "symmetry model of `discover`")
 FEW = 8
 # A command whose weights differ for that reason: its results must agree, and in double precision
