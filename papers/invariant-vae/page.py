@@ -65,7 +65,7 @@ def widths(results: Row) -> list[tuple[str, Sequence[Row]]]:
     """Runs of the joint model with rotation, and what they are called."""
     return [
         ("MNIST", results["rows"]),
-        ("MNIST, one turn", results.get("one_turn", EMPTY)["rows"]),
+        ("MNIST, settle=0.7", results.get("settled", EMPTY)["rows"]),
         ("MNIST, turns without a lead, earlier", results.get("no_lead", EMPTY)["rows"]),
         ("MNIST, one turn, earlier", results["earlier"]["rows"]),
         ("shapes", results["shapes"]["rows"]),
@@ -216,7 +216,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     low, high = goal["width_ratio"]
     lines = []
     for name, part in widths(results):
-        for row in rotation_rows(part if name in ("MNIST", "shapes") else []):
+        for row in rotation_rows(part if name in ("MNIST", "MNIST, settle=0.7", "shapes") else []):
             if row["added"] and "ratio" in row:
                 what = f"width90 over expected, {name}, ±{row['added']:g}, {row['steps']:,} steps"
                 holds = low <= row["ratio"] <= high
