@@ -66,7 +66,7 @@ def summary() -> str:
         [
             "fuzz executions",
             sum(row["executions"] for row in fuzz),
-            f"{sum(row['findings'] for row in fuzz)} finding, {sum(again)} left",
+            f"{sum(row['findings'] for row in fuzz)} findings, {sum(again)} left",
         ],
         [
             "bad inputs",
