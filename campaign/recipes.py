@@ -33,7 +33,7 @@ from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
-from symmetries.nn import autoencoder, relaxed_networks
+from symmetries.nn import autoencoder, convert, relaxed_networks
 
 FACES = (actions, audit, data, distributions, estimators, groups, sweeps, training)
 # Dataclasses that the library makes and users read.
@@ -42,6 +42,7 @@ RESULTS = {
     *("TransformationSummary", "Parameter", "Invariance"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
+FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def entry_points() -> dict[str, Any]:
         module = importlib.import_module(f"symmetries.nn.{info.name}")
         for name, value in vars(module).items():
             layer = inspect.isclass(value) and issubclass(value, nn.Module)
-            if layer and value.__module__ == module.__name__ and not name.startswith("_"):
+            wanted = layer or (info.name in FOR_MODELS and inspect.isfunction(value))
+            if wanted and value.__module__ == module.__name__ and not name.startswith("_"):
                 found[f"nn.{info.name}.{name}"] = value
     return {n: v for n, v in found.items() if not is_plain(v) and n.split(".")[-1] not in TYPES}
 
@@ -417,6 +419,14 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         },
     ),
     "training.load_state": lambda: (training.load_state, {"folder": files() / "model"}),
+    "nn.convert.export_onnx": lambda: (
+        convert.export_onnx,
+        {
+            "model": nn.Conv2d(1, 2, 3).eval(),
+            "example": torch.rand(2, 1, 8, 8),
+            "path": files() / "model.onnx",
+        },
+    ),
     "training.save_model": lambda: (
         training.save_model,
         {"folder": files(), "module": network(), "meta": {"a": 1}},

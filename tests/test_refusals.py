@@ -8,6 +8,15 @@ from torch import nn
 from symmetries.blaming import blaming_labels, blaming_values
 from symmetries.checks import as_device, as_folder, invalid
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
+from symmetries.groups import Cyclic
+from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
+from symmetries.nn.relaxation import (
+    equivariance_errors,
+    relaxation,
+    relaxation_penalty,
+    set_relaxation,
+)
+from symmetries.nn.tied import group_permutations
 from symmetries.training import LossError, TrainConfig, train
 
 FORM = r"^{}: expected .+, got .+; \S"
@@ -100,3 +109,25 @@ def test_images_are_refused_with_a_remedy_and_scikit_learn_s_reason(X, words):
 def test_targets_are_refused_by_name(y):
     with pytest.raises((ValueError, TypeError), match=FORM.format("y")):
         InvariantRegressor().fit(np.random.default_rng(0).random((4, 9)), y)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: relax_convolutions(3, Cyclic(4)), "model"),
+        (lambda: relax_convolutions(nn.Conv2d(1, 4, 3), "C4"), "group"),
+        (lambda: bake(nn.Conv2d(1, 4, 3).eval(), [1.0]), "example"),
+        (lambda: export(nn.Conv2d(1, 4, 3).eval(), torch.rand(9, 9)), "example"),
+        (lambda: export_onnx(nn.Conv2d(1, 4, 3).eval(), torch.rand(2, 1, 9, 9), 3), "path"),
+        (lambda: relaxation(None), "model"),
+        (lambda: relaxation_penalty([]), "model"),
+        (lambda: equivariance_errors(nn.Conv2d(1, 4, 3), torch.rand(0, 1, 9, 9)), "images"),
+        (lambda: set_relaxation(nn.Conv2d(1, 4, 3), "much"), "value"),
+        (lambda: set_relaxation(nn.Conv2d(1, 4, 3), 0.1, "colour"), "coordinate"),
+        (lambda: group_permutations(4, 1), "group"),
+        (lambda: group_permutations(Cyclic(4), -1), "channels"),
+    ],
+)
+def test_functions_of_layers_refuse_by_name(call, name):
+    with pytest.raises((ValueError, TypeError), match=FORM.format(name)):
+        call()

@@ -8,11 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import (
+    as_path,
+    check_flag,
+    check_images,
+    check_module,
+    check_tensors,
+    invalid,
+)
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.plane_conv import PlaneConv2d
+from symmetries.placement import ask
 
 
 def relax_convolutions(
@@ -51,6 +59,9 @@ def relax_convolutions(
         >>> relaxed(torch.rand(2, 3, 9, 9)).shape
         torch.Size([2, 4, 5, 5])
     """
+    check_module(model)
+    check_point_group(group)
+    check_flag(learn, "learn")
     model = copy.deepcopy(model)
     names = [n for n, m in model.named_modules() if type(m) in (nn.Conv2d, nn.BatchNorm2d)]
     convolutions = [n for n in names if isinstance(model.get_submodule(n), nn.Conv2d)]
@@ -138,6 +149,9 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
           (0): Conv2d(1, 8, kernel_size=(3, 3), stride=(1, 1))
         )
     """
+    check_module(model)
+    check_tensors(example=example)
+    check_images(example, "example")
     if model.training:
         raise invalid("model", "evaluation mode, to bake its kernels", "training", "call eval()")
     sizes: dict[str, tuple[int, int]] = {}
@@ -156,7 +170,7 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
     ]
     try:
         with torch.no_grad():
-            model(example)
+            ask(model, example, "example")
     finally:
         for hook in hooks:
             hook.remove()
@@ -181,6 +195,8 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         >>> torch.allclose(export(model, x).module()(x), model(x), atol=1e-6)
         True
     """
+    check_tensors(example=example)
+    check_images(example, "example")
     if len(example) < 2:  # torch.export takes a size of 1 for a constant
         raise invalid("example", "at least two images", len(example), "repeat it")
     batch = {0: torch.export.Dim("batch")}
@@ -200,7 +216,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | Path) -> Path:
     Returns:
         The file.
     """
-    path = Path(path)
+    path = as_path(path)
     options: dict[str, Any] = {"input_names": ["images"], "output_names": ["outputs"]}
     options |= {"dynamo": True, "external_data": False, "verbose": False}
     torch.onnx.export(export(model, example), (example,), path, **options)

@@ -5,14 +5,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries.checks import (
+    check_choice,
+    check_images,
+    check_module,
+    check_number,
+    check_some,
+    check_tensors,
+    invalid,
+)
 from symmetries.nn.gconv_kernels import SHIFTS, coordinate_names
 from symmetries.nn.gpool import act_on_fields
 from symmetries.nn.plane_conv import PlaneConv2d
+from symmetries.placement import ask
 
 
 def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:
-    """The group convolutions of a model that are not strict, by name."""
+    """The group convolutions of a model that are not strict, by name.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> from symmetries.nn.gconv import RelaxedGroupConv2d
+        >>> list(relaxed_layers(nn.Sequential(RelaxedGroupConv2d(1, 1, 3, group=Cyclic(4)))))
+        ['0']
+    """
+    check_module(model)
     found = {n: m for n, m in model.named_modules() if isinstance(m, PlaneConv2d)}
     return {name: layer for name, layer in found.items() if layer.mode != "strict"}
 
@@ -94,6 +111,10 @@ def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str,
         >>> all(error < 1e-5 for error in errors.values())
         True
     """
+    check_module(model)
+    check_tensors(images=images)
+    check_images(images)
+    check_some(images, "images")
     seen: dict[str, Tensor] = {}
     layers = {n: m for n, m in model.named_modules() if isinstance(m, PlaneConv2d)}
     hooks = [
@@ -102,7 +123,7 @@ def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str,
     ]
     training = model.training
     try:
-        model.eval()(images)
+        ask(model.eval(), images, "images")
         found: dict[str, dict[str, float | None]] = {}
         for name, x in list(seen.items()):
             names = coordinate_names(layers[name].group)
@@ -158,7 +179,19 @@ def relaxation_penalty(model: nn.Module) -> Tensor:
 
 
 def set_relaxation(model: nn.Module, value: float, coordinate: str | None = None) -> None:
-    """Set omega' in all soft layers, for all their relaxed coordinates or one of them."""
+    """Set omega' in all soft layers, for all their relaxed coordinates or one of them.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> from symmetries.nn.gconv import RelaxedGroupConv2d
+        >>> layer = RelaxedGroupConv2d(1, 1, 3, group=Cyclic(4), relax={"rotation": 0.5})
+        >>> set_relaxation(layer, 0.25, "rotation")
+        >>> layer.relaxation()
+        {'rotation': 0.25}
+    """
+    check_number(value, "value")
+    if coordinate is not None:
+        check_choice(coordinate, ("rotation", "flip", *SHIFTS), "coordinate")
     soft = [layer for layer in relaxed_layers(model).values() if layer.mode == "soft"]
     if not any(coordinate is None or coordinate in layer.relaxed for layer in soft):
         raise invalid(

@@ -28,6 +28,7 @@ from symmetries.placement import check_like
 Pool = Literal["max", "mean"]
 POOLS = ("max", "mean")
 LARGEST_KERNEL = 1001
+LARGEST_CHANNELS = 100_000
 
 
 def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
@@ -72,6 +73,9 @@ def group_permutations(group: FiniteGroup, channels: int) -> Tensor:
         >>> group_permutations(Cyclic(3), 1).tolist()
         [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
+    if not isinstance(group, FiniteGroup):
+        raise wrong_type("group", "a finite group", group, "try Cyclic(4)")
+    check_whole(channels, "channels", most=LARGEST_CHANNELS)
     elements = group.elements()
     back = group.compose(group.inverse(elements)[:, None], elements[None, :])
     offsets = group.order * torch.arange(channels)
