@@ -119,6 +119,7 @@ def test_targets_are_refused_by_name(y):
         (lambda: bake(nn.Conv2d(1, 4, 3).eval(), [1.0]), "example"),
         (lambda: export(nn.Conv2d(1, 4, 3).eval(), torch.rand(9, 9)), "example"),
         (lambda: export_onnx(nn.Conv2d(1, 4, 3).eval(), torch.rand(2, 1, 9, 9), 3), "path"),
+        (lambda: export_onnx(nn.Conv2d(1, 4, 3).eval(), torch.rand(2, 1, 9, 9), "."), "path"),
         (lambda: relaxation(None), "model"),
         (lambda: relaxation_penalty([]), "model"),
         (lambda: equivariance_errors(nn.Conv2d(1, 4, 3), torch.rand(0, 1, 9, 9)), "images"),

@@ -217,6 +217,8 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | Path) -> Path:
         The file.
     """
     path = as_path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        raise invalid("path", "a file in a folder that is there", path, "try 'model.onnx'")
     options: dict[str, Any] = {"input_names": ["images"], "output_names": ["outputs"]}
     options |= {"dynamo": True, "external_data": False, "verbose": False}
     torch.onnx.export(export(model, example), (example,), path, **options)
