@@ -11,15 +11,17 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"caching", "checks", "folding", "kernels", "perceptron", "rows"}
+GROUND = {"blaming", "caching", "checks", "folding", "kernels", "perceptron", "placement", "rows"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
     "caching": set(),
     "kernels": set(),
     "checks": set(),
+    "blaming": {"checks"},
+    "placement": {"checks"},
     "rows": set(),
     "folding": {"kernels"},
-    "perceptron": {"checks", "folding", "kernels"},
+    "perceptron": {"checks", "folding", "kernels", "placement"},
     "groups": GROUND,
     "distributions": GROUND | {"groups"},
     "actions": GROUND | {"groups"},
