@@ -367,7 +367,7 @@ def _group_text(signature: Tensor) -> str:
 
 def _may_keep(gamma: Tensor) -> bool:
     """Whether later calls can use a tensor: it is seen eagerly and free of any mode of this one."""
-    if gamma.requires_grad or gamma.is_inference() or not can_fuse(gamma):
+    if not can_fuse(gamma) or gamma.requires_grad or gamma.is_inference():
         return False
     return not (gamma.is_cuda and torch.cuda.is_current_stream_capturing())
 
