@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Its networks are small: a second thread would wait more than it works. About two minutes.
+# Its networks are small: a second thread would wait more than it works. A few minutes.
 demo: export OMP_NUM_THREADS := 1
 demo: setup ## run the main job on a data set that ships with a dependency
 	$(BIN)/symmetries discover sprites --group rotation,translation --out $(OUT) --overwrite
