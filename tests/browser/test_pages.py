@@ -18,13 +18,14 @@ def helper(name):
 
 
 chromium, pages = helper("chromium"), helper("pages")
+pytestmark = pytest.mark.browser  # `make tests` leaves these out, and says so, without Chromium
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     program = chromium.find()
     if program is None:
-        pytest.skip("no Chromium found: install it (Debian: apt-get install chromium)")
+        pytest.fail("no Chromium found: apt-get install chromium, or leave out -m browser")
     opened = chromium.Chromium(program, tmp_path_factory.mktemp("profile"))
     yield opened
     opened.close()
