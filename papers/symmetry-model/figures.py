@@ -1,6 +1,5 @@
-"""Pictures: new versions (Figure 8), modes (10), chains (11), orbits (13), marginals, places."""
+"""Pictures: new versions (8), modes (10), chains (11), factors (12), orbits (13, 14), marginals."""
 
-import json
 from pathlib import Path
 
 import matplotlib
@@ -9,6 +8,10 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+
+from symmetries.data.rendering import SpriteFactors
+
+LIMITS = {"scale": (0.45, 1.05), "orientation": (0, 6.3), "x": (0, 1), "y": (0, 1)}
 
 
 def draw(folder: Path) -> list[Path]:
@@ -20,7 +23,7 @@ def draw(folder: Path) -> list[Path]:
         written += [
             _rows(arrays, Path(f"{stem}-resampled.png")),
             _orbits(arrays, Path(f"{stem}-orbits.png")),
-            _chains(arrays, folder, Path(f"{stem}-chains.png")),
+            _chains(arrays, Path(f"{stem}-chains.png")),
             _marginals(arrays, Path(f"{stem}-marginals.png")),
             _joints(arrays, Path(f"{stem}-joints.png")),
         ]
@@ -96,16 +99,51 @@ def _rows(arrays: dict[str, np.ndarray], path: Path) -> Path:
 
 
 def _orbits(arrays: dict[str, np.ndarray], path: Path) -> Path:
-    """Versions of one image above, their prototypes below."""
-    pairs = np.stack((arrays["orbit"][:6], arrays["orbit_prototypes"][:6]), 1)
-    images = pairs.reshape(-1, *pairs.shape[2:])
-    return _picture(images, ["versions", "prototypes"] * 6, path)
+    """Versions that differ in one part (a column for each), prototypes, new (Figures 13, 14)."""
+    names = [str(name) for name in arrays["parts"]]
+    figure, axes = plt.subplots(1, len(names), figsize=(3.4 * len(names), 5.4), squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        kinds = [arrays[f"{kind}_{name}"] for kind in ("orbit", "same", "again")]
+        images = np.stack(kinds, 1)
+        images = images.reshape(-1, *images.shape[2:])
+        axis.imshow(_tiles(images), cmap="gray", vmin=0, vmax=1)
+        height, shown = images.shape[3], len(images)
+        labels = ["versions", "prototypes", "new"] * (shown // 3) if name == names[0] else []
+        axis.set_yticks([(i + 0.5) * height for i in range(len(labels))], labels, fontsize=7)
+        axis.set_xticks([])
+        axis.set_title(f"{name} moves" if name != "all" else "everything moves", fontsize=9)
+    return _save(figure, path)
 
 
-def _chains(arrays: dict[str, np.ndarray], folder: Path, path: Path) -> Path:
-    """Iterated prototypes (Figure 11)."""
+def _chains(arrays: dict[str, np.ndarray], path: Path) -> Path:
+    """Iterated prototypes, and the size of the next eta over the first (Figure 11)."""
     images = np.concatenate((arrays["examples"][:, None], arrays["chain"]), 1)[:10]
-    return _picture(images, [str(i) for i in range(len(images))], path)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.5, 5.4), width_ratios=(1, 1))
+    left.imshow(_tiles(images), cmap="gray", vmin=0, vmax=1)
+    left.set_xticks([])
+    left.set_yticks([])
+    left.set_title("test image, then one prototype after the other", fontsize=9)
+    right.plot(100 * arrays["iterated"], marker="o")
+    right.set_yscale("log")
+    right.set_xlabel("inferences before")
+    right.set_ylabel("size of eta, % of the first")
+    right.axhline(5, color="gray", linestyle=":")
+    right.text(0.3, 5.3, "the paper's plateau", fontsize=8, color="gray")
+    return _save(figure, path)
+
+
+def draw_factors(factors: SpriteFactors, path: Path) -> Path:
+    """Histograms of what was planted in the sprites, by shape (Figure 12)."""
+    kinds = ("scale", "orientation", "x", "y")
+    figure, axes = plt.subplots(3, len(kinds), figsize=(8, 4.4))
+    for shape, row in zip(range(3), axes, strict=True):
+        chosen = np.asarray(factors.shape) == shape
+        for axis, kind in zip(row, kinds, strict=True):
+            values = np.asarray(getattr(factors, kind))[chosen]
+            axis.hist(values, 24, range=LIMITS[kind])
+            axis.set_yticks([])
+            axis.set_title(f"{('square', 'ellipse', 'heart')[shape]}: {kind}", fontsize=8)
+    return _save(figure, path)
 
 
 def _marginals(arrays: dict[str, np.ndarray], path: Path) -> Path:
@@ -154,20 +192,3 @@ def _save(figure: Figure, path: Path) -> Path:
     figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
     return path
-
-
-def table(folder: Path) -> str:
-    """The rows of results.json as a table in Markdown."""
-    runs = json.loads((folder / "results.json").read_text())["runs"]
-    lines = ["| task | added | seed | width90 | expected | orbit variance | next eta | minutes |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for run in runs:
-        rotation = run.get("rotation", {})
-        variance = run.get("orbit_variance_refine_0", {}).get("ratio", float("nan"))
-        lines.append(
-            f"| {run['task']} | {run['added']:g} | {run['seed']} | "
-            f"{rotation.get('width90', float('nan')):.0f} | "
-            f"{rotation.get('expected', float('nan')):.0f} | {variance:.3f} | "
-            f"{100 * run['iterated'][1]:.1f} % | {run['seconds'] / 60:.1f} |"
-        )
-    return "\n".join(lines)

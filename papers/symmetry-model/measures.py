@@ -8,7 +8,7 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
-from symmetries.groups.affine import Affine2
+from symmetries.groups.affine import Affine2, affine_inverse
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.symmetry_model.coordinates import named_log
 from symmetries.learners.symmetry_model.summary import VERSIONS
@@ -19,14 +19,24 @@ REFINEMENTS = 5
 FLOOR_STEPS = 150
 
 
+def rotations(device: torch.device) -> Tensor:
+    """Eight rotations (8, 3, 3), 45 degrees apart, the identity first."""
+    return Affine2("rotation").exp(torch.linspace(0, 2 * math.pi, 9, device=device)[:8, None])
+
+
+def turned(x: Tensor) -> Tensor:
+    """Images (N, 8, C, H, W) turned by these."""
+    act = ImageAction(Affine2("rotation"), interpolation="bspline")
+    return act.orbit(rotations(x.device), x)
+
+
 def orbit_variance(model: SymmetryModel, x: Tensor, refine: int = 0) -> dict[str, float]:
     """How far prototypes of 8 rotations of an image differ, over how far images differ.
 
     "ratio" divides by the variance of the pixels over all images, "orbit_ratio" by the variance of
     the 8 rotated images themselves.
     """
-    turns = Affine2("rotation").exp(torch.linspace(0, 2 * math.pi, 9, device=x.device)[:8, None])
-    versions = ImageAction(Affine2("rotation"), interpolation="bspline").orbit(turns, x)
+    versions = turned(x)
     prototypes = model.prototype(versions.flatten(0, 1), refine).unflatten(0, (len(x), 8))
     within = float(prototypes.var(1, correction=0).mean())
     return {
@@ -138,31 +148,56 @@ def _peaks(heights: list[float], least: float = 0.25) -> int:
     return max(1, count - 1) if count > 1 else 1  # the last one is the first again
 
 
-def family_floor(group: Affine2, eta: Tensor, bounds: Sequence[float]) -> dict[str, float]:
-    """The noise floor that the best f of a family has, for images at ``eta`` (N, dim).
+def best_in_family(group: Affine2, wanted: Tensor) -> Tensor:
+    """Parameters (..., dim) whose matrices are nearest to those wanted, by gradient steps.
 
-    A family that is not closed under composition has no parameters that lead from a moved image
-    T_r x exactly to the prototype of x. The nearest ones are found by gradient steps on
-    |T_p^-1 T_r T_eta - 1|^2, and read as the model's own floor is: a width in natural units.
+    The distance is |T_p^-1 W - 1|^2.
     """
-    generator = torch.Generator().manual_seed(0)
-    shape = (len(eta), VERSIONS, group.dim)
-    random = torch.tensor(bounds) * (2 * torch.rand(shape, generator=generator) - 1)
-    moved, here = group.exp(random), group.exp(eta)[:, None]
-    wanted = moved @ here
     best = torch.nan_to_num(named_log(group, wanted)).requires_grad_()
     optimiser = torch.optim.Adam([best], lr=0.02)
-    one = torch.eye(3)
+    one = torch.eye(3, device=wanted.device)
     for _ in range(FLOOR_STEPS):
         optimiser.zero_grad()
         off = (group.exp(-best) @ wanted - one).square().sum((-2, -1))
         off.sum().backward()
         optimiser.step()
-    with torch.no_grad():
-        gap = group.inverse(moved) @ group.exp(best) @ group.inverse(here)
-        misses = torch.nan_to_num(named_log(group, gap))
+    return best.detach()
+
+
+def family_floor(group: Affine2, eta: Tensor, bounds: Sequence[float]) -> dict[str, float]:
+    """The noise floor that the best f of a family has, for images at ``eta`` (N, dim).
+
+    A family that is not closed under composition has no parameters that lead from a moved image
+    T_r x exactly to the prototype of x. The nearest ones (:func:`best_in_family`) are read as the
+    model's own floor is: a width in natural units.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (len(eta), VERSIONS, group.dim)
+    random = torch.tensor(bounds) * (2 * torch.rand(shape, generator=generator) - 1)
+    moved, here = group.exp(random), group.exp(eta)[:, None]
+    best = best_in_family(group, moved @ here)
+    gap = group.inverse(moved) @ group.exp(best) @ group.inverse(here)
+    misses = torch.nan_to_num(named_log(group, gap))
     factor = small_sample_factor(VERSIONS)
     return {
         name: factor * float(highest_density_width(misses[..., i]).mean())
         for i, name in enumerate(group.names)
     }
+
+
+def family_orbit(model: SymmetryModel, x: Tensor) -> dict[str, float]:
+    """The ratio of :func:`orbit_variance` if f found, for its own prototypes, what is best.
+
+    "best" has the nearest parameters of the family for the element R_i e that leads from the
+    prototype of x to its i-th rotation, "exact" that element itself: what resampling leaves.
+    """
+    versions = turned(x)
+    exact = rotations(x.device) @ model.element(x)[:, None]
+    result = {}
+    for name, elements in (("best", best_in_family(model.group, exact)), ("exact", exact)):
+        found = model.group.exp(elements) if name == "best" else elements
+        back = affine_inverse(found).flatten(0, 1)
+        prototypes = model.act(back, versions.flatten(0, 1)).unflatten(0, (len(x), 8))
+        within = float(prototypes.var(1, correction=0).mean())
+        result[name] = within / float(x.var(0, correction=0).mean())
+    return result

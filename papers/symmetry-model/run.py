@@ -27,13 +27,16 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import measures
 import planted
+from shown import pictures, special_pictures
 from tasks import ABLATIONS, OURS_NAME, TASKS, Task, with_steps
 
 from symmetries.data import ImageSet
+from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
+FAMILY_IMAGES = 256
 
 
 def main() -> None:
@@ -110,9 +113,10 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
         train = train.subset(torch.arange(min(arguments.images, len(train))))
     changes = dict(ABLATIONS.get(arguments.task, {}).get(variant, {}))
     bounds = changes.pop("bounds", task.bounds)
+    group = changes.pop("group", task.group)
     config = with_steps(replace(task.config, **changes), *arguments.steps)
     shape = tuple(train.images.shape[1:])
-    model = SymmetryModel(task.group, shape, config, bounds=bounds, seed=seed)
+    model = SymmetryModel(group, shape, config, bounds=bounds, seed=seed)
     histories, seconds = {}, 0.0
     for stage in ("inference", "generative"):
         start = time.perf_counter()
@@ -132,6 +136,7 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     )
     row: dict[str, Any] = {
         "images": len(train),
+        "group": group,
         "seconds": seconds,
         "settings": settings(config),
         "stages": {
@@ -148,10 +153,15 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     if arguments.task.startswith("sprites-affine"):
         row["heart_prototypes"] = planted.heart_prototypes(model, test)
     if not arguments.ablations:
+        row |= family_measures(model, test.images[:FAMILY_IMAGES])
+        learned = train.images[: arguments.looked_at // 2].to(device)
+        if "rotation" in model.group.names:
+            row["orbit_variance_learned"] = measures.orbit_variance(model, learned)
         row |= distribution_measures(arguments, model, test, added)
         name = f"{arguments.task}-{added:g}-{seed}"
         name += "" if variant == OURS_NAME else f"-{variant}"
-        shown = pictures(model, test) | special_pictures(arguments, model, test)
+        count = max(20, arguments.looked_at // 10)
+        shown = pictures(model, test) | special_pictures(arguments.task, model, test, count)
         np.savez_compressed(arguments.out / f"{name}.npz", **shown)
         model.save(arguments.out / "models" / name)
     return row
@@ -161,20 +171,6 @@ def settings(config: SymmetryConfig) -> dict[str, Any]:
     """Where a configuration differs from the paper's."""
     paper = PRESETS["paper"].to_dict()
     return {name: value for name, value in config.to_dict().items() if value != paper[name]}
-
-
-def special_pictures(
-    arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet
-) -> dict[str, np.ndarray]:
-    """Arrays of figures that only one task has: modes of digits (10), places of sprites (17)."""
-    count = max(20, arguments.looked_at // 10)
-    if arguments.task.startswith("sprites-affine"):
-        parts = planted.places(model, test, 2 * count)
-        return {name: part.half().cpu().numpy() for name, part in parts.items()}
-    if arguments.task == "mnist-affine":
-        parts = measures.mode_examples(model, test, count)
-        return {name: part.float().cpu().numpy() for name, part in parts.items()}
-    return {}
 
 
 def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
@@ -190,20 +186,31 @@ def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
     return row
 
 
+def family_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
+    """What a perfect f could reach, if the family is not closed under composition."""
+    if not isinstance(model.group, Affine2) or model.group.closed:
+        return {}
+    eta, bounds = model.infer(x).cpu(), model.bounds
+    return {
+        "family_floor": measures.family_floor(model.group, eta, bounds),
+        "family_orbit": measures.family_orbit(model, x),
+    }
+
+
 def distribution_measures(
     arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet, added: float
 ) -> dict[str, Any]:
     """What p(eta | x_hat) says, against what was planted."""
     most = arguments.looked_at
-    summary = model.summary(test, most=most, n=2048)
-    kept = ("name", "unit", "width90", "noise_floor", "verdict", "per_class")
-    row: dict[str, Any] = {
-        "summary": [{k: getattr(part, k) for k in kept} for part in summary.transformations]
-    }
+    row: dict[str, Any] = {"summary": summary_rows(model, test, most)}
     if arguments.task.startswith("mnist-colour"):
         row["colours"] = planted.colour_measures(model, test.images[: 2 * most])
     elif arguments.task.startswith("sprites-affine"):
         row["sprites"] = planted.sprite_measures(model, test, most // 2)
+        row["by_shape"] = {
+            name: summary_rows(model, test.subset(torch.nonzero(test.labels == kind)[:256, 0]), 256)
+            for kind, name in enumerate(test.class_names)
+        }
     else:
         samples = measures.rotation_samples(model, measures.readable(test, most // 2))
         base = arguments.out / "rotation-0.npy"  # of the first run without added rotation
@@ -213,6 +220,13 @@ def distribution_measures(
         row["rotation"] = measures.rotation_widths(samples, start, added)
         row["modes"] = mode_table(model, test, most // 10)
     return row
+
+
+def summary_rows(model: SymmetryModel, data: ImageSet, most: int) -> list[dict[str, Any]]:
+    """Width, floor and verdict of every parameter."""
+    kept = ("name", "unit", "width90", "noise_floor", "verdict", "per_class")
+    found = model.summary(data, most=most, n=2048).transformations
+    return [{k: getattr(part, k) for k in kept} for part in found]
 
 
 def mode_table(model: SymmetryModel, test: ImageSet, count: int) -> dict[str, dict[str, float]]:
@@ -226,33 +240,6 @@ def mode_table(model: SymmetryModel, test: ImageSet, count: int) -> dict[str, di
         counts = torch.bincount(found, minlength=2)[1:5].tolist()
         table[str(label)] = {str(i + 1): c / len(found) for i, c in enumerate(counts)}
     return table
-
-
-@torch.no_grad()
-def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str, np.ndarray]:
-    """Arrays of the figures: examples, prototypes, new versions, chains, marginals, joints."""
-    x = test.images[:count]
-    generator = torch.Generator(model.device).manual_seed(0)
-    edges, density = model.marginals(x, 60, 4096, generator)
-    limit = torch.tensor(model.bounds, device=model.device)
-    eta = limit * (2 * torch.rand(7, len(limit), generator=generator, device=model.device) - 1)
-    orbit = model.act.orbit(model.group.exp(eta), x)
-    same = model.prototype(orbit.flatten(0, 1)).unflatten(0, orbit.shape[:2])
-    arrays = {
-        "examples": x,
-        "prototypes": model.prototype(x),
-        "new": model.sample(x, 7, generator),
-        "chain": torch.stack([model.prototype(x, refine) for refine in range(5)], 1),
-        "orbit": orbit,
-        "orbit_prototypes": same,
-        "edges": edges,
-        "density": density,
-        "joint": model.sample_eta(x[:6], 2000, generator),
-        "eta": model.infer(test.images[:256]),
-    }
-    plain = {name: part.half().cpu().numpy() for name, part in arrays.items()}
-    plain["names"] = np.array(model.group.names)
-    return plain
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from symmetries.placement import ask, check_together
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
 
-# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache (and of what a first
-# layer makes of them); on a GPU, enough to fill it, and little enough that the activations of a
-# wide network still fit.
+# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache (behind a linear
+# first layer, by points of the path and by what that layer makes of them); on a GPU, enough to fill
+# it, and little enough that the activations of a wide network still fit.
 AT_ONCE_ON_CPU = 2**20
+POINTS_ON_CPU = 2560
 HIDDEN_ON_CPU = 2**22
 AT_ONCE_ON_GPU = 2**24
 
@@ -77,12 +78,13 @@ def integrated_gradients(
 
 
 def _examples_at_once(split: FirstLayer | None, x: Tensor, steps: int) -> int:
-    on_cpu = x.device.type == "cpu"
-    size = (AT_ONCE_ON_CPU if on_cpu else AT_ONCE_ON_GPU) // max(1, steps * x[0].numel())
-    if on_cpu and split is not None:
-        with torch.no_grad():
-            size = min(size, HIDDEN_ON_CPU // max(1, steps * split.linear(x[:1]).numel()))
-    return max(1, size)
+    if x.device.type != "cpu":
+        return max(1, AT_ONCE_ON_GPU // max(1, steps * x[0].numel()))
+    if split is None:
+        return max(1, AT_ONCE_ON_CPU // max(1, steps * x[0].numel()))
+    with torch.no_grad():
+        hidden = split.linear(x[:1]).numel()
+    return max(1, min(POINTS_ON_CPU, HIDDEN_ON_CPU // max(1, hidden)) // steps)
 
 
 class _Path:

@@ -1,9 +1,11 @@
 """A kernel kept between calls, for as long as nothing that it was made of has changed."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
+
+T = TypeVar("T")
 
 
 class Sampled(NamedTuple):
@@ -13,50 +15,75 @@ class Sampled(NamedTuple):
     bias: Tensor | None
 
 
-class KernelCache:
-    """Keeps one kernel with the tensors it was made of and their versions.
+class _Entry(NamedTuple):
+    """What is kept, where each thing stood that it was made of, and the versions of tensors."""
+
+    kept: object
+    made_for: object
+    owner: Mapping[str, object]
+    places: list[tuple[Mapping[str, object], str, object]]
+    versions: list[tuple[Tensor, int]]
+
+
+class KernelCache(Generic[T]):
+    """Keeps one thing that was made of a module's tensors, with these and their versions.
 
     A tensor written in place has a new version; one that was put in another's place is another
     object. What goes round both (``tensor.data``, a move to another device) needs :meth:`clear`.
+    Copies of a cache are empty. To ask costs a microsecond or two: it looks into the dictionaries
+    in which modules keep their tensors.
 
     Example:
         >>> import torch
-        >>> weight, cache = torch.ones(2), KernelCache()
-        >>> cache.put([weight], None, Sampled(2 * weight, None))
-        >>> cache.get([weight], None).weight
-        tensor([2., 2.])
-        >>> _ = weight.add_(1)
-        >>> cache.get([weight], None) is None
+        >>> layer, cache = nn.Linear(1, 1), KernelCache()
+        >>> cache.put(layer, layer.weight.detach() + 1)
+        >>> cache.get(layer) is None
+        False
+        >>> with torch.no_grad():
+        ...     _ = layer.weight.add_(1)
+        >>> cache.get(layer) is None
         True
     """
 
     def __init__(self) -> None:
-        self._made_of: list[Tensor] = []
-        self._versions: list[int] = []
-        self._made_for: object = None
-        self._kernel: Sampled | None = None
+        self._entry: _Entry | None = None
 
-    def get(self, tensors: Iterable[Tensor], made_for: object) -> Sampled | None:
-        """The kernel, or None if it was made of other tensors or for something else."""
-        if self._kernel is None or self._made_for != made_for:
+    def get(self, module: nn.Module, made_for: object = None) -> T | None:
+        """What is kept, or None if the module has changed, or it was made for something else."""
+        entry = self._entry
+        if entry is None or entry.made_for != made_for or entry.owner is not module._parameters:
             return None
-        tensors = list(tensors)
-        same = len(tensors) == len(self._made_of) and all(
-            a is b for a, b in zip(tensors, self._made_of, strict=True)
-        )
-        return self._kernel if same and _versions(tensors) == self._versions else None
+        for holder, key, what in entry.places:
+            if holder.get(key) is not what:
+                return None
+        for tensor, version in entry.versions:
+            if tensor._version != version:
+                return None
+        return entry.kept  # type: ignore[return-value]
 
-    def put(self, tensors: Iterable[Tensor], made_for: object, kernel: Sampled) -> None:
-        """Keep a kernel."""
-        self._made_of = list(tensors)
-        self._versions = _versions(self._made_of)
-        self._made_for = made_for
-        self._kernel = kernel
+    def put(
+        self, module: nn.Module, kept: T, made_for: object = None, without: Iterable[str] = ()
+    ) -> None:
+        """Keep something made of all tensors of a module and its parts.
+
+        Args:
+            module: the module.
+            kept: what was made.
+            made_for: what else it depends on.
+            without: names of tensors that it does not depend on.
+        """
+        left_out = set(without)
+        places: list[tuple[Mapping[str, object], str, object]] = []
+        for part in module.modules():
+            for holder in (part._modules, part._parameters, part._buffers):
+                places += [(holder, k, v) for k, v in holder.items() if k not in left_out]
+        tensors = [what for _, _, what in places if isinstance(what, Tensor)]
+        versions = [(t, t._version) for t in tensors if not t.is_inference()]
+        self._entry = _Entry(kept, made_for, module._parameters, places, versions)
 
     def clear(self) -> None:
         """Forget it."""
-        self._made_of, self._kernel = [], None
+        self._entry = None
 
-
-def _versions(tensors: list[Tensor]) -> list[int]:
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    def __reduce__(self) -> tuple[type["KernelCache[T]"], tuple[()]]:
+        return type(self), ()

@@ -1,7 +1,7 @@
 """The layer behind all group convolutions over the plane; :mod:`symmetries.nn.gconv` names them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,7 @@ from symmetries.nn.gconv_kernels import (
     support_mask,
 )
 from symmetries.nn.kernel_cache import KernelCache, Sampled
+from symmetries.nn.launched_bank import can_launch, launched_bank, ready
 from symmetries.nn.position_conv import (
     ORDERS,
     Geometry,
@@ -37,7 +38,18 @@ from symmetries.nn.position_conv import (
 from symmetries.nn.tile_conv import pays, tile_conv2d
 from symmetries.placement import check_like, check_together
 
+if TYPE_CHECKING:
+    from symmetries.kernels.filters import Network
+
 MODES = ("strict", "soft", "partial")
+
+
+class _Features(NamedTuple):
+    """What training does not change: features of the relative elements, the absolute ones."""
+
+    gamma: Tensor
+    absolute: Tensor | None
+    launch: bool  # whether kernels make the filters
 
 
 class PlaneConv2d(nn.Module):
@@ -122,8 +134,10 @@ class PlaneConv2d(nn.Module):
         self.relaxed = tuple(relaxed)
         self.learn = learn
         self._absolute_index = [names.index(name) for name in relaxed]
-        self._cache = KernelCache()
-        self._features = KernelCache()  # of the relative elements, which training does not change
+        self._positional = bool(set(self.relaxed) & set(SHIFTS))
+        self._cache: KernelCache[Sampled] = KernelCache()
+        self._features: KernelCache[_Features] = KernelCache()
+        self._taken: tuple[object, ...] | None = None  # shape, dtype, device of the last input
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -169,7 +183,7 @@ class PlaneConv2d(nn.Module):
     @property
     def positional(self) -> bool:
         """Whether the kernel depends on the position, so that one filter bank does not do."""
-        return bool(set(self.relaxed) & set(SHIFTS))
+        return self._positional
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve.
@@ -180,12 +194,13 @@ class PlaneConv2d(nn.Module):
         Returns:
             (N, out_channels |H|, height, width), channels last in memory.
         """
-        self._check(x)
+        if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._taken:
+            self._check(x)
         if self.training and _exporting():
             raise invalid("model", "evaluation mode for an export", "training", "call model.eval()")
         g = self.geometry
         weight, bias = self.sampled((x.shape[2], x.shape[3]))
-        if self.positional:
+        if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
         x = x.contiguous(memory_format=torch.channels_last)
@@ -197,22 +212,25 @@ class PlaneConv2d(nn.Module):
         """The kernel at its samples for images of a size, kept where nothing can change it."""
         if self.training or torch.compiler.is_compiling():
             return self.generate(size)
-        tensors = [*self.parameters(), self.frequency]
-        if self.relaxed and not self.learn:
-            tensors.append(self.relaxed_frequency)
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
             return self.generate(size)
-        made_for = size if self.positional else None
-        kernel = self._cache.get(tensors, made_for)
+        made_for = size if self._positional else None
+        kernel = self._cache.get(self, made_for)
         if kernel is None:
             with torch.inference_mode(False), torch.no_grad():
                 kernel = self.generate(size)
-            self._cache.put(tensors, made_for, kernel)
+            self._cache.put(self, kernel, made_for, without=("turn",))
         return kernel
 
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
+        if not self._positional and self.mode != "partial" and self._turn() is None:
+            features = self._kept_features()
+            if features is not None and features.launch:
+                network = self._network(features)
+                if ready(network):
+                    return launched_bank(network, self.lifting)
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -288,15 +306,39 @@ class PlaneConv2d(nn.Module):
             k = self.geometry.kernel_size
             relative = relative_coordinates(self.group, k, self.lifting, turn)
             return self.kernel.project_relative(relative, self.frequency)
-        directions = self.kernel.relative_directions
-        made_of = [self.relative, directions, self.frequency]
-        kept = self._features.get(made_of, None)
-        if kept is not None:
-            return self.kernel.project_features(kept.weight)
-        gamma = fourier_features(self.relative, directions, self.frequency)
-        if _may_keep(gamma):
-            self._features.put(made_of, None, Sampled(gamma, None))
+        kept = self._kept_features()
+        gamma = self._gamma() if kept is None else kept.gamma
         return self.kernel.project_features(gamma)
+
+    def _gamma(self) -> Tensor:
+        return fourier_features(self.relative, self.kernel.relative_directions, self.frequency)
+
+    def _kept_features(self) -> _Features | None:
+        """What training does not change, kept; None where nothing may be kept."""
+        kept = self._features.get(self)
+        if kept is not None or not _may_keep(self.relative):
+            return kept
+        with torch.no_grad():
+            gamma = self._gamma()
+            absolute = self._relaxed_coordinates(self.absolute) if self.relaxed else None
+        kept = _Features(gamma, absolute, False)
+        kept = kept._replace(launch=can_launch(self._network(kept), self.lifting))
+        changing = {name for part in self.modules() for name in part._parameters}
+        self._features.put(self, kept, without={*changing, "turn"})
+        return kept
+
+    def _network(self, features: _Features) -> "Network | None":
+        """What a kernel makes filters of; None where the network is not of two hidden layers."""
+        network = self.kernel
+        if len(network.biases) != 2:
+            return None
+        inner = (network.relative_weight, network.biases[0], network.weights[0], network.biases[1])
+        parts = (features.gamma, *inner, network.output, self.mask, self.bias)
+        ...
+
+    def _relaxed_coordinates(self, absolute: Tensor) -> Tensor:
+        # One by one: a list as an index would be copied to the device, which waits.
+        return torch.stack([absolute[..., i] for i in self._absolute_index], -1)
 
     def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
         """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
@@ -307,8 +349,7 @@ class PlaneConv2d(nn.Module):
             absolute = absolute_coordinates(self.group, grid, turn)
         elif turn is not None:
             absolute = absolute_coordinates(self.group, turn=turn)
-        # One by one: a list as an index would be copied to the device, which waits.
-        absolute = torch.stack([absolute[..., i] for i in self._absolute_index], -1)
+        absolute = self._relaxed_coordinates(absolute)
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
@@ -340,18 +381,23 @@ class PlaneConv2d(nn.Module):
             raise invalid("kernel_size", f"at most the image, {largest}", g.kernel_size, remedy)
         if self.positional:  # it casts
             check_together(weights=self.kernel.output, features=x)
-        else:
-            check_like(x, self.kernel.output, "features")
+            return
+        check_like(x, self.kernel.output, "features")
+        if x.dtype == self.kernel.output.dtype and not torch.compiler.is_compiling():
+            self._taken = (x.shape, x.dtype, x.device)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
+    def _forget(self) -> None:
         self._cache.clear()
         self._features.clear()
+        self._taken = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
+        self._forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:  # noqa: ANN401
-        self._cache.clear()
-        self._features.clear()
+        self._forget()
         saved = state.get(f"{prefix}signature")
         if saved is not None and saved.tolist() != self.signature.tolist():
             mine, theirs = (_group_text(t) for t in (self.signature, saved))
@@ -365,11 +411,11 @@ def _group_text(signature: Tensor) -> str:
     return f"{n} rotations {'with' if flips else 'without'} flips"
 
 
-def _may_keep(gamma: Tensor) -> bool:
-    """Whether later calls can use a tensor: it is seen eagerly and free of any mode of this one."""
-    if not can_fuse(gamma) or gamma.requires_grad or gamma.is_inference():
+def _may_keep(like: Tensor) -> bool:
+    """Whether later calls can use a tensor made here: free of any mode of this call."""
+    if not can_fuse(like) or torch.is_inference_mode_enabled() or like.is_inference():
         return False
-    return not (gamma.is_cuda and torch.cuda.is_current_stream_capturing())
+    return not (like.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _exporting() -> bool:

@@ -50,6 +50,8 @@ class InvariantVAEConfig(PlainData):
         angles: "circle", the centre of q(eta | x) is the direction of a predicted vector, so that
             it can follow a full turn without a jump; "line", a number like the others (the
             paper's).
+        views: evenly turned copies of an image over which the centre of q(eta | x) is averaged, where
+            it is one "circle" angle: it then turns with the image. 1 is the paper's.
         turns: K of q(eta | x), which with one "circle" angle is a mixture of K turned copies, all
             of them tried in training. 1 is the paper's: it may miss half of a whole circle, and
             is more exact where less than half a circle is planted.
@@ -88,6 +90,7 @@ class InvariantVAEConfig(PlainData):
     flexible: bool = True
     conditional: bool = True
     angles: Literal["circle", "line"] = "circle"
+    views: int = 8
     turns: int = 4
     initial_spread: float = 0.03
     interpolation: Interpolation = "bilinear"
@@ -106,7 +109,7 @@ class InvariantVAEConfig(PlainData):
     def __post_init__(self) -> None:
         check_choice(self.angles, ("circle", "line"), "angles")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
-        sizes = ("latent", "hidden", "samples", "turns", "layers", "bins", "conditioner")
+        sizes = ("latent", "hidden", "samples", "views", "turns", "layers", "bins", "conditioner")
         for name in sizes:
             check_whole(getattr(self, name), name, most=10**6)
         for name in ("channels", "strides", "features"):
@@ -153,7 +156,7 @@ PRESETS = {
     "default": InvariantVAEConfig(),
     # As published, as far as it says.
     "paper": InvariantVAEConfig(
-        strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line", turns=1, eta_warmup=0.0
+        strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line", views=1, turns=1, eta_warmup=0.0
     ),
 }
 

@@ -105,7 +105,7 @@ class InvariantVAE(nn.Module):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
             self.prior_eta = Prior(self.group, self.bounds, c)
-            self.posterior = Posterior(shape, self.group, self.bounds, c)
+            self.posterior = Posterior(shape, self.group, self.bounds, c, self.act)
         self.prior = GaussianPrior(c.latent)
         self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
         self.limit: Tensor

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from symmetries.actions.images import ImageAction
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import HALF, MIN_SCALE, ConditionalFlow
 from symmetries.groups.base import Group
@@ -72,15 +73,24 @@ class Posterior(nn.Module):
     .. math:: q(\eta | x) = \sum_k w_k(x)\, f(\eta - c(x) - 2 \pi k / K \,|\, x).
 
     Training tries all turns (see :func:`symmetries.learners.invariant_vae.losses.joint_loss`);
-    with ``settle`` it gives them up in the end, and q is that of the first turn. With one turn from
-    the start, a prototype that half a turn leaves nearly as it is keeps q on half the circle, as
-    the angles of images that are upside down would have to jump.
+    with ``settle`` it gives them up in the end, and q is that of the first turn.
+
+    With n ``views`` the vector is averaged over evenly turned copies of the image, each of which
+    says where it is, and is turned back,
+
+    .. math:: v(x) = \frac1n \sum_k R(-a_k)\, \hat v(T_{a_k} x), \qquad a_k = 2 \pi k / n,
+
+    so that c(T_a x) = c(x) + a: what the average of equation 19 is to an invariant encoder, this is
+    to an equivariant angle. If the angle is all there is, what else q is told is averaged too, so
+    that q turns with the image as a whole. Without views, a prototype that half a turn leaves nearly
+    as it is keeps q on half the circle, as the angles of images upside down would have to jump.
 
     Args:
         shape: (C, H, W) of the images.
         group: the transformations.
         bounds: of their parameters.
         config: see :class:`InvariantVAEConfig`.
+        act: how the group moves images.
     """
 
     def __init__(
@@ -89,8 +99,10 @@ class Posterior(nn.Module):
         group: Group[Any],
         bounds: Sequence[float],
         config: InvariantVAEConfig,
+        act: ImageAction,
     ) -> None:
         super().__init__()
+        self.group, self.act = group, act
         self.features = ImageFeatures(shape, config.features)
         self.distribution = make_distribution(group, bounds, config.features[-1], config)
         self.dim = len(bounds)
@@ -103,6 +115,11 @@ class Posterior(nn.Module):
             head = zero_linear(config.features[-1], 2 * len(self.around))
             nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
+        views = torch.zeros(config.views if len(self.around) == 1 else 1, self.dim)
+        if len(views) > 1:
+            views[:, self.around[0]] = torch.arange(len(views)) * (2 * math.pi / len(views))
+            nn.init.zeros_(head.bias)  # the average of turned constants is none
+            nn.init.normal_(head.weight, std=INITIAL_RADIUS)
         turns = torch.zeros(config.turns if len(self.around) == 1 else 1, self.dim)
         if len(turns) > 1:
             turns[:, self.around[0]] = torch.arange(len(turns)) * (2 * math.pi / len(turns))
@@ -112,9 +129,11 @@ class Posterior(nn.Module):
         behind = LEAD * (torch.arange(len(turns)) > 0)
         self.register_buffer("behind", behind, persistent=False)
         self.register_buffer("turns", turns, persistent=False)
+        self.register_buffer("views", views, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
         self.behind: Tensor
         self.turns: Tensor
+        self.views: Tensor
         self.windings: Tensor
         with torch.no_grad():
             if isinstance(self.distribution, ConditionalFlow):
@@ -125,13 +144,29 @@ class Posterior(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
-        context: Tensor = self.features(x)
-        return context, self.centre(self.vectors(context))
+        context, vectors = self.read(x)
+        return context, self.centre(vectors)
 
-    def vectors(self, context: Tensor) -> Tensor:
-        """The vectors (N, 2 m) whose directions are the m angles: cosines, then sines."""
-        out: Tensor = self.head(context) if self.around else context[:, :0]
-        return out
+    def read(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The context (N, features) of images, and the vectors (N, 2 m) of the m angles.
+
+        The directions of vectors are the angles: cosines come first, then sines.
+        """
+        if len(self.views) == 1:
+            context: Tensor = self.features(x)
+            return context, self.head(context) if self.around else context[:, :0]
+        with torch.no_grad():
+            seen = self.act.orbit(self.group.exp(self.views), x)  # (N, views, C, H, W)
+        each = self.features(seen.flatten(0, 1))
+        cosine, sine = self.head(each).unflatten(0, seen.shape[:2]).unbind(-1)
+        angles = self.views[:, self.around[0]]
+        back = (
+            cosine * angles.cos() + sine * angles.sin(),
+            sine * angles.cos() - cosine * angles.sin(),
+        )
+        contexts = each.unflatten(0, seen.shape[:2])
+        context = contexts.mean(1) if self.dim == 1 else contexts[:, 0]
+        return context, torch.stack(back, -1).mean(1)
 
     def centre(self, vectors: Tensor) -> Tensor:
         """The directions of vectors (N, 2 m) as parameters (N, dim); 0 for the others."""
@@ -143,8 +178,7 @@ class Posterior(nn.Module):
 
     def branches(self, x: Tensor, generator: torch.Generator | None = None) -> "Branches":
         """One sample of delta, at every turn; Lie groups."""
-        context: Tensor = self.features(x)
-        vectors = self.vectors(context)
+        context, vectors = self.read(x)
         centre = self.centre(vectors)
         delta = self.distribution.sample(context, 1, generator)
         log_w = self.log_weights(context)

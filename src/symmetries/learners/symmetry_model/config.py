@@ -28,6 +28,7 @@ from symmetries.training.recipe import (
 # How far random transformations go unless told otherwise: the whole circle, and what keeps a
 # picture that fills its frame inside it (Allingham et al. 2024, appendix C).
 MOST = 10**6  # of samples, layers, units
+MOST_VARIETY = 0.45  # 1 + V must have an inverse
 USUAL_BOUNDS = {
     "shift_x": 0.25,
     "shift_y": 0.25,
@@ -100,6 +101,9 @@ class SymmetryConfig(PlainData):
         settling: weight, at the end, of the loss that makes f find small transformations of
             prototypes, so that iterated prototypes come to rest; it grows from 0, and is no part of
             the paper's.
+        variety: largest entry of random matrices V that change every image, x to T_{1 + V} x,
+            before f learns from it, so that f meets more orbits than there are images; 0 turns it
+            off (the paper's). The second training sees the images as they are.
         blur: largest standard deviation, in pixels, of the blur at the start of training.
         blur_share: share of the steps in which the blur falls to 0.
         interpolation: of all resampling.
@@ -135,6 +139,7 @@ class SymmetryConfig(PlainData):
     turns: bool = False
     alignment_share: float = 1.0
     settling: float = 1.0
+    variety: float = 0.0
     blur: float = 0.0
     blur_share: float = 0.01
     interpolation: Interpolation = "bilinear"
@@ -173,6 +178,7 @@ class SymmetryConfig(PlainData):
                 raise wrong_type(name, "a Stage", getattr(self, name), "try Stage(steps=1000)")
         for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
+        check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")
         if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
             got = short(self.holdout)

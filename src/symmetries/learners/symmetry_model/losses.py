@@ -61,7 +61,7 @@ def lie_inference_loss(
         "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "settling".
     """
     group, k, b = act.group, config.samples, len(images)
-    images = _blurred(images, step, config)
+    images = _blurred(_varied(images, step, act, config), step, config)
     with torch.no_grad():
         if config.loss == "symmetric":
             random = net.bounds * (2 * step.rand(b, 2 * k, net.dim) - 1)
@@ -146,7 +146,7 @@ def finite_inference_loss(
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
     """
     group = _finite(act.group)
-    images = _blurred(images, step, config)
+    images = _blurred(_varied(images, step, act, config), step, config)
     b, k = len(images), config.samples
     random = (step.rand(b, 2 * k) * group.order).long()
     if config.loss == "one-sided":
@@ -265,6 +265,17 @@ def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements 
 def _flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (B, K) as (B K,)."""
     return _map(lambda part: part.flatten(0, 1), element)
+
+
+def _varied(images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig) -> Tensor:
+    """Images each changed by a random linear map near the identity: other orbits, like theirs."""
+    if not config.variety:
+        return images
+    with torch.no_grad():
+        change = config.variety * (2 * step.rand(len(images), 2, 2) - 1)
+        element = torch.eye(3, device=images.device) + F.pad(change, (0, 1, 0, 1))
+        plane = ImageAction(Affine2(), interpolation=act.interpolation, fill=act.fill)
+        return plane(element.to(images.dtype), images)
 
 
 def _blurred(images: Tensor, step: Step, config: SymmetryConfig) -> Tensor:

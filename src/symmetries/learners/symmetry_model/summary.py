@@ -16,6 +16,7 @@ from symmetries.learners.symmetry_model.coordinates import (
     split_elements,
 )
 from symmetries.learners.symmetry_model.health import content_kept
+from symmetries.learners.symmetry_model.turns import has_turns, turns_of, without_turns
 from symmetries.learners.symmetry_model.widths import (
     FULL_SHARE,
     MASS,
@@ -44,7 +45,8 @@ class TransformationSummary:
         width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
             data; eta is counted from the image, so that it does not depend on the prototype, and
             shifts are those of the picture's content.
-        noise_floor: the same length for repeated inference of one image.
+        noise_floor: the same length for repeated inference of one image, turns that leave the
+            picture as it is forgiven.
         verdict: "absent", "partial" or "full".
         edges: of the histogram.
         density: of eta, counted from the prototype, averaged over the data; per unit of the
@@ -170,7 +172,8 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     """How far repeated inference misses: r^-1 e_r e_x^-1 in numbers, e_r found on x moved by r.
 
     (N, VERSIONS, dim), zero if f is equivariant. In the parameters of the group also where it is
-    not closed (then the full logarithm is taken and its own columns kept).
+    not closed (then the full logarithm is taken and its own columns kept). A miss by a turn that
+    leaves the picture as it is, a quarter for a square, is none.
     """
     limit = torch.tensor(model.bounds, device=x.device)
     rows = x.repeat_interleave(VERSIONS, 0)
@@ -181,7 +184,11 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     start = model.element(rows)
     gap = group.compose(group.exp(-random), found, group.inverse(start))
     content = content_centre(x, model.act.fill)
-    misses = read_motions(group, split_elements(gap, len(x)), content)
+    every = split_elements(gap, len(x))
+    if has_turns(group):
+        anywhere = {"shift_x", "shift_y"} <= set(group.names)
+        every = without_turns(group, every, turns_of(x, model.act.fill, anywhere=anywhere))
+    misses = read_motions(group, every, content)
     # No real logarithm: as wrong as can be.
     return torch.where(torch.isfinite(misses), misses, limit)
 

@@ -84,6 +84,41 @@ def distance_to_symmetry(
     return (distance + PRICE * changed[:, None]).amin(-1)
 
 
+def without_turns(
+    group: Group[Any],
+    element: Any,  # noqa: ANN401 - elements differ by group
+    turns: tuple[Tensor, Tensor],
+) -> Any:  # noqa: ANN401
+    """Elements (N, K) less the turn that leaves their picture as it is: h_j^-1 T for the best j.
+
+    T and h_j^-1 T do the same to the picture, so how far an ellipse was turned is known up to half
+    a turn only. The best j is that of :func:`distance_to_symmetry`.
+
+    Args:
+        group: the transformations.
+        element: with leading shape (N, K).
+        turns: of the N pictures, see :func:`turns_of`.
+
+    Example:
+        >>> bar = torch.zeros(1, 1, 8, 8)
+        >>> bar[..., 3:5, 1:7] = 1.0
+        >>> group = Affine2("rotation")
+        >>> turned = group.exp(torch.tensor([[[3.0], [1.5]]]))  # almost half a turn, and a quarter
+        >>> left = group.log(without_turns(group, turned, turns_of(bar)))
+        >>> [round(value, 2) for value in left.flatten().tolist()]
+        [-0.14, 1.5]
+    """
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        return tuple(without_turns(f, e, turns) for f, e in pairs)
+    if not has_turns(group):
+        return element
+    inverse, changed = turns
+    every = inverse[:, None] @ element[:, :, None]
+    best = (distance_to_identity(group, every) + PRICE * changed[:, None]).argmin(-1)
+    return every.gather(2, best[..., None, None, None].expand(*best.shape, 1, 3, 3))[:, :, 0]
+
+
 def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
     """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
 

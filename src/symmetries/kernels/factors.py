@@ -1,0 +1,127 @@
+"""The gradient to triangular factors, written, or used by Adam where it is made.
+
+The gradient of a variance |phi L|^2 to L is a product of a few rows, one for each example. A tile
+of it costs less to compute than to read, so the optimiser need not have it in memory.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from symmetries.kernels.variances import dot, rounded
+
+TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2}
+
+
+@triton.jit
+def _slope(
+    phi, rotated, grad, factor, weight, goal, first, second, step, rate, B, D, outputs,
+    log1, log2, beta1, beta2, eps,
+    ROWS: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
+    MOVE: tl.constexpr, ROUNDED: tl.constexpr,
+):  # fmt: skip
+    """A tile of the gradient: Adam's step with it, or the tile itself. Zero from the diagonal up.
+
+    A tile is read and written whole, so that every access is wide: Adam leaves what is zero and
+    has no gradient as it is.
+    """
+    left, top = tl.program_id(0) * WIDE, tl.program_id(1) * HIGH
+    block = tl.program_id(2).to(tl.int64)
+    run, output = block // outputs, block % outputs
+    if left < top + HIGH:
+        i, j = top + tl.arange(0, HIGH), left + tl.arange(0, WIDE)
+        high, wide = (i < D)[:, None], (j < D)[None, :]
+        at = (block * D + i[:, None]) * D + j[None, :]
+        w = tl.load(weight + at, mask=high & wide, other=0.0)
+        slope = tl.zeros([HIGH, WIDE], tl.float32)
+        for start in range(0, B, ROWS):
+            b = start + tl.arange(0, ROWS)
+            seen = (b < B)[:, None]
+            g = 2.0 * tl.load(grad + (run * B + b) * outputs + output, mask=b < B, other=0.0)
+            features = phi + (run * B + b)[:, None] * D + i[None, :]
+            x = tl.load(features, mask=seen & (i < D)[None, :], other=0.0) * g[:, None]
+            turned = rotated + (block * B + b)[:, None] * D + j[None, :]
+            y = tl.load(turned, mask=seen & wide, other=0.0)
+            slope += dot(tl.trans(x), y, ROUNDED)
+        slope += 2.0 * tl.load(factor + run) * w
+        slope = tl.where(i[:, None] > j[None, :], slope, 0.0)
+        if MOVE:
+            t = tl.load(step)
+            m = tl.load(first + at, mask=high & wide, other=0.0)
+            v = tl.load(second + at, mask=high & wide, other=0.0)
+            m = beta1 * m + (1.0 - beta1) * slope
+            v = beta2 * v + (1.0 - beta2) * slope * slope
+            size = tl.load(rate) / (1.0 - tl.exp(t * log1))
+            root = tl.sqrt(v) / tl.sqrt(1.0 - tl.exp(t * log2)) + eps
+            tl.store(first + at, m, mask=high & wide)
+            tl.store(second + at, v, mask=high & wide)
+            tl.store(goal + at, w - size * m / root, mask=high & wide)
+        else:
+            tl.store(goal + at, slope, mask=high & wide)
+    elif not MOVE:
+        i, j = top + tl.arange(0, HIGH), left + tl.arange(0, WIDE)
+        at = (block * D + i[:, None]) * D + j[None, :]
+        nothing = tl.zeros([HIGH, WIDE], tl.float32)
+        tl.store(goal + at, nothing, mask=(i < D)[:, None] & (j < D)[None, :])
+
+
+@dataclass(frozen=True)
+class FactorGradient:
+    """The gradient to L below its diagonal, 2 phi' diag(g_c) r_c + 2 f L, as what it is made of.
+
+    Args:
+        phi: features (R, B, D).
+        rotated: r, (R, outputs, B, D).
+        grad: g, to the variances, (R, B, outputs).
+        factor: f, to the sums of squares of the factors, (R,).
+        ready: after which nothing reads L any more; None on a CPU.
+    """
+
+    phi: Tensor
+    rotated: Tensor
+    grad: Tensor
+    factor: Tensor
+    ready: torch.cuda.Event | None = None
+
+    def written(self, lower: Tensor) -> Tensor:
+        """The gradient itself (R, outputs, D, D), zero from the diagonal up."""
+        out = torch.empty_like(lower)
+        none = self.factor
+        self._launch(lower, out, (none, none), none, none, (0.5, 0.5), 0.0, move=False)
+        return out
+
+    def adam_(
+        self,
+        lower: Tensor,
+        moments: tuple[Tensor, Tensor],
+        step: Tensor,
+        rate: Tensor,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        """A step of Adam (Kingma and Ba 2014) in place; see ``triangles.adam_below_``."""
+        self._launch(lower, lower, moments, step, rate, betas, eps, move=True)
+
+    def _launch(
+        self,
+        lower: Tensor,
+        goal: Tensor,
+        moments: tuple[Tensor, Tensor],
+        step: Tensor,
+        rate: Tensor,
+        betas: tuple[float, float],
+        eps: float,
+        *,
+        move: bool,
+    ) -> None:
+        runs, outputs, batch, dim = self.rotated.shape
+        grid = (triton.cdiv(dim, TILES["WIDE"]), triton.cdiv(dim, TILES["HIGH"]), runs * outputs)
+        _slope[grid](
+            self.phi, self.rotated, self.grad, self.factor, lower, goal, *moments, step, rate,
+            batch, dim, outputs, math.log(betas[0]), math.log(betas[1]), *betas, eps,
+            MOVE=move, ROUNDED=rounded(), **TILES,
+        )  # fmt: skip

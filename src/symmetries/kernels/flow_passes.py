@@ -1,0 +1,363 @@
+"""A whole flow of coupling splines in one kernel forward and one backward.
+
+A program takes some points through all layers. What a layer leaves lies in buffers of all layers:
+the next one reads it behind a barrier, and the backward pass needs it. Widths, heights and slopes
+of a spline lie along an axis of their own, so that normalising and choosing the bin are sums over
+eight lanes instead of a walk over the bins.
+
+Weights of all layers are packed into one vector: for each layer the matrix of the kept coordinates
+(hidden, kept), gain and shift of the norm, weight and bias of the splines' parameters, and a pad.
+"""
+
+import triton
+import triton.language as tl
+
+from symmetries.kernels.normalise import _share
+
+
+@triton.jit
+def _place(layer, DIM: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, ALIGN: tl.constexpr):
+    """First bent coordinate and their number, how many are kept, and where the weights begin."""
+    first = layer % 2
+    bent = (DIM + 1 - first) // 2
+    many: tl.constexpr = (DIM + 1) // 2
+    few: tl.constexpr = DIM // 2
+    one: tl.constexpr = WIDTH * (few + 2) + (ROWS * many * (WIDTH + 1) + ALIGN - 1) // ALIGN * ALIGN
+    two: tl.constexpr = WIDTH * (many + 2) + (ROWS * few * (WIDTH + 1) + ALIGN - 1) // ALIGN * ALIGN
+    begin = (layer // 2) * (one + two) + first * one
+    return first, bent, DIM - bent, tl.multiple_of(begin, ALIGN)
+
+
+@triton.jit
+def _lengths(free, used, HALF: tl.constexpr, SHARE: tl.constexpr, BINS: tl.constexpr):
+    """Shares of a soft-max over the bins, lengths of the bins, and where they begin."""
+    free = tl.where(used, free, -1e30)
+    grown = tl.where(used, tl.exp(free - tl.max(free, 1)[:, None]), 0.0)
+    share = grown / tl.sum(grown, 1)[:, None]
+    rest: tl.constexpr = 1.0 - SHARE * BINS
+    length = tl.where(used, 2.0 * HALF * (SHARE + rest * share), 0.0)
+    return share, length, tl.cumsum(length, 1) - length - HALF
+
+
+@triton.jit
+def _spline(
+    given, parameters, at, step, bins, keep, HALF: tl.constexpr, SHARE: tl.constexpr,
+    MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr,
+):  # fmt: skip
+    """The bin of each number (points,): its index and six numbers; shares and slopes' rates."""
+    used = (bins < BINS)[None, :] & keep[:, None]
+    inner = (bins < BINS - 1)[None, :] & keep[:, None]
+    place = at[:, None] + bins[None, :] * step
+    free_w = tl.load(parameters + place, mask=used, other=0.0)
+    free_h = tl.load(parameters + place + BINS * step, mask=used, other=0.0)
+    free_d = tl.load(parameters + place + 2 * BINS * step, mask=inner, other=0.0) + UNIT
+    real = (bins < BINS)[None, :]
+    share_w, width, left = _lengths(free_w, real, HALF, SHARE, BINS)
+    share_h, height, bottom = _lengths(free_h, real, HALF, SHARE, BINS)
+    large = free_d > 20.0
+    grown = tl.exp(tl.where(large, 0.0, free_d))
+    slope = tl.where(large, free_d, tl.log(1.0 + grown))
+    slope = MIN_SLOPE + tl.where(grown < 1e-4, grown, slope)
+    rate = tl.where(large, 1.0, grown / (1.0 + grown))
+    x = tl.minimum(tl.maximum(given, -HALF), HALF)
+    behind = (x[:, None] >= left) & (bins > 0)[None, :] & (bins < BINS)[None, :]
+    k = tl.sum(behind.to(tl.int32), 1)
+    here, before = bins[None, :] == k[:, None], bins[None, :] == k[:, None] - 1
+    x0, w = tl.sum(tl.where(here, left, 0.0), 1), tl.sum(tl.where(here, width, 0.0), 1)
+    y0, h = tl.sum(tl.where(here, bottom, 0.0), 1), tl.sum(tl.where(here, height, 0.0), 1)
+    d0 = tl.where(k > 0, tl.sum(tl.where(before, slope, 0.0), 1), 1.0)
+    d1 = tl.where(k < BINS - 1, tl.sum(tl.where(here, slope, 0.0), 1), 1.0)
+    return x, k, x0, y0, w, h, d0, d1, share_w, share_h, rate
+
+
+@triton.jit
+def _hidden(
+    projected, bias, u, packed, row, there, columns, inside, n, stride, first, kept,
+    SAMPLES: tl.constexpr, MOST: tl.constexpr,
+):  # fmt: skip
+    """Hidden units before the norm: gelu(h) and its slope."""
+    at = (row // SAMPLES).to(tl.int64)[:, None] * stride + columns[None, :]
+    both = there[:, None] & inside[None, :]
+    h = tl.load(projected + at, mask=both, other=0.0).to(tl.float32)
+    h += tl.load(bias + columns, mask=inside, other=0.0)[None, :]
+    for j in tl.static_range(MOST):
+        value = tl.load(u + (1 - first + 2 * j) * n + row, mask=there & (j < kept), other=0.0)
+        weight = tl.load(packed + columns * kept + j, mask=inside & (j < kept), other=0.0)
+        h += value[:, None] * weight[None, :]
+    share, density = _share(h)
+    return h * share, share + h * 0.3989422804014327 * density
+
+
+@triton.jit
+def _flow_forward(
+    eta, bounds, projected, bias, packed, mask, base, u, units, statistics, parameters, out, n,
+    stride, epsilon, KEEP: tl.constexpr, HALF: tl.constexpr, SHARE: tl.constexpr,
+    MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr, BINS: tl.constexpr, MIN_SCALE: tl.constexpr,
+    UNIT_SCALE: tl.constexpr, LOG_2_PI: tl.constexpr, SAMPLES: tl.constexpr, DIM: tl.constexpr,
+    LAYERS: tl.constexpr, WIDTH: tl.constexpr, ALIGN: tl.constexpr, DROP: tl.constexpr,
+    OUT: tl.constexpr, AXES: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Log-density of ROWS points, and what the backward pass needs."""
+    begin = tl.program_id(0) * ROWS
+    row = begin + tl.arange(0, ROWS)
+    columns, wide = tl.arange(0, BLOCK), tl.arange(0, OUT)
+    there, inside = row < n, columns < WIDTH
+    both = there[:, None] & inside[None, :]
+    element = tl.arange(0, ROWS * AXES)
+    point, axis, bins = begin + element // AXES, element % AXES, tl.arange(0, LANES)
+    free: tl.constexpr = 3 * BINS - 1
+    most: tl.constexpr = (DIM + 1) // 2
+    size: tl.constexpr = free * most
+    total = tl.zeros([ROWS], tl.float32)
+    for j in tl.static_range(DIM):
+        scaled = tl.load(eta + row * DIM + j, mask=there, other=0.0) * (HALF / tl.load(bounds + j))
+        tl.store(u + j * n + row, scaled, mask=there)
+    for layer in range(LAYERS):
+        first, bent, kept, start = _place(layer, DIM, free, WIDTH, ALIGN)
+        own = packed + start
+        here = u + layer * DIM * n
+        tl.debug_barrier()  # what other threads stored is read below
+        g, _slope = _hidden(
+            projected + layer * WIDTH, bias + layer * WIDTH, here, own, row, there, columns,
+            inside, n, stride, first, kept, SAMPLES, most,
+        )  # fmt: skip
+        m = tl.sum(g, 1) / WIDTH
+        centred = tl.where(inside[None, :], g - m[:, None], 0.0)
+        s = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / WIDTH + epsilon)
+        own += WIDTH * kept
+        y = centred * s[:, None] * tl.load(own + columns, mask=inside, other=0.0)[None, :]
+        y += tl.load(own + WIDTH + columns, mask=inside, other=0.0)[None, :]
+        if DROP:
+            at = row.to(tl.int64)[:, None] * (LAYERS * WIDTH) + layer * WIDTH + columns[None, :]
+            y = tl.where(tl.load(mask + at, mask=both, other=0.0) != 0.0, y / KEEP, 0.0)
+        left = units + (layer * n + row.to(tl.int64))[:, None] * WIDTH
+        tl.store(left + columns[None, :], y, mask=both)
+        tl.store(statistics + 2 * layer * n + row, m, mask=there)
+        tl.store(statistics + (2 * layer + 1) * n + row, s, mask=there)
+        tl.debug_barrier()
+        own += 2 * WIDTH
+        used = wide < free * bent
+        found = tl.zeros([ROWS, OUT], tl.float32)
+        for c in range(0, BLOCK, CHUNK):
+            k = c + tl.arange(0, CHUNK)
+            a = tl.load(
+                left + k[None, :], mask=there[:, None] & (k < WIDTH)[None, :], other=0.0
+            )
+            b = tl.load(
+                own + wide[None, :] * WIDTH + k[:, None],
+                mask=used[None, :] & (k < WIDTH)[:, None], other=0.0,
+            )  # fmt: skip
+            found += tl.dot(a, b, input_precision=PRECISION)
+        found += tl.load(own + free * bent * WIDTH + wide, mask=used, other=0.0)[None, :]
+        made = parameters + layer * n * size
+        tl.store(
+            made + row[:, None] * size + wide[None, :], found, mask=there[:, None] & used[None, :]
+        )
+        tl.debug_barrier()
+        keep = (point < n) & (axis < bent)
+        at = (first + 2 * axis) * n + point
+        given = tl.load(here + at, mask=keep, other=0.0)
+        x, _k, x0, y0, w, h, d0, d1, _sw, _sh, _rate = _spline(
+            given, made, point * size + axis, bent, bins, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS
+        )
+        steep = h / w
+        t = (x - x0) / w
+        mixed = t * (1.0 - t)
+        under = steep + (d0 + d1 - 2.0 * steep) * mixed
+        slope = d1 * t * t + 2.0 * steep * mixed + d0 * (1.0 - t) * (1.0 - t)
+        log_slope = 2.0 * tl.log(steep) + tl.log(slope) - 2.0 * tl.log(under)
+        mapped = y0 + h * (steep * t * t + d0 * mixed) / under
+        within = (given >= -HALF) & (given <= HALF)
+        log_slope = tl.where(keep & within, log_slope, 0.0)
+        tl.store(here + DIM * n + at, tl.where(within, mapped, given), mask=keep)
+        other = (1 - first + 2 * axis) * n + point
+        moved = (point < n) & (axis < kept)
+        tl.store(here + DIM * n + other, tl.load(here + other, mask=moved, other=0.0), mask=moved)
+        total += tl.sum(tl.reshape(log_slope, [ROWS, AXES]), 1)
+    tl.debug_barrier()
+    at_base = base + (row // SAMPLES) * (2 * DIM)
+    for j in tl.static_range(DIM):
+        mean = tl.load(at_base + j, mask=there, other=0.0)
+        value = tl.load(at_base + DIM + j, mask=there, other=0.0) + UNIT_SCALE
+        grown = tl.exp(tl.minimum(value, 20.0))
+        scale = MIN_SCALE + tl.where(value > 20.0, value, tl.log(1.0 + grown))
+        z = (tl.load(u + (LAYERS * DIM + j) * n + row, mask=there, other=0.0) - mean) / scale
+        total += tl.log(HALF / tl.load(bounds + j)) - 0.5 * LOG_2_PI
+        total -= 0.5 * z * z + tl.log(scale)
+    tl.store(out + row, total, mask=there)
+
+
+@triton.jit
+def _flow_backward(
+    projected, bias, packed, mask, base, u, statistics, parameters, grad, grad_projected,
+    grad_base, grad_u, grad_parameters, partial, n, stride, KEEP: tl.constexpr,
+    HALF: tl.constexpr, SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr,
+    BINS: tl.constexpr, MIN_SCALE: tl.constexpr, UNIT_SCALE: tl.constexpr, SAMPLES: tl.constexpr,
+    DIM: tl.constexpr, LAYERS: tl.constexpr, WIDTH: tl.constexpr, ALIGN: tl.constexpr,
+    DROP: tl.constexpr, OUT: tl.constexpr, AXES: tl.constexpr, LANES: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of ROWS points; those to vectors and narrow matrices are sums over these rows."""
+    begin = tl.program_id(0) * ROWS
+    row = begin + tl.arange(0, ROWS)
+    columns = tl.arange(0, BLOCK)
+    there, inside = row < n, columns < WIDTH
+    both = there[:, None] & inside[None, :]
+    element = tl.arange(0, ROWS * AXES)
+    point, axis, bins = begin + element // AXES, element % AXES, tl.arange(0, LANES)
+    free: tl.constexpr = 3 * BINS - 1
+    most: tl.constexpr = (DIM + 1) // 2
+    size: tl.constexpr = free * most
+    g = tl.load(grad + row, mask=there, other=0.0)
+    at_base, to_base = base + (row // SAMPLES) * (2 * DIM), grad_base + row * (2 * DIM)
+    for j in tl.static_range(DIM):
+        mean = tl.load(at_base + j, mask=there, other=0.0)
+        value = tl.load(at_base + DIM + j, mask=there, other=0.0) + UNIT_SCALE
+        grown = tl.exp(tl.minimum(value, 20.0))
+        scale = MIN_SCALE + tl.where(value > 20.0, value, tl.log(1.0 + grown))
+        rate = tl.where(value > 20.0, 1.0, grown / (1.0 + grown))
+        z = (tl.load(u + (LAYERS * DIM + j) * n + row, mask=there, other=0.0) - mean) / scale
+        tl.store(grad_u + (LAYERS * DIM + j) * n + row, -g * z / scale, mask=there)
+        tl.store(to_base + j, g * z / scale, mask=there)
+        tl.store(to_base + DIM + j, g * (z * z - 1.0) / scale * rate, mask=there)
+    to_log = tl.load(grad + point, mask=point < n, other=0.0)
+    for back in range(LAYERS):
+        layer = LAYERS - 1 - back
+        first, bent, kept, start = _place(layer, DIM, free, WIDTH, ALIGN)
+        own = packed + start
+        here, to_here = u + layer * DIM * n, grad_u + layer * DIM * n
+        made, to_made = parameters + layer * n * size, grad_parameters + layer * n * size
+        tl.debug_barrier()  # what other threads stored is read below
+        keep = (point < n) & (axis < bent)
+        at = (first + 2 * axis) * n + point
+        given = tl.load(here + at, mask=keep, other=0.0)
+        to_y = tl.load(to_here + DIM * n + at, mask=keep, other=0.0)
+        x, k, x0, _y0, w, h, d0, d1, share_w, share_h, rates = _spline(
+            given, made, point * size + axis, bent, bins, keep, HALF, SHARE, MIN_SLOPE, UNIT, BINS
+        )
+        s = h / w
+        bend = d0 + d1 - 2.0 * s
+        t = tl.minimum(tl.maximum((x - x0) / w, 0.0), 1.0)
+        mixed = t * (1.0 - t)
+        under = s + bend * mixed
+        over = s * t * t + d0 * mixed
+        slope = d1 * t * t + 2.0 * s * mixed + d0 * (1.0 - t) * (1.0 - t)
+        # d log f' / dx at fixed parameters
+        bending = (2.0 * d1 * t - 2.0 * d0 * (1.0 - t) + 2.0 * s * (1.0 - 2.0 * t)) / slope
+        bending = (bending - 2.0 * bend * (1.0 - 2.0 * t) / under) / w
+        within = (given >= -HALF) & (given <= HALF)
+        to_x = tl.where(within, to_y * s * s * slope / (under * under) + to_log * bending, to_y)
+        tl.store(to_here + at, to_x, mask=keep)
+        to_y, second = tl.where(within, to_y, 0.0), tl.where(within, to_log, 0.0)
+        g_over = to_y * h / under
+        g_under = -to_y * h * over / (under * under) - 2.0 * second / under
+        g_slope = second / slope
+        g_s = 2.0 * second / s + g_over * t * t + 2.0 * g_slope * mixed
+        g_s += g_under * (1.0 - 2.0 * mixed)
+        g_d0 = (g_over + g_under) * mixed + g_slope * (1.0 - t) * (1.0 - t)
+        g_d1 = g_under * mixed + g_slope * t * t
+        g_mixed = g_over * d0 + g_under * bend + 2.0 * g_slope * s
+        g_t = 2.0 * g_over * s * t + 2.0 * g_slope * (d1 * t - d0 * (1.0 - t))
+        g_t += g_mixed * (1.0 - 2.0 * t)
+        g_x0, g_w, g_h = -g_t / w, -(g_t * t + g_s * s) / w, to_y * over / under + g_s / w
+        behind, at_bin = bins[None, :] < k[:, None], bins[None, :] == k[:, None]
+        to_w = tl.where(behind, g_x0[:, None], tl.where(at_bin, g_w[:, None], 0.0))
+        to_h = tl.where(behind, to_y[:, None], tl.where(at_bin, g_h[:, None], 0.0))
+        rest: tl.constexpr = 2.0 * HALF * (1.0 - SHARE * BINS)
+        to_w = rest * share_w * (to_w - tl.sum(share_w * to_w, 1)[:, None])
+        to_h = rest * share_h * (to_h - tl.sum(share_h * to_h, 1)[:, None])
+        before = bins[None, :] == k[:, None] - 1
+        to_d = tl.where(before, g_d0[:, None], tl.where(at_bin, g_d1[:, None], 0.0)) * rates
+        used = (bins < BINS)[None, :] & keep[:, None]
+        inner = (bins < BINS - 1)[None, :] & keep[:, None]
+        place = to_made + (point * size + axis)[:, None] + bins[None, :] * bent
+        tl.store(place, to_w, mask=used)
+        tl.store(place + BINS * bent, to_h, mask=used)
+        tl.store(place + 2 * BINS * bent, to_d, mask=inner)
+        tl.debug_barrier()
+        matrix = own + WIDTH * (kept + 2)
+        dy = tl.zeros([ROWS, BLOCK], tl.float32)
+        for c in range(0, OUT, CHUNK):
+            wide = c + tl.arange(0, CHUNK)
+            known = wide < free * bent
+            a = tl.load(
+                to_made + row[:, None] * size + wide[None, :],
+                mask=there[:, None] & known[None, :], other=0.0,
+            )  # fmt: skip
+            b = tl.load(
+                matrix + wide[:, None] * WIDTH + columns[None, :],
+                mask=known[:, None] & inside[None, :], other=0.0,
+            )  # fmt: skip
+            dy += tl.dot(a, b, input_precision=PRECISION)
+        units, rise = _hidden(
+            projected + layer * WIDTH, bias + layer * WIDTH, here, own, row, there, columns,
+            inside, n, stride, first, kept, SAMPLES, most,
+        )  # fmt: skip
+        middle = tl.load(statistics + 2 * layer * n + row, mask=there, other=0.0)[:, None]
+        inverse = tl.load(statistics + (2 * layer + 1) * n + row, mask=there, other=0.0)[:, None]
+        unit = tl.where(both, (units - middle) * inverse, 0.0)
+        if DROP:
+            at_mask = row.to(tl.int64)[:, None] * (LAYERS * WIDTH) + layer * WIDTH
+            kept_units = tl.load(mask + at_mask + columns[None, :], mask=both, other=0.0)
+            dy = tl.where(kept_units != 0.0, dy / KEEP, 0.0)
+        sums = partial + (tl.program_id(0) * LAYERS + layer) * (most + 3) * WIDTH
+        tl.store(sums + columns, tl.sum(dy * unit, 0), mask=inside)
+        tl.store(sums + WIDTH + columns, tl.sum(dy, 0), mask=inside)
+        d = dy * tl.load(own + WIDTH * kept + columns, mask=inside, other=0.0)[None, :]
+        mean_d, along = tl.sum(d, 1) / WIDTH, tl.sum(d * unit, 1) / WIDTH
+        d = inverse * (d - mean_d[:, None] - unit * along[:, None]) * rise
+        d = tl.where(both, d, 0.0)
+        tl.store(sums + 2 * WIDTH + columns, tl.sum(d, 0), mask=inside)
+        target = grad_projected + row.to(tl.int64)[:, None] * (LAYERS * WIDTH) + layer * WIDTH
+        tl.store(target + columns[None, :], d, mask=both)
+        for j in tl.static_range(most):
+            other = (1 - first + 2 * j) * n + row
+            real = there & (j < kept)
+            value = tl.load(here + other, mask=real, other=0.0)
+            weight = tl.load(own + columns * kept + j, mask=inside & (j < kept), other=0.0)
+            tl.store(
+                sums + 3 * WIDTH + columns * kept + j, tl.sum(d * value[:, None], 0),
+                mask=inside & (j < kept),
+            )  # fmt: skip
+            given_u = tl.load(to_here + DIM * n + other, mask=real, other=0.0)
+            tl.store(to_here + other, given_u + tl.sum(d * weight[None, :], 1), mask=real)
+
+
+@triton.jit
+def _flow_weights(
+    grad_parameters, units, partial, n, per, DIM: tl.constexpr, BINS: tl.constexpr,
+    LAYERS: tl.constexpr, WIDTH: tl.constexpr, OUT: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients to weights and biases of the splines' parameters: sums over some of the points."""
+    layer, part = tl.program_id(0), tl.program_id(2)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    wide = tl.arange(0, OUT)
+    free: tl.constexpr = 3 * BINS - 1
+    size: tl.constexpr = free * ((DIM + 1) // 2)
+    used = wide < free * ((DIM + 1 - layer % 2) // 2)
+    total, shift = tl.zeros([OUT, BLOCK], tl.float32), tl.zeros([OUT], tl.float32)
+    end = tl.minimum(n, (part + 1) * per)
+    first = part * per
+    while first < end:
+        row = first + tl.arange(0, ROWS)
+        at = layer * n + row.to(tl.int64)
+        a = tl.load(
+            grad_parameters + at[None, :] * size + wide[:, None],
+            mask=(row < end)[None, :] & used[:, None], other=0.0,
+        )  # fmt: skip
+        b = tl.load(
+            units + at[:, None] * WIDTH + columns[None, :],
+            mask=(row < end)[:, None] & (columns < WIDTH)[None, :], other=0.0,
+        )  # fmt: skip
+        total += tl.dot(a, b, input_precision=PRECISION)
+        shift += tl.sum(a, 1)
+        first += ROWS
+    out = partial + (part * LAYERS + layer) * size * (WIDTH + 1)
+    tl.store(
+        out + wide[:, None] * WIDTH + columns[None, :], total,
+        mask=used[:, None] & (columns < WIDTH)[None, :],
+    )  # fmt: skip
+    if tl.program_id(1) == 0:
+        tl.store(out + size * WIDTH + wide, shift, mask=used)
