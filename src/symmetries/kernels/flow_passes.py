@@ -141,9 +141,7 @@ def _flow_forward(
         found = tl.zeros([ROWS, OUT], tl.float32)
         for c in range(0, BLOCK, CHUNK):
             k = c + tl.arange(0, CHUNK)
-            a = tl.load(
-                left + k[None, :], mask=there[:, None] & (k < WIDTH)[None, :], other=0.0
-            )
+            a = tl.load(left + k[None, :], mask=there[:, None] & (k < WIDTH)[None, :], other=0.0)
             b = tl.load(
                 own + wide[None, :] * WIDTH + k[:, None],
                 mask=used[None, :] & (k < WIDTH)[:, None], other=0.0,
@@ -326,9 +324,9 @@ def _flow_backward(
 
 @triton.jit
 def _flow_weights(
-    grad_parameters, units, partial, n, per, DIM: tl.constexpr, BINS: tl.constexpr,
-    LAYERS: tl.constexpr, WIDTH: tl.constexpr, OUT: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK: tl.constexpr, PRECISION: tl.constexpr,
+    grad_parameters, units, partial, n, STEPS: tl.constexpr, DIM: tl.constexpr,
+    BINS: tl.constexpr, LAYERS: tl.constexpr, WIDTH: tl.constexpr, OUT: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients to weights and biases of the splines' parameters: sums over some of the points."""
     layer, part = tl.program_id(0), tl.program_id(2)
@@ -338,22 +336,19 @@ def _flow_weights(
     size: tl.constexpr = free * ((DIM + 1) // 2)
     used = wide < free * ((DIM + 1 - layer % 2) // 2)
     total, shift = tl.zeros([OUT, BLOCK], tl.float32), tl.zeros([OUT], tl.float32)
-    end = tl.minimum(n, (part + 1) * per)
-    first = part * per
-    while first < end:
-        row = first + tl.arange(0, ROWS)
+    for step in range(STEPS):
+        row = (part * STEPS + step) * ROWS + tl.arange(0, ROWS)
         at = layer * n + row.to(tl.int64)
         a = tl.load(
             grad_parameters + at[None, :] * size + wide[:, None],
-            mask=(row < end)[None, :] & used[:, None], other=0.0,
+            mask=(row < n)[None, :] & used[:, None], other=0.0,
         )  # fmt: skip
         b = tl.load(
             units + at[:, None] * WIDTH + columns[None, :],
-            mask=(row < end)[:, None] & (columns < WIDTH)[None, :], other=0.0,
+            mask=(row < n)[:, None] & (columns < WIDTH)[None, :], other=0.0,
         )  # fmt: skip
         total += tl.dot(a, b, input_precision=PRECISION)
         shift += tl.sum(a, 1)
-        first += ROWS
     out = partial + (part * LAYERS + layer) * size * (WIDTH + 1)
     tl.store(
         out + wide[:, None] * WIDTH + columns[None, :], total,

@@ -18,10 +18,11 @@ from symmetries.kernels.flow import Shape
 from symmetries.kernels.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.kernels.sums import column_sums
 
-_ROWS, _WARPS = 16, 8  # points of a program
+_ROWS, _WARPS = 32, 16  # points of a program
 _TILE = 16_384  # numbers of a matrix that a program multiplies at a time
 _ALIGN = 16
 _PARTS = 8  # of the points, in the product that sums over them
+_DEPTH = 32
 _LOG_2_PI = 1.8378770664093453
 
 
@@ -91,6 +92,7 @@ class WholeFlow(torch.autograd.Function):
             units, statistics, parameters, out, n, shape.layers * shape.hidden, shape.epsilon,
             1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale, _LOG_2_PI,
             shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
+            num_stages=1,
         )  # fmt: skip
         ctx.save_for_backward(
             mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters,
@@ -103,9 +105,8 @@ class WholeFlow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to the points, to what the context gives, and to the weights."""
         shape: Shape = ctx.shape
-        mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters, *rest = (
-            ctx.saved_tensors
-        )
+        mask, bounds, eta, projected, base, bias, packed, *made = ctx.saved_tensors
+        u, units, statistics, parameters, *rest = made
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             inputs = [eta, projected, base, bias, *rest]
             wanted = [t for t in inputs if t.requires_grad]
@@ -127,6 +128,7 @@ class WholeFlow(torch.autograd.Function):
             parameters, grad, grad_projected, grad_base, grad_u, grad_parameters, vectors, n,
             layers * hidden, 1.0 - shape.dropout, *shape.splines(), shape.min_scale,
             shape.unit_scale, shape.samples, *_sizes(shape, forward=False), num_warps=_WARPS,
+            num_stages=1,
         )  # fmt: skip
         matrices = _matrices(shape, grad_parameters, units)
         sums = column_sums(vectors.flatten(1)).view(layers, -1)
@@ -137,20 +139,20 @@ class WholeFlow(torch.autograd.Function):
         if ctx.needs_input_grad[4]:
             grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
         to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
-        each = _split(shape, sums, matrices, rest)
-        return None, None, None, None, grad_eta, grad_projected, grad_base, to_bias, *each
+        others = _split(shape, sums, matrices, rest)
+        return None, None, None, None, grad_eta, grad_projected, grad_base, to_bias, *others
 
 
 def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
     """Gradients (layers, parameters (hidden + 1)) to weights and biases of the parameters."""
     n, size = grad_parameters.shape[1:]
-    per = triton.cdiv(n, _PARTS)
+    steps = triton.cdiv(n, _PARTS * _DEPTH)
     columns = min(64, max(16, triton.next_power_of_2(shape.hidden)))
     partial = units.new_empty(_PARTS, shape.layers, size * (shape.hidden + 1))
     out = max(16, triton.next_power_of_2(size))
     _flow_weights[(shape.layers, triton.cdiv(shape.hidden, columns), _PARTS)](
-        grad_parameters, units, partial, n, per, shape.dim, shape.bins, shape.layers, shape.hidden,
-        out, 32, columns, _precision(), num_warps=4,
+        grad_parameters, units, partial, n, steps, shape.dim, shape.bins, shape.layers,
+        shape.hidden, out, _DEPTH, columns, _precision(), num_warps=4,
     )  # fmt: skip
     return column_sums(partial.flatten(1)).view(shape.layers, -1)
 
