@@ -28,18 +28,28 @@ from typer.testing import CliRunner
 
 import symmetries.learners
 import symmetries.nn
-from symmetries import actions, audit, data, distributions, estimators, groups, sweeps, training
+from symmetries import (
+    actions,
+    audit,
+    data,
+    distributions,
+    estimators,
+    groups,
+    orbits,
+    sweeps,
+    training,
+)
 from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
 from symmetries.nn import autoencoder, convert, relaxed_networks
 
-FACES = (actions, audit, data, distributions, estimators, groups, sweeps, training)
+FACES = (actions, audit, data, distributions, estimators, groups, orbits, sweeps, training)
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
-    *("TransformationSummary", "Parameter", "Invariance"),
+    *("TransformationSummary", "Parameter", "Invariance", "OrbitStudy"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
 FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models

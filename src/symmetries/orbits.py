@@ -15,9 +15,21 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import Interpolation
-from symmetries.checks import check_images, invalid
+from symmetries.checks import (
+    check_finite,
+    check_held,
+    check_images,
+    check_number,
+    check_some,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.groups.base import Group
+from symmetries.placement import check_like
 from symmetries.results import OrbitCurve
+
+__all__ = ["OrbitStudy", "neighbour_distance", "study_orbits"]
 
 PIXELS_AT_ONCE = 2**24
 
@@ -54,7 +66,7 @@ def study_orbits(
     Args:
         images: (N, C, H, W), N at least 2.
         group: with continuous parameters.
-        examples: (E, C, H, W) images to keep the frames of.
+        examples: (E, C, H, W) images to keep the frames of; of any size.
         steps: positions along each parameter; odd, so that the middle one changes nothing.
         sample: number of images, drawn without replacement, that curves and yardstick use.
         interpolation: of :class:`ImageAction`.
@@ -69,15 +81,13 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
-    check_images(images)
-    check_images(examples, "examples")
-    if len(images) < 2:
-        raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
+    _check_study(images, examples, group)
+    check_whole(steps, "steps", most=2**16)
     if steps < 3 or steps % 2 == 0:
         raise invalid("steps", "an odd number of at least 3", steps, "choose one")
-    if "step" in group.units:
-        remedy = "name continuous parameters, such as rotation or affine"
-        raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
+    check_whole(sample, "sample", 2)
+    check_number(fill, "fill")
+    check_whole(seed, "seed", 0, 2**63 - 1)
     generator = torch.Generator().manual_seed(seed)
     chosen = images[torch.randperm(len(images), generator=generator)[:sample]]
     distance = neighbour_distance(chosen)
@@ -98,6 +108,24 @@ def study_orbits(
     return OrbitStudy(tuple(curves), distance, frames)
 
 
+def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
+    check_images(images)
+    check_images(examples, "examples")
+    for name, values in {"images": images, "examples": examples}.items():
+        check_some(values, name)
+        check_finite(values, name)
+        low, high = (float(end) for end in values.aminmax())
+        if low < 0 or high > 1:
+            got = f"{low:g} to {high:g}"
+            raise invalid(name, "values from 0 to 1", got, f"use {name} / {name}.max()")
+    check_like(examples, images, "examples")
+    if not isinstance(group, Group):
+        raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
+    if "step" in group.units:
+        remedy = "name continuous parameters, such as rotation or affine"
+        raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
+
+
 def neighbour_distance(images: Tensor) -> float:
     """Median over the images of the root-mean-square distance to the nearest other image.
 
@@ -105,7 +133,11 @@ def neighbour_distance(images: Tensor) -> float:
         >>> neighbour_distance(torch.tensor([0.0, 0.5, 0.75]).view(3, 1, 1, 1).expand(3, 1, 8, 8))
         0.25
     """
-    flat = images.flatten(1)
+    check_images(images)
+    check_held(images, "images")
+    if len(images) < 2:
+        raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
+    flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))
     distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
     return float(distances.amin(1).median() / math.sqrt(flat.shape[1]))
 
