@@ -91,11 +91,11 @@ class InvariantVAEConfig(PlainData):
     conditional: bool = True
     angles: Literal["circle", "line"] = "circle"
     views: int = 8
-    turns: int = 4
+    turns: int = 1
     initial_spread: float = 0.03
     interpolation: Interpolation = "bilinear"
     beta: float = 10.0
-    eta_warmup: float = 0.5
+    eta_warmup: float = 0.0
     settle: float = 1.0
     half: bool = False
     steps: int = 15_000
