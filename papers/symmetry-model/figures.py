@@ -8,6 +8,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from tasks import sprite_factors
 
 from symmetries.data.rendering import SpriteFactors
 
@@ -31,6 +32,8 @@ def draw(folder: Path) -> list[Path]:
             written.append(_modes(arrays, Path(f"{stem}-modes.png")))
         if "places_heart" in arrays:
             written.append(_places(arrays, Path(f"{stem}-places.png")))
+    if any("places_heart" in np.load(file) for file in folder.glob("sprites-*.npz")):
+        written.append(draw_factors(sprite_factors("train"), folder / "sprites-affine-factors.png"))
     return written
 
 

@@ -31,6 +31,7 @@ from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
     turns_of,
+    without_turns,
 )
 from symmetries.training import Step
 
@@ -237,6 +238,46 @@ def test_blur_fades_with_progress():
     assert found[0] < 0.9 * start
 
 
+class Watcher(nn.Module):
+    """An f that keeps what it is shown, and random versions that hardly move."""
+
+    def __init__(self, group, order=None):
+        super().__init__()
+        self.dim, self.order = group.dim, order
+        self.register_buffer("bounds", torch.full((group.dim,), 1e-7))
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self, images, noise=None):
+        self.seen = images
+        if self.order:
+            return self.scale + torch.zeros(len(images), self.order).log_softmax(-1)
+        return self.scale * torch.ones(len(images), self.dim)
+
+
+@pytest.mark.parametrize("finite", [False, True])
+def test_variety_shows_f_other_orbits(finite):
+    """Every image changed by a map of its own, anew at every step; not at all without."""
+    group = Cyclic(4) if finite else Affine2("rotation", "translation")
+    act, loss = ImageAction(group), finite_inference_loss if finite else lie_inference_loss
+    net = Watcher(group, 4 if finite else None)
+    x = blobs(4)
+    step = Step(10, 0, CPU)
+    seen = {}
+    for variety, index in ((0.0, 0), (0.3, 0), (0.3, 1)):
+        step.begin(index)
+        config = replace(QUICK, variety=variety, loss="one-sided")
+        loss(net, x, step, act, config)
+        seen[variety, index] = net.seen.unflatten(0, (4, -1))[:, -1]  # moved by nothing
+    plain, first, second = seen.values()
+    torch.testing.assert_close(plain, x, rtol=0, atol=1e-4)
+    apart = (first - x).square().mean((1, 2, 3))
+    assert float(apart.min()) > 1e-5
+    assert float((first - second).square().mean()) > 1e-4
+    assert 0.5 < float(first.sum() / x.sum()) < 2
+    with pytest.raises(ValueError, match="variety"):
+        replace(QUICK, variety=0.6)
+
+
 class Recorder(nn.Module):
     """A generative network that keeps what it is asked."""
 
@@ -258,8 +299,9 @@ def test_eta_leads_from_the_prototype_to_the_image(name):
     """Also where f is wrong: x = T_eta x_hat for every pair, if the family is closed."""
     group = parse_group(name)
     bounds = [0.3 if angle else 0.1 for angle in group.angles]
+    torch.manual_seed(0)
     net = LieInference((1, 32, 32), group, bounds, replace(QUICK, angles="line"))
-    torch.nn.init.normal_(net.head.weight, std=0.3, generator=torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(net.head.weight, std=0.1)  # wrong, but within the frame
     images, seen = blobs(4), Recorder()
     act = ImageAction(group, interpolation="bspline")
     step = Step(10, 0, CPU)
@@ -313,6 +355,23 @@ def test_a_symmetry_of_the_picture_is_no_distance():
     both = Product(group, Colour())
     colours = torch.zeros(3, 3, 3)
     torch.testing.assert_close(distance_to_symmetry(both, (gaps, colours), turns), found)
+
+
+def test_elements_less_the_turns_that_do_nothing():
+    """What is left does the same to the picture, and is near to nothing where it can be."""
+    group = parse_group("rotation,translation")
+    x = bar_and_square()
+    turns = turns_of(x)
+    small = group.exp(torch.tensor([0.02, -0.01, 0.1]))
+    gaps = torch.stack([h.inverse() @ small for h in turns[0].unbind(1)], 1)  # h_j s
+    left = without_turns(group, gaps, turns)
+    torch.testing.assert_close(left[1], small.expand(4, 3, 3), rtol=0, atol=1e-5)
+    torch.testing.assert_close(left[0, ::2], small.expand(2, 3, 3), rtol=0, atol=1e-5)
+    assert float(distance_to_identity(group, left[0, 1::2]).min()) > 0.1  # a quarter of a bar
+    both = Product(group, Colour())
+    again, colour = without_turns(both, (gaps, torch.ones(2, 4, 3)), turns)
+    torch.testing.assert_close(again, left)
+    assert torch.equal(colour, torch.ones(2, 4, 3))
 
 
 def test_alignment_forgives_turns_where_asked():
@@ -414,7 +473,11 @@ def test_moments_need_both_shifts():
     assert not LieInference((1, 16, 16), Affine2("rotation"), (math.pi,), config).centred
     both = LieInference((1, 16, 16), Affine2("translation"), (0.25, 0.25), config)
     assert both.centred
+    assert both.sized  # how large a picture is does not matter here
     assert both.sizes == ()
+    one_scale = LieInference((1, 16, 16), Affine2("translation", "scale_x"), (0.25,) * 3, config)
+    assert one_scale.centred
+    assert not one_scale.sized
     zoomed = Affine2("similarity")
     assert LieInference((1, 16, 16), zoomed, (0.25, 0.25, math.pi, 0.25), config).sizes == (3,)
 

@@ -86,8 +86,9 @@ class SymmetryConfig(PlainData):
             full turn without a jump; "line", a number like the others (the paper's).
         moments: what of the picture's moments f is given: "centre", it sees the picture moved to
             its centre of mass (of what differs from the background) and adds that to its shifts;
-            "size", scaled to one size, too; or "none" (the paper's). Shifts and sizes then need
-            not be learned. For families with both shifts, and pictures on a plain background.
+            "size", scaled to one size, too, for families that can zoom or know no scales; or "none"
+            (the paper's). Shifts and sizes then need not be learned. For families with both shifts,
+            and pictures on a plain background.
         loss: "symmetric" compares two random versions of an image, "one-sided" the image with
             one; the latter where transformations lose much of the picture.
         samples: random transformations per image and step, averaged.

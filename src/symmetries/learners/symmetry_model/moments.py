@@ -28,6 +28,12 @@ def size_columns(group: Group[Any]) -> tuple[int, ...]:
     return tuple(names.index(n) for n in both) if set(both) <= set(names) else ()
 
 
+def seen_at_one_size(group: Group[Any]) -> bool:
+    """Whether f may see pictures scaled to one size: it then knows a zoom, or need not know one."""
+    scales = {"scale_x", "scale_y", "zoom"} & set(group.names)
+    return has_shifts(group) and (not scales or bool(size_columns(group)))
+
+
 def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
     """Root of the mean square distance (N,) of the content to its centre, along an axis.
 

@@ -17,6 +17,7 @@ from symmetries.groups.phi import phi1_coefficients
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import (
     has_shifts,
+    seen_at_one_size,
     size_columns,
     standard_view,
 )
@@ -60,7 +61,8 @@ class LieInference(nn.Module):
         self.dim = len(bounds)
         self.fill = fill
         self.centred = config.moments != "none" and has_shifts(group)
-        self.sizes = size_columns(group) if config.moments == "size" and self.centred else ()
+        self.sized = config.moments == "size" and seen_at_one_size(group)
+        self.sizes = size_columns(group) if self.sized else ()
         self.tanh = config.squash == "tanh"
         # A direction covers the whole circle, so it suits only angles that may use all of it.
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
@@ -81,7 +83,7 @@ class LieInference(nn.Module):
     def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
         """Parameters eta (N, dim) of images (N, C, H, W); noise (N, dim) makes it a sample."""
         if self.centred:
-            images, centre, zoom = standard_view(images, self.fill, sized=bool(self.sizes))
+            images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
         out = self.head(self.features(images))
         unit = out[:, : self.dim]
         if self.around:

@@ -1,0 +1,151 @@
+"""Small studies beside the main runs; each adds its rows to OUT/studies.json.
+
+    python papers/symmetry-model/studies.py few-images --out OUT     # 8 x 8 digits, 1,400 and 600
+    python papers/symmetry-model/studies.py turns --out OUT          # floors with forgiven turns
+    python papers/symmetry-model/studies.py moments --out OUT        # the quick preset's choice
+
+All of them need no data file, and run on a CPU (minutes) as on a GPU (seconds).
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from tasks import sprites_small
+
+from symmetries.data import ImageSet, digits, load, rotated
+from symmetries.groups.affine import Affine2
+from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryConfig, SymmetryModel
+from symmetries.provenance import provenance
+
+FAMILY = ("rotation", "translation")
+QUICK = PRESETS["quick"]
+Row = dict[str, Any]
+
+
+class Open(Affine2):
+    """The same family, said not to be closed: eta is then f(x), as in the paper."""
+
+    closed = False
+
+
+def summary(model: SymmetryModel, data: ImageSet, most: int = 512) -> Row:
+    """Width, floor and verdict by parameter."""
+    parts = model.summary(data, most=most).transformations
+    return {p.name: [p.width90, p.noise_floor, p.verdict] for p in parts}
+
+
+def by_class(model: SymmetryModel, data: ImageSet, most: int = 128) -> Row:
+    """Width, floor and verdict of the rotation for each class alone."""
+    found = {}
+    for kind, name in enumerate(data.class_names):
+        part = data.subset(torch.nonzero(data.labels == kind)[:most, 0])
+        found[name] = summary(model, part)["rotation"]
+    return found
+
+
+def fitted(
+    group: Affine2, data: ImageSet, config: SymmetryConfig, device: str, *stages: str
+) -> tuple[SymmetryModel, Row]:
+    """A model of the data, and the losses at the end (in nats for the second stage)."""
+    model = SymmetryModel(group, tuple(data.images.shape[1:]), config)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        histories = model.fit(data, stages=stages, device=device, progress=False, log_every=20)
+    ends = {name: fmean(h["loss"][-3:]) for name, h in histories.items()}
+    too_few = any("too few images" in str(warning.message) for warning in said)
+    agreement = {"agreement": fmean(histories["inference"]["agreement"][-5:])}
+    return model, {"losses": ends, "warned": too_few} | agreement
+
+
+def few_images(device: str, share: float) -> Iterator[Row]:
+    """Digits of 8 x 8 turned within +-45 degrees: what p learns from 1,400 and 600 of them."""
+    every, test = (rotated(digits(split), 45.0, split) for split in ("train", "test"))
+    for count in (1400, 600):
+        data = every.subset(torch.arange(min(count, len(every))))
+        for family, steps, dropout in (
+            (Open(*FAMILY), 400, 0.5),
+            (Affine2(*FAMILY), 400, 0.5),
+            (Affine2(*FAMILY), QUICK.generative.steps, QUICK.feature_dropout),
+        ):
+            config = replace(
+                QUICK,
+                feature_dropout=dropout,
+                inference=replace(QUICK.inference, steps=round(1500 * share)),
+                generative=replace(QUICK.generative, steps=round(steps * share)),
+            )
+            model, ends = fitted(family, data, config, device, "inference", "generative")
+            row: Row = {"images": len(data), "eta": "exact" if family.closed else "f(x)"}
+            row |= {"generative_steps": config.generative.steps, "feature_dropout": dropout}
+            row |= {"planted": 81.0, "learned": summary(model, data)["rotation"]}
+            yield row | {"test": summary(model, test)["rotation"]} | ends
+
+
+def turns(device: str, share: float) -> Iterator[Row]:
+    """Floor of the rotation of small sprites by shape, given the centre, with turns forgiven."""
+    data = sprites_small("train", 0.0, None)
+    for turned in (False, True):
+        stage = Stage(steps=round(600 * share), batch_size=64, lr=1e-3, warmup=0.1)
+        config = replace(QUICK, moments="centre", turns=turned, inference=stage)
+        model, ends = fitted(Affine2(*FAMILY), data, config, device, "inference")
+        floors = {name: part[1] for name, part in by_class(model, data).items()}
+        yield {"turns": turned, "floor": floors} | ends
+
+
+def moments(device: str, share: float) -> Iterator[Row]:
+    """What the quick preset says of two sets, by what f is given of the picture's moments."""
+    turned = rotated(digits("train"), 45.0, "train")
+    for name, data, planted in (
+        ("sprites", load("sprites"), {"shift_x": 14.0, "shift_y": 14.0, "rotation": 324.0}),
+        ("digits, +-45 degrees", turned, {"rotation": 81.0}),
+    ):
+        for given in ("none", "centre", "size"):
+            for forgiven in (False, True):
+                config = replace(
+                    QUICK,
+                    moments=given,
+                    turns=forgiven,
+                    inference=replace(QUICK.inference, steps=round(2500 * share)),
+                    generative=replace(QUICK.generative, steps=round(1200 * share)),
+                )
+                model, ends = fitted(
+                    Affine2(*FAMILY), data, config, device, "inference", "generative"
+                )
+                row: Row = {"data": name, "moments": given, "turns": forgiven, "planted": planted}
+                row |= {"found": summary(model, data)} | ends
+                if data.class_names is not None and len(data.class_names) == 3:
+                    row["by_class"] = by_class(model, data)
+                yield row
+
+
+STUDIES = {"few-images": few_images, "turns": turns, "moments": moments}
+
+
+def main() -> None:
+    """Rows that are in the file are replaced by those of the same study."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--share", type=float, default=1.0, help="of the steps, for a trial")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    file = arguments.out / "studies.json"
+    studies = json.loads(file.read_text()) if file.exists() else {}
+    made = provenance("cuda" if torch.cuda.is_available() else "cpu")
+    rows: list[Row] = []
+    for row in STUDIES[arguments.study](arguments.device, arguments.share):
+        rows.append(row)
+        studies[arguments.study] = {"made": made, "rows": rows}
+        file.write_text(json.dumps(studies, indent=1) + "\n")
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
