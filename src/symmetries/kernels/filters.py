@@ -12,12 +12,13 @@ share is written down and all are added in a fixed order, so that they are the s
 """
 
 import math
-from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from symmetries.kernels.networks import Network
 
 ROWS = 32  # samples of a program
 BLOCK = 128  # columns at a time
@@ -32,7 +33,7 @@ def _absolute(
     coordinates, directions, omega, weight, elements,
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
 ):  # fmt: skip
-    """gamma' as cosines and sines (E, F / 2), A' as (F / 2, H) for each, and s (E, H)."""
+    """Cosines and sines (E, F / 2) of gamma', their rows (F / 2, H) of A', and s (E, H)."""
     e, d, h = tl.arange(0, E), tl.arange(0, F // 2), tl.arange(0, H)
     phase = tl.zeros([E, F // 2], tl.float32)
     for a in tl.static_range(A):
@@ -76,21 +77,21 @@ def _filters(
     phi = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
     if MASKED:
         phi *= tl.load(mask + tap)[:, None]
-    for begin in range(tl.program_id(1) * BLOCK, columns, tl.num_programs(1) * BLOCK):
-        column = begin + tl.arange(0, BLOCK)
-        there = column < columns
-        v = tl.load(output + column[None, :] * H + h[:, None], mask=there[None, :], other=0.0)
-        values = tl.dot(phi, v, input_precision="ieee")
-        where = _where(column, i, j, tap, fields_in, taps, elements_out, elements_in)
-        tl.store(bank + where, values, mask=inside[:, None] & there[None, :])
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    there = column < columns
+    v = tl.load(output + column[None, :] * H + h[:, None], mask=there[None, :], other=0.0)
+    values = tl.dot(phi, v, input_precision="ieee")
+    where = _where(column, i, j, tap, fields_in, taps, elements_out, elements_in)
+    tl.store(bank + where, values, mask=inside[:, None] & there[None, :])
     if BIASED:
-        if tl.program_id(0) == 0:
-            channels = columns // fields_in * elements_out
-            for begin in range(0, channels, BLOCK):
-                channel = begin + tl.arange(0, BLOCK)
-                there = channel < channels
-                value = tl.load(bias + channel // elements_out, mask=there)
-                tl.store(full_bias + channel, value, mask=there)
+        channels = columns // fields_in * elements_out
+        channel = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * BLOCK
+        channel += tl.arange(0, BLOCK)
+        while tl.min(channel, 0) < channels:
+            there = channel < channels
+            value = tl.load(bias + channel // elements_out, mask=there)
+            tl.store(full_bias + channel, value, mask=there)
+            channel += tl.num_programs(0) * tl.num_programs(1) * BLOCK
 
 
 @triton.jit
@@ -132,8 +133,8 @@ def _gradients(
         phi *= kept
     share = shares + tl.program_id(0) * length
     back = tl.zeros([ROWS, H], tl.float32)
-    for begin in range(0, columns, BLOCK):
-        column = begin + tl.arange(0, BLOCK)
+    column = tl.arange(0, BLOCK)
+    while tl.min(column, 0) < columns:
         there = column < columns
         where = _where(column, i, j, tap, fields_in, taps, elements_out, elements_in)
         values = tl.load(given + where, mask=inside[:, None] & there[None, :], other=0.0)
@@ -141,6 +142,7 @@ def _gradients(
         back = tl.dot(values, v, back, input_precision="ieee")
         by_output = tl.dot(tl.trans(values), phi, input_precision="ieee")
         tl.store(share + column[:, None] * H + h[None, :], by_output, mask=there[:, None])
+        column += BLOCK
     share += columns * H
     if MASKED:
         back *= kept
@@ -170,38 +172,6 @@ def _gradients(
             w = tl.load(directions + d * A + a) * TURN
             total = tl.sum(tl.sum(by_phase * b[:, None] * w[None, :], 1), 0)
             tl.store(share + H * F + a, total)
-
-
-class Network(NamedTuple):
-    """What the filters are made of; contiguous float32 tensors on one GPU.
-
-    Args:
-        gamma: (elements out, elements in, k k, F), the Fourier features of the relative elements.
-        first: A, (H, F), then b, (H,).
-        first_bias: b.
-        second: B, (H, H).
-        second_bias: c, (H,).
-        output: V, (fields out, fields in, H).
-        mask: (k k,), or None for ones.
-        bias: (fields out,), or None.
-        coordinates: (elements, A) of the absolute elements, or None where nothing is relaxed.
-        directions: (F / 2, A), of their features.
-        omega: (A,), the frequencies omega'.
-        absolute_weight: A', (H, F).
-    """
-
-    gamma: Tensor
-    first: Tensor
-    first_bias: Tensor
-    second: Tensor
-    second_bias: Tensor
-    output: Tensor
-    mask: Tensor | None
-    bias: Tensor | None
-    coordinates: Tensor | None = None
-    directions: Tensor | None = None
-    omega: Tensor | None = None
-    absolute_weight: Tensor | None = None
 
 
 def filters(network: Network, lifting: bool) -> tuple[Tensor, Tensor | None]:

@@ -1,7 +1,7 @@
 """The layer behind all group convolutions over the plane; :mod:`symmetries.nn.gconv` names them."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_choice, check_images, check_pair, check_whole, invalid
 from symmetries.groups.finite import Dihedral, principal_steps
+from symmetries.kernels.networks import Network
 from symmetries.nn.fourier import KernelNetwork, fourier_features
 from symmetries.nn.fused_bank import can_fuse, fused_bank
 from symmetries.nn.gconv_kernels import (
@@ -37,9 +38,6 @@ from symmetries.nn.position_conv import (
 )
 from symmetries.nn.tile_conv import pays, tile_conv2d
 from symmetries.placement import check_like, check_together
-
-if TYPE_CHECKING:
-    from symmetries.kernels.filters import Network
 
 MODES = ("strict", "soft", "partial")
 
@@ -229,7 +227,7 @@ class PlaneConv2d(nn.Module):
             features = self._kept_features()
             if features is not None and features.launch:
                 network = self._network(features)
-                if ready(network):
+                if network is not None and ready(network):
                     return launched_bank(network, self.lifting)
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
@@ -315,26 +313,33 @@ class PlaneConv2d(nn.Module):
 
     def _kept_features(self) -> _Features | None:
         """What training does not change, kept; None where nothing may be kept."""
+        if torch.compiler.is_compiling():
+            return None
         kept = self._features.get(self)
         if kept is not None or not _may_keep(self.relative):
             return kept
-        with torch.no_grad():
-            gamma = self._gamma()
-            absolute = self._relaxed_coordinates(self.absolute) if self.relaxed else None
-        kept = _Features(gamma, absolute, False)
-        kept = kept._replace(launch=can_launch(self._network(kept), self.lifting))
+        absolute = self._relaxed_coordinates(self.absolute) if self.relaxed else None
+        kept = _Features(self._gamma(), absolute, False)
+        if kept.gamma.requires_grad:
+            return None
+        network = None if self._positional else self._network(kept)
+        launch = network is not None and can_launch(network, self.lifting)
+        kept = kept._replace(launch=launch)
         changing = {name for part in self.modules() for name in part._parameters}
         self._features.put(self, kept, without={*changing, "turn"})
         return kept
 
-    def _network(self, features: _Features) -> "Network | None":
-        """What a kernel makes filters of; None where the network is not of two hidden layers."""
-        network = self.kernel
-        if len(network.biases) != 2:
+    def _network(self, features: _Features) -> Network | None:
+        """What a kernel makes filters of; None where there are not two hidden layers."""
+        k = self.kernel
+        if len(k.weights) != 1:
             return None
-        inner = (network.relative_weight, network.biases[0], network.weights[0], network.biases[1])
-        parts = (features.gamma, *inner, network.output, self.mask, self.bias)
-        ...
+        layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], k.output)
+        parts: tuple[Tensor | None, ...] = (self.mask, self.bias)
+        if features.absolute is not None:
+            relaxed = (k.absolute_directions, self.relaxed_frequency, k.absolute_weight)
+            parts = (*parts, features.absolute, *relaxed)
+        return Network(features.gamma, *layers, *parts)
 
     def _relaxed_coordinates(self, absolute: Tensor) -> Tensor:
         # One by one: a list as an index would be copied to the device, which waits.
