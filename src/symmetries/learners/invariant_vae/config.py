@@ -50,8 +50,8 @@ class InvariantVAEConfig(PlainData):
         angles: "circle", the centre of q(eta | x) is the direction of a predicted vector, so that
             it can follow a full turn without a jump; "line", a number like the others (the
             paper's).
-        views: evenly turned copies of an image over which the centre of q(eta | x) is averaged, where
-            it is one "circle" angle: it then turns with the image. 1 is the paper's.
+        views: evenly turned copies of an image over which the centre of q(eta | x) is averaged,
+            where it is one "circle" angle: it then turns with the image. 1 is the paper's.
         turns: K of q(eta | x), which with one "circle" angle is a mixture of K turned copies, all
             of them tried in training. 1 is the paper's: it may miss half of a whole circle, and
             is more exact where less than half a circle is planted.
@@ -156,7 +156,7 @@ PRESETS = {
     "default": InvariantVAEConfig(),
     # As published, as far as it says.
     "paper": InvariantVAEConfig(
-        strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line", views=1, turns=1, eta_warmup=0.0
+        strides=(2, 1, 1), noise=1.0, features=(64, 32), angles="line", views=1
     ),
 }
 

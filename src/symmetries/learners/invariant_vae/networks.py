@@ -82,7 +82,7 @@ class Posterior(nn.Module):
 
     so that c(T_a x) = c(x) + a: what the average of equation 19 is to an invariant encoder, this is
     to an equivariant angle. If the angle is all there is, what else q is told is averaged too, so
-    that q turns with the image as a whole. Without views, a prototype that half a turn leaves nearly
+    that q turns with the image as a whole. Without views a prototype that half a turn leaves nearly
     as it is keeps q on half the circle, as the angles of images upside down would have to jump.
 
     Args:
