@@ -8,7 +8,8 @@ Rows are samples (element out, element in, tap) of the kernel, columns pairs (fi
 
 The network is small: its operations one by one cost what launching them costs. Each program keeps
 some rows and all units in registers. Gradients are computed from the inputs alone, each program's
-share is written down and all are added in a fixed order, so that they are the same in every run.
+share is written down and all are added in a fixed order, so that they are the same in every run. Products are made of
+three in tf32, which is as exact as float32.
 """
 
 import math
@@ -20,8 +21,8 @@ from torch import Tensor
 
 from symmetries.kernels.networks import Network
 
-ROWS = 32  # samples of a program
-BLOCK = 128  # columns at a time
+ROWS = 16  # samples of a program: with more, registers do not hold the gradients
+BLOCK = 64  # columns at a time
 _WARPS = 4
 MEAN = tl.constexpr(1 / math.sqrt(2 * math.pi))
 DEVIATION = tl.constexpr(math.sqrt(0.5 - 1 / (2 * math.pi)))
@@ -43,8 +44,8 @@ def _absolute(
     cosine, sine = tl.cos(phase) * SCALE, tl.sin(phase) * SCALE
     by_cosine = tl.load(weight + h[None, :] * F + d[:, None])
     by_sine = tl.load(weight + h[None, :] * F + d[:, None] + F // 2)
-    s = tl.dot(cosine, by_cosine, input_precision="ieee")
-    s = tl.dot(sine, by_sine, s, input_precision="ieee")
+    s = tl.dot(cosine, by_cosine, input_precision="tf32x3")
+    s = tl.dot(sine, by_sine, s, input_precision="tf32x3")
     return cosine, sine, by_cosine, by_sine, s
 
 
@@ -62,7 +63,7 @@ def _filters(
     tap, i, j = row % taps, row // taps // elements_in, row // taps % elements_in
     f, h = tl.arange(0, F), tl.arange(0, H)
     g = tl.load(gamma + row[:, None] * F + f[None, :], mask=inside[:, None], other=0.0)
-    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="ieee")
+    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="tf32x3")
     z += tl.load(first_bias + h)[None, :]
     if A > 0:
         _, _, _, _, s = _absolute(
@@ -70,9 +71,9 @@ def _filters(
         )
         own = i if LIFTING else j
         which = (own[:, None] == tl.arange(0, E)[None, :]).to(tl.float32)
-        z = tl.dot(which, s, z, input_precision="ieee")
+        z = tl.dot(which, s, z, input_precision="tf32x3")
     unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
-    z = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="ieee")
+    z = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
     z += tl.load(second_bias + h)[None, :]
     phi = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
     if MASKED:
@@ -80,7 +81,7 @@ def _filters(
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = column < columns
     v = tl.load(output + column[None, :] * H + h[:, None], mask=there[None, :], other=0.0)
-    values = tl.dot(phi, v, input_precision="ieee")
+    values = tl.dot(phi, v, input_precision="tf32x3")
     where = _where(column, i, j, tap, fields_in, taps, elements_out, elements_in)
     tl.store(bank + where, values, mask=inside[:, None] & there[None, :])
     if BIASED:
@@ -115,7 +116,7 @@ def _gradients(
     tap, i, j = row % taps, row // taps // elements_in, row // taps % elements_in
     f, h = tl.arange(0, F), tl.arange(0, H)
     g = tl.load(gamma + row[:, None] * F + f[None, :], mask=inside[:, None], other=0.0)
-    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="ieee")
+    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="tf32x3")
     z += tl.load(first_bias + h)[None, :]
     if A > 0:
         cosine, sine, by_cosine, by_sine, s = _absolute(
@@ -123,9 +124,9 @@ def _gradients(
         )
         own = i if LIFTING else j
         which = (own[:, None] == tl.arange(0, E)[None, :]).to(tl.float32)
-        z = tl.dot(which, s, z, input_precision="ieee")
+        z = tl.dot(which, s, z, input_precision="tf32x3")
     unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
-    y = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="ieee")
+    y = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
     y += tl.load(second_bias + h)[None, :]
     phi = (tl.maximum(y, 0.0) - MEAN) / DEVIATION
     if MASKED:
@@ -139,34 +140,34 @@ def _gradients(
         where = _where(column, i, j, tap, fields_in, taps, elements_out, elements_in)
         values = tl.load(given + where, mask=inside[:, None] & there[None, :], other=0.0)
         v = tl.load(output + column[:, None] * H + h[None, :], mask=there[:, None], other=0.0)
-        back = tl.dot(values, v, back, input_precision="ieee")
-        by_output = tl.dot(tl.trans(values), phi, input_precision="ieee")
+        back = tl.dot(values, v, back, input_precision="tf32x3")
+        by_output = tl.dot(tl.trans(values), phi, input_precision="tf32x3")
         tl.store(share + column[:, None] * H + h[None, :], by_output, mask=there[:, None])
         column += BLOCK
     share += columns * H
     if MASKED:
         back *= kept
     back = tl.where(y > 0, back, 0.0) / DEVIATION
-    by_second = tl.dot(tl.trans(back), unit, input_precision="ieee")
+    by_second = tl.dot(tl.trans(back), unit, input_precision="tf32x3")
     tl.store(share + h[:, None] * H + h[None, :], by_second)
     tl.store(share + H * H + h, tl.sum(back, 0))
     weight = tl.load(second + h[:, None] * H + h[None, :])
-    back = tl.dot(back, weight, input_precision="ieee")
+    back = tl.dot(back, weight, input_precision="tf32x3")
     back = tl.where(z > 0, back, 0.0) / DEVIATION
     share += H * H + H
-    by_first = tl.dot(tl.trans(back), g, input_precision="ieee")
+    by_first = tl.dot(tl.trans(back), g, input_precision="tf32x3")
     tl.store(share + h[:, None] * F + f[None, :], by_first)
     tl.store(share + H * F + h, tl.sum(back, 0))
     if A > 0:
         share += H * F + H
         d, e = tl.arange(0, F // 2), tl.arange(0, E)
-        by_s = tl.dot(tl.trans(which), back, input_precision="ieee")  # (E, H)
-        by_weight = tl.dot(tl.trans(by_s), cosine, input_precision="ieee")
+        by_s = tl.dot(tl.trans(which), back, input_precision="tf32x3")  # (E, H)
+        by_weight = tl.dot(tl.trans(by_s), cosine, input_precision="tf32x3")
         tl.store(share + h[:, None] * F + d[None, :], by_weight)
-        by_weight = tl.dot(tl.trans(by_s), sine, input_precision="ieee")
+        by_weight = tl.dot(tl.trans(by_s), sine, input_precision="tf32x3")
         tl.store(share + h[:, None] * F + d[None, :] + F // 2, by_weight)
-        by_phase = tl.dot(by_s, tl.trans(by_sine), input_precision="ieee") * cosine
-        by_phase -= tl.dot(by_s, tl.trans(by_cosine), input_precision="ieee") * sine
+        by_phase = tl.dot(by_s, tl.trans(by_sine), input_precision="tf32x3") * cosine
+        by_phase -= tl.dot(by_s, tl.trans(by_cosine), input_precision="tf32x3") * sine
         for a in tl.static_range(A):
             b = tl.load(coordinates + e * A + a, mask=e < elements, other=0.0)
             w = tl.load(directions + d * A + a) * TURN
