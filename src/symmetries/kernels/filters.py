@@ -8,8 +8,8 @@ Rows are samples (element out, element in, tap) of the kernel, columns pairs (fi
 
 The network is small: its operations one by one cost what launching them costs. Each program keeps
 some rows and all units in registers. Gradients are computed from the inputs alone, each program's
-share is written down and all are added in a fixed order, so that they are the same in every run. Products are made of
-three in tf32, which is as exact as float32.
+share is written down and all are added in a fixed order, so that they are the same in every run.
+Products are sums of three in tf32, about as exact as one in float32.
 """
 
 import math
