@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sets
 import torch
-from joint import AFFINE, SAMPLES, training
+from joint import AFFINE, SAMPLES, seen_of, training
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
@@ -17,9 +17,12 @@ from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
-HELD_OUT = 0.1  # of the training images: the noise is found on them
+SMALLEST = 12_500  # images that symmetry models see
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
+# InvVAE of another group, which is closed, so that prototypes can be refined.
+CLOSED = "InvVAE, similarities"
+REFINE = 2
 FITTED: dict[tuple[Any, ...], tuple[SymmetryModel, dict[str, Any]]] = {}  # of this process
 # The control: rotation within 15 degrees, shifts within 1.4 pixels, sizes within 10 %.
 FIXED = ("rotation,translation,zoom", (0.1, 0.1, 0.26, 0.1))
@@ -44,7 +47,7 @@ class Setting:
 
 
 def symmetry_model(
-    data: ImageSet, setting: Setting, seed: int
+    data: ImageSet, setting: Setting, seed: int, group: str
 ) -> tuple[SymmetryModel, dict[str, Any]]:
     """A symmetry model with few steps; it resamples by cubic B-splines, as the sets were made."""
     first, second = setting.symmetry
@@ -56,7 +59,7 @@ def symmetry_model(
         generative=Stage(steps=second, batch_size=batch, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
     )
     shape = tuple(data.images.shape[1:])
-    model = SymmetryModel(setting.group, shape, config, seed=seed)
+    model = SymmetryModel(group, shape, config, seed=seed)
     histories = model.fit(data, device=setting.device, progress=False, log_every=500)
     model.act = ImageAction(model.group, interpolation="bspline", fill=model.act.fill)
     return model, {name: training(history) for name, history in histories.items()}
@@ -67,7 +70,7 @@ def runs(
 ) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
     """Rows of results, the first seed and the smallest sets first.
 
-    The symmetry model of an added rotation sees the smallest training set only, so that no VAE
+    The symmetry model of an added rotation sees the first 12,500 images only, so that no VAE
     profits from images that are not its own.
     """
     for seed in setting.seeds:
@@ -76,25 +79,27 @@ def runs(
             whole = sets.load("train", added, images=max(setting.sizes), **where)
             test = sets.load("test", added, images=TEST, **where)
             test = test.subset(torch.arange(min(setting.count, len(test))))
+            small = whole.subset(torch.arange(min(SMALLEST, len(whole))))
+            steps = setting.vae.steps
+            cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
             keys = [
-                {"source": setting.source, "added": added, "seed": seed, "size": size, "kind": kind}
+                {**cell, "size": size, "kind": kind}
                 for size in setting.sizes
                 for kind in setting.kinds
             ]
-            if all(done(key) for key in keys):
-                continue
-            small = whole.subset(torch.arange(min(min(setting.sizes), len(whole))))
-            needed = {"AugVAE", "InvVAE"} & set(setting.kinds)
-            name = (setting.source, setting.symmetry, len(small), added, seed)
-            if needed and name not in FITTED:
-                FITTED[name] = symmetry_model(small, setting, seed)
-            symmetry, trained = FITTED[name] if needed else (None, {})
             for key in keys:
                 if done(key):
                     continue
+                symmetry, trained = None, {}
+                if key["kind"] in ("AugVAE", "InvVAE", CLOSED):
+                    group = "similarity" if key["kind"] == CLOSED else setting.group
+                    name = (setting.source, setting.symmetry, group, added, seed)
+                    if name not in FITTED:
+                        FITTED[name] = symmetry_model(small, setting, seed, group)
+                    symmetry, trained = FITTED[name]
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
                 row, arrays = one_vae(key["kind"], data, test, symmetry, setting, seed)
-                row |= {"symmetry": trained} if key["kind"] == "InvVAE" else {}
+                row |= {"symmetry": trained} if symmetry is not None else {}
                 yield key | row, arrays
 
 
@@ -111,8 +116,9 @@ def one_vae(
     run: dict[str, Any] = {"device": setting.device, "progress": False}
     run["log_every"] = max(1, setting.vae.steps // 10)
     model: VAE | InvVAE
-    if kind == "InvVAE":
-        model = InvVAE(symmetry, setting.vae, seed=seed)
+    if kind in ("InvVAE", CLOSED):
+        refine = REFINE if kind == CLOSED else 0
+        model = InvVAE(symmetry, setting.vae, refine=refine, seed=seed)
     else:
         model = VAE(shape, setting.vae, seed=seed)
         if kind == "AugVAE":
@@ -120,15 +126,18 @@ def one_vae(
         elif kind == "fixed":
             group = parse_group(FIXED[0])
             run["augment"] = fixed_augmentation(ImageAction(group), FIXED[1])
-    seen = round((1 - HELD_OUT) * len(data))
+    seen = seen_of(data)
     history = model.fit(data.images[:seen], **run)
+    vae = model.vae if isinstance(model, InvVAE) else model
+    vae.encoder.half_precision = vae.decoder.half_precision = False  # errors as small as noise
     model.fit_noise(data.images[seen:])
     if isinstance(model, InvVAE):
         model.fit_spread(data.images[seen : seen + PROPOSAL_IMAGES])
-    device = model.vae.device if isinstance(model, InvVAE) else model.device
+    device = vae.device
     x = test.images.to(device)
     generator = torch.Generator(device).manual_seed(0)
-    row = training(history) | {"samples": setting.samples}
+    row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
+    row["half"] = setting.vae.half
     row["bound"] = float(model.bound(x, setting.samples, generator).mean())
     row["reconstruction_error"] = float(model.reconstruction_error(x).mean())
     few = data.images[: setting.count].to(device)
@@ -185,7 +194,12 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         tuple(arguments.sizes),
         tuple(arguments.rotations),
         tuple(range(arguments.seeds)),
-        VAEConfig(steps=steps, initial_noise=0.2),
+        VAEConfig(
+            steps=steps,
+            initial_noise=0.2,
+            batch_size=arguments.vae_batch,
+            half=not arguments.full_precision,
+        ),
         tuple(arguments.symmetry_steps),
         AFFINE,
         2000,

@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,9 @@ class Results:
             np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
 
 
-def main() -> None:
-    """Train, measure, write."""
-    arguments = parse()
+def main(words: Sequence[str] | None = None) -> None:
+    """Train, measure, write; ``words`` are those of the command line."""
+    arguments = parse(words)
     if arguments.draw:
         from figures import draw
 
@@ -105,7 +106,7 @@ def main() -> None:
         draw(arguments.out)
 
 
-def parse() -> argparse.Namespace:
+def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
@@ -129,12 +130,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", default=list(efficiency.KINDS))
     parser.add_argument("--vae-steps", type=int, default=10_000)
+    parser.add_argument("--vae-batch", type=int, default=512)
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(5000, 2500))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     arguments.source = "mnist-14" if arguments.small else "mnist"
     if arguments.once:
         arguments.source = "mnist-once"
@@ -166,6 +168,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
 
         for row, arrays in efficiency.runs(setting, done):
             keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source == "mnist"
+            keep = keep and row["kind"] in efficiency.KINDS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":
@@ -183,7 +186,7 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
     if part == "learned-noise":
         config = replace(config, learn_noise=True)
     count = 2000 if arguments.source == "mnist" else 100
-    planted = arguments.added if part == "rotation" else [a for a in arguments.added if a][:1]
+    planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
     for added in planted:
         key = {"part": part, "steps": config.steps, "added": float(added)}
         if results.has(key):

@@ -391,6 +391,15 @@ def test_the_vae_of_prototypes_never_sees_an_image():
     torch.testing.assert_close(model.prototype_noise, upright_noise, rtol=1e-4, atol=1e-5)
 
 
+def test_noise_of_prototypes_is_found_on_the_images_it_is_given():
+    model, plain = InvVAE(Turning(Cyclic(4)), TINY), VAE(SHAPE, TINY)
+    x = smooth_images(32) * torch.linspace(0.2, 3, 8)  # not alike
+    model.fit_noise(x)
+    plain.fit_noise(model.prototype(x))
+    torch.testing.assert_close(model.vae.noise, plain.noise)
+    assert float(plain.noise.detach().std()) > 0.1
+
+
 def test_new_images_are_moved_prototypes():
     model = InvVAE(Turning(Cyclic(4)), TINY)
     images, prototypes = model.sample(400, torch.Generator().manual_seed(0))

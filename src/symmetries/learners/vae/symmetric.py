@@ -181,8 +181,11 @@ class InvVAE(nn.Module):
 
         Once as it is, for the noise of pixels of x. And once moved back to the prototype, the mean
         over those images that have the pixel in their frame; as moving smooths it, it is scaled so
-        that the squares over T_f(x) S^2 are 1 on average.
+        that the squares over T_f(x) S^2 are 1 on average. The VAE's own noise is found on their
+        prototypes. Images that the VAE has not seen give larger noise, and better bounds.
         """
+        here = self.vae.device
+        self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
         total, moved, seen = (torch.zeros_like(self.noise) for _ in range(3))
         back = ImageAction(self.symmetry.group)
         for element, left in self._left(images):
