@@ -3,12 +3,15 @@
 On a GPU, ``python tests/kernels/orbit_interpreted.py`` checks the compiled kernels.
 """
 
+from contextlib import nullcontext
+
 import torch
 
 from symmetries.groups.affine import Affine2
 from symmetries.kernels.available import usable
 from symmetries.kernels.classes import KernelClasses
 from symmetries.nn.feature_maps import orbit_mean
+from symmetries.nn.invariant import _product
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
 from symmetries.training.triangular import TriangularAdam, is_triangular
@@ -158,6 +161,43 @@ def triangles():
         torch.testing.assert_close(ours.cpu(), exact.cpu(), rtol=1e-4, atol=1e-5)
 
 
+def products():
+    """Adam by gradients that are never written, against torch's; a second use, and a given one."""
+    size, batch = (200, 150) if LARGE else (20, 5)
+    phi = torch.randn(2, 2, batch, size, generator=GENERATOR).to(DEVICE)
+    for uses in ("once", "twice", "and its kl"):
+        ends = []
+        for kind in (TriangularAdam, torch.optim.Adam):
+            layer = VariationalLinear(size, 3, runs=2, bias=False, scale=0.3).to(DEVICE)
+            layer = layer.double() if kind is torch.optim.Adam else layer
+            optimizer = kind(layer.parameters(), lr=torch.tensor(0.01, device=DEVICE))
+            for turn in phi.to(layer.mean):
+                optimizer.zero_grad()
+                with optimizer.products() if kind is TriangularAdam else nullcontext():
+                    _, variance, kl = layer.moments_and_kl(turn)
+                    loss = (variance.log().sum() + 0.1 * kl.sum()) / 10
+                    loss = loss + layer.kl().sum() if uses == "and its kl" else loss
+                    loss = loss + layer(turn.flip(1))[1].sqrt().sum() if uses == "twice" else loss
+                    loss.backward()
+                if kind is TriangularAdam and (layer.lower.grad is None) == (uses == "and its kl"):
+                    raise SystemExit(f"products, {uses}: who has the gradient?")
+                optimizer.step()
+            state = optimizer.state[layer.lower]
+            ends.append([layer.lower, layer.log_diagonal, state["exp_avg"], state["exp_avg_sq"]])
+        for ours, exact in zip(*ends, strict=True):
+            if not error(ours, exact) < 2e-4:  # a gradient near 0 is moved by its sign
+                raise SystemExit(f"products, {uses}: {error(ours, exact)}")
+
+
+def several():
+    """Products of several runs: gradients as torch's, and lying as what they belong to."""
+    for a, b in (((1, 4, 3), (2, 3, 5)), ((2, 4, 3), (1, 3, 5))):
+        parts = [torch.randn(*shape, generator=GENERATOR) for shape in (a, b)]
+        compare("several", _product, *parts)
+        turned = [part.mT.contiguous() for part in parts]
+        compare("several, turned", lambda x, y: _product(x.mT, y.mT), *turned)
+
+
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("highest")
     rows()
@@ -166,3 +206,5 @@ if __name__ == "__main__":
     posteriors()
     classes()
     triangles()
+    products()
+    several()

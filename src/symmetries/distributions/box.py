@@ -73,13 +73,17 @@ class UniformBox(nn.Module):
     @property
     def half_width(self) -> Tensor:
         """The half-widths (dim,), in the group's own units."""
+        return self.constrained(self.free)
+
+    def constrained(self, free: Tensor) -> Tensor:
+        """Half-widths (..., dim) from free numbers, which may be those of several boxes."""
         if self.constraint == "softplus":
-            return F.softplus(self.free)
+            return F.softplus(free)
         if self.constraint == "tanh":
-            return self.bounds * torch.tanh(self.free / self.bounds)
+            return self.bounds * torch.tanh(free / self.bounds)
         if self.constraint == "reflect":
-            return self.bounds - (torch.remainder(self.free, 2 * self.bounds) - self.bounds).abs()
-        return self.free
+            return self.bounds - (torch.remainder(free, 2 * self.bounds) - self.bounds).abs()
+        return free
 
     @torch.no_grad()
     def set_half_width(self, value: Tensor) -> None:

@@ -19,7 +19,7 @@ TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2}
 
 @triton.jit
 def _slope(
-    phi, rotated, grad, factor, weight, goal, first, second, step, rate, B, D, outputs,
+    phi, turned, factor, weight, goal, first, second, step, rate, B, D, outputs,
     log1, log2, beta1, beta2, eps,
     ROWS: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
     MOVE: tl.constexpr, ROUNDED: tl.constexpr,
@@ -31,28 +31,27 @@ def _slope(
     """
     left, top = tl.program_id(0) * WIDE, tl.program_id(1) * HIGH
     block = tl.program_id(2).to(tl.int64)
-    run, output = block // outputs, block % outputs
+    run = block // outputs
     if left < top + HIGH:
         i, j = top + tl.arange(0, HIGH), left + tl.arange(0, WIDE)
         high, wide = (i < D)[:, None], (j < D)[None, :]
         at = (block * D + i[:, None]) * D + j[None, :]
         w = tl.load(weight + at, mask=high & wide, other=0.0)
+        if MOVE:
+            m = tl.load(first + at, mask=high & wide, other=0.0)
+            v = tl.load(second + at, mask=high & wide, other=0.0)
         slope = tl.zeros([HIGH, WIDE], tl.float32)
         for start in range(0, B, ROWS):
             b = start + tl.arange(0, ROWS)
-            seen = (b < B)[:, None]
-            g = 2.0 * tl.load(grad + (run * B + b) * outputs + output, mask=b < B, other=0.0)
-            features = phi + (run * B + b)[:, None] * D + i[None, :]
-            x = tl.load(features, mask=seen & (i < D)[None, :], other=0.0) * g[:, None]
-            turned = rotated + (block * B + b)[:, None] * D + j[None, :]
-            y = tl.load(turned, mask=seen & wide, other=0.0)
-            slope += dot(tl.trans(x), y, ROUNDED)
+            seen = (b < B)[None, :]
+            x = tl.load(phi + (run * D + i[:, None]) * B + b[None, :], mask=high & seen, other=0.0)
+            columns = turned + (block * D + j[:, None]) * B + b[None, :]
+            y = tl.load(columns, mask=(j < D)[:, None] & seen, other=0.0)
+            slope += dot(x, tl.trans(y), ROUNDED)
         slope += 2.0 * tl.load(factor + run) * w
         slope = tl.where(i[:, None] > j[None, :], slope, 0.0)
         if MOVE:
             t = tl.load(step)
-            m = tl.load(first + at, mask=high & wide, other=0.0)
-            v = tl.load(second + at, mask=high & wide, other=0.0)
             m = beta1 * m + (1.0 - beta1) * slope
             v = beta2 * v + (1.0 - beta2) * slope * slope
             size = tl.load(rate) / (1.0 - tl.exp(t * log1))
@@ -71,26 +70,23 @@ def _slope(
 
 @dataclass(frozen=True)
 class FactorGradient:
-    """The gradient to L below its diagonal, 2 phi' diag(g_c) r_c + 2 f L, as what it is made of.
+    """The gradient phi' y_c + 2 f L to L below its diagonal, as what it is made of.
 
     Args:
-        phi: features (R, B, D).
-        rotated: r, (R, outputs, B, D).
-        grad: g, to the variances, (R, B, outputs).
-        factor: f, to the sums of squares of the factors, (R,).
+        phi: features, as columns (R, D, B).
+        slope: y, the gradient to r = phi L, as columns (R, outputs, D, B).
+        factor: f, the gradient to the sums of squares of the factors, (R,).
         ready: after which nothing reads L any more; None on a CPU.
     """
 
     phi: Tensor
-    rotated: Tensor
-    grad: Tensor
+    slope: Tensor
     factor: Tensor
     ready: torch.cuda.Event | None = None
 
     def written(self, lower: Tensor) -> Tensor:
         """The gradient itself (R, outputs, D, D), zero from the diagonal up."""
-        out = torch.empty_like(lower)
-        none = self.factor
+        out, none = torch.empty_like(lower), self.factor
         self._launch(lower, out, (none, none), none, none, (0.5, 0.5), 0.0, move=False)
         return out
 
@@ -118,10 +114,10 @@ class FactorGradient:
         *,
         move: bool,
     ) -> None:
-        runs, outputs, batch, dim = self.rotated.shape
+        runs, outputs, dim, batch = self.slope.shape
+        logs = (math.log(beta) if beta else -math.inf for beta in betas)
         grid = (triton.cdiv(dim, TILES["WIDE"]), triton.cdiv(dim, TILES["HIGH"]), runs * outputs)
         _slope[grid](
-            self.phi, self.rotated, self.grad, self.factor, lower, goal, *moments, step, rate,
-            batch, dim, outputs, math.log(betas[0]), math.log(betas[1]), *betas, eps,
-            MOVE=move, ROUNDED=rounded(), **TILES,
+            self.phi, self.slope, self.factor, lower, goal, *moments, step, rate,
+            batch, dim, outputs, *logs, *betas, eps, MOVE=move, ROUNDED=rounded(), **TILES,
         )  # fmt: skip

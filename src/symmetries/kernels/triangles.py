@@ -51,7 +51,8 @@ def adam_below_(
         eps: added to the root.
     """
     dim = weight.shape[-1]
+    logs = (math.log(beta) if beta else -math.inf for beta in betas)
     _adam[(weight.numel() // dim,)](
-        weight, grad.contiguous(), *moments, step, rate, dim, math.log(betas[0]),
-        math.log(betas[1]), *betas, eps, triton.next_power_of_2(dim),
+        weight, grad.contiguous(), *moments, step, rate, dim, *logs, *betas, eps,
+        triton.next_power_of_2(dim),
     )  # fmt: skip

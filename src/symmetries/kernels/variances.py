@@ -12,8 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS = 128  # examples of a program
-ROTATE = {"TILE": 32, "DEPTH": 32, "num_warps": 4, "num_stages": 4}
-FEATURES = {"TILE": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 4}
+ROTATE = {"TILE": 32, "DEPTH": 32, "num_warps": 8, "num_stages": 4}
+FEATURES = {"TILE": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 4}
 
 
 @triton.jit
@@ -65,10 +65,14 @@ def _rotate(
 
 @triton.jit
 def _features(
-    phi, rotated, lower, scale, grad, to_phi, to_scale, B, D, outputs,
+    phi, rotated, lower, scale, grad, columns, slope, to_phi, to_scale, B, D, outputs,
     ROWS: tl.constexpr, TILE: tl.constexpr, DEPTH: tl.constexpr, ROUNDED: tl.constexpr,
 ):  # fmt: skip
-    """Gradients to some features of some examples, and these examples' to the same diagonals."""
+    """Gradients to the same columns of phi, of r and of the diagonals, from some examples.
+
+    That to r, and phi itself, are written as columns: as the product that is the gradient to L
+    reads them best.
+    """
     block = tl.program_id(0).to(tl.int64)
     tile = tl.num_programs(1) - 1 - tl.program_id(1)  # the longest rows first
     run, output = block // outputs, block % outputs
@@ -89,11 +93,16 @@ def _features(
     total += dot(y, tl.trans(w), ROUNDED)
     s = tl.load(scale + block * D + i, mask=i < D, other=0.0)
     g = 2.0 * tl.load(grad + (run * B + b) * outputs + output, mask=b < B, other=0.0)
-    total = (total + y * s[None, :]) * g[:, None]
-    tl.store(to_phi + (block * B + b)[:, None] * D + i[None, :], total, mask=seen & inside)
+    goal = to_phi + (block * B + b)[:, None] * D + i[None, :]
+    tl.store(goal, (total + y * s[None, :]) * g[:, None], mask=seen & inside)
+    y *= g[:, None]
+    kept = (i < D)[:, None] & (b < B)[None, :]
+    tl.store(slope + (block * D + i[:, None]) * B + b[None, :], tl.trans(y), mask=kept)
     x = tl.load(phi + (run * B + b)[:, None] * D + i[None, :], mask=seen & inside, other=0.0)
+    if output == 0:
+        tl.store(columns + (run * D + i[:, None]) * B + b[None, :], tl.trans(x), mask=kept)
     goal = to_scale + (tl.program_id(2) * tl.num_programs(0) + block) * D + i
-    tl.store(goal, tl.sum(y * x * g[:, None], 0), mask=i < D)
+    tl.store(goal, tl.sum(y * x, 0), mask=i < D)
 
 
 def rounded() -> bool:
@@ -123,8 +132,8 @@ def variances(phi: Tensor, lower: Tensor, scale: Tensor) -> tuple[Tensor, Tensor
 
 def to_features(
     phi: Tensor, rotated: Tensor, lower: Tensor, scale: Tensor, grad: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients to the features and to the diagonals.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients to the features and to the diagonals; phi' (R, D, B), and that to r'.
 
     Args:
         phi: features (R, B, D).
@@ -135,10 +144,10 @@ def to_features(
     """
     runs, outputs, batch, dim = rotated.shape
     parts = triton.cdiv(batch, ROWS)
-    to_phi = torch.empty_like(rotated)
-    to_scale = scale.new_empty(parts, *scale.shape)
+    to_phi, to_scale = torch.empty_like(rotated), scale.new_empty(parts, *scale.shape)
+    columns, slope = phi.new_empty(runs, dim, batch), phi.new_empty(runs, outputs, dim, batch)
     _features[(runs * outputs, triton.cdiv(dim, FEATURES["TILE"]), parts)](
-        phi, rotated, lower, scale, grad, to_phi, to_scale, batch, dim, outputs,
+        phi, rotated, lower, scale, grad, columns, slope, to_phi, to_scale, batch, dim, outputs,
         ROWS, ROUNDED=rounded(), **FEATURES,
     )  # fmt: skip
-    return to_phi.sum(1), to_scale[0] if parts == 1 else to_scale.sum(0)
+    return to_phi.sum(1), to_scale[0] if parts == 1 else to_scale.sum(0), columns, slope

@@ -1,10 +1,11 @@
 """A linear layer on images whose filters are transformed."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.checks import (
@@ -17,6 +18,7 @@ from symmetries.checks import (
     invalid,
 )
 from symmetries.groups.affine import affine_inverse
+from symmetries.kernels.available import usable
 from symmetries.nn.resampling import resample
 from symmetries.placement import check_like
 
@@ -207,4 +209,35 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     if len(a) == len(b) == 1:  # squeezed, not indexed: the gradient of an index is a copy
         return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0)
     runs = max(len(a), len(b))
-    return torch.bmm(a.expand(runs, -1, -1), b.expand(runs, -1, -1))
+    a, b = a.expand(runs, -1, -1), b.expand(runs, -1, -1)
+    if not usable(a, b):
+        return torch.bmm(a, b)
+    product: Tensor = _BatchedProduct.apply(a, b)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _BatchedProduct(torch.autograd.Function):
+    """``torch.bmm``, with gradients that lie in memory as what they belong to.
+
+    A gradient that lies the other way round is turned by the kernel that comes next, at the price
+    of a copy as large as all moved pictures.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:  # noqa: ANN401 - torch's
+        """Products (R, N, M) of (R, N, K) and (R, K, M)."""
+        ctx.save_for_backward(a, b)
+        return torch.bmm(a, b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ANN401
+        """Gradients to both."""
+        a, b = ctx.saved_tensors
+        to_a = _bmm_like(a, grad, b.mT) if ctx.needs_input_grad[0] else None
+        to_b = _bmm_like(b, a.mT, grad) if ctx.needs_input_grad[1] else None
+        return to_a, to_b
+
+
+def _bmm_like(like: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return torch.bmm(b.mT, a.mT).mT if like.stride(1) == 1 else torch.bmm(a, b)

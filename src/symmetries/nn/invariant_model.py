@@ -72,7 +72,11 @@ class InvariantModel(nn.Module):
     @property
     def half_width(self) -> Tensor:
         """Half-widths (R, dim), in the group's own units."""
-        return torch.stack([cast(UniformBox, box).half_width for box in self.boxes])
+        boxes = [cast(UniformBox, box) for box in self.boxes]
+        first = boxes[0]
+        if all(b.constraint == first.constraint and b.group is first.group for b in boxes):
+            return first.constrained(torch.stack([box.free for box in boxes]))
+        return torch.stack([box.half_width for box in boxes])
 
     def features(
         self,

@@ -255,6 +255,7 @@ class FullVariance(torch.autograd.Function):
             lower: (R, outputs, D, D), zero on and above the diagonal.
             scale: the diagonal of L, (R, outputs, D).
         """
+        products = getattr(lower, "products", None)  # an optimiser's, see TriangularAdam
         if usable(phi, lower, scale):
             from symmetries.kernels.variances import variances
 
@@ -266,18 +267,26 @@ class FullVariance(torch.autograd.Function):
             variance = rotated.square().sum(-1).transpose(1, 2)
             energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
         ctx.save_for_backward(phi, lower, scale, rotated)
+        ctx.products = products
         return variance, energy
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:  # noqa: ANN401
         """Gradients to the features, the factors and their diagonals."""
         phi, lower, scale, rotated = ctx.saved_tensors
         if usable(phi, lower, scale):
-            from symmetries.kernels.variances import gradients
+            from symmetries.kernels.factors import FactorGradient
+            from symmetries.kernels.variances import to_features
 
             grad, factor = (g.contiguous() for g in grads)
-            return gradients(phi, rotated, lower, scale, grad, factor)
+            to_phi, to_scale, columns, slope = to_features(phi, rotated, lower, scale, grad)
+            ready = torch.cuda.current_stream().record_event() if phi.is_cuda else None
+            product = FactorGradient(columns, slope, factor, ready)
+            if ctx.products is None:
+                return to_phi, product.written(lower), to_scale
+            ctx.products.append(product)
+            return to_phi, None, to_scale
         slope = rotated * (2 * grads[0]).transpose(1, 2)[..., None]
         to_scale = (slope * phi[:, None]).sum(2)
         to_phi = torch.matmul(slope, lower.transpose(-1, -2))

@@ -10,7 +10,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from symmetries.checks import invalid
 from symmetries.training.adam import KernelAdam, KernelAdamW, has_kernel
 from symmetries.training.config import TrainConfig
-from symmetries.training.triangular import TriangularAdam, is_triangular
+from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular
 
 ParamGroups = Sequence[Mapping[str, Any]]
 _KEYS = frozenset({"params", "lr", "lr_multiplier", "weight_decay", "clip"})
@@ -52,7 +52,8 @@ def build_optimizer(
         return SGD(groups, lr=config.lr, momentum=config.momentum, fused=fused)
     kind: type[Adam] = Adam if config.optimizer == "adam" else AdamW
     if kind is Adam and any(is_triangular(p) for p in parameters):
-        kind = TriangularAdam
+        whole = lr_tensor and config.clip is None and has_kernel(parameters)
+        kind = TriangularKernelAdam if whole else TriangularAdam
     elif lr_tensor and has_kernel(parameters):
         kind = KernelAdam if kind is Adam else KernelAdamW
     return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)

@@ -1,13 +1,20 @@
 """Adam that passes over what is above the diagonal of triangular matrices."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.optim import Adam
 
 from symmetries.kernels.available import usable
+from symmetries.training.adam import KernelAdam
+
+if TYPE_CHECKING:
+    from symmetries.kernels.factors import FactorGradient
+
+Group = dict[str, Any]
 
 
 def is_triangular(parameter: Tensor) -> bool:
@@ -22,30 +29,82 @@ class TriangularAdam(Adam):
     """Adam; parameters that are marked as triangular are moved below the diagonal only.
 
     Their gradient is zero elsewhere, so Adam would leave those zeros where they are, at twice the
-    traffic. State and results are Adam's, up to rounding.
+    traffic. State and results are Adam's, up to rounding. In :meth:`products` a layer may leave
+    its gradient as a product, which is then never written: a tile of it is computed where it is
+    used, beside whatever else of the backward pass is still to be done.
     """
+
+    _products: dict[Tensor, list["FactorGradient"]] | None = None
+    _side: torch.cuda.Stream | None = None
+
+    @contextmanager
+    def products(self) -> Iterator[None]:
+        """While gradients are computed: those of triangles need not be written.
+
+        A layer finds a list, ``parameter.products``, and may put a ``FactorGradient`` there in the
+        place of a gradient; the next step uses it.
+        """
+        kept: dict[Tensor, list[FactorGradient]] = {p: [] for _, p in self._triangles()}
+        for parameter, products in kept.items():
+            parameter.products = products  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            for parameter in kept:
+                del parameter.products  # type: ignore[attr-defined]
+        self._products = kept
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - torch's
         """One step."""
         skips = getattr(self, "found_inf", None) is not None  # the fused step knows how
-        own = [
-            (group, p, p.grad)
-            for group in self.param_groups
-            for p in group["params"]
-            if p.grad is not None and is_triangular(p) and not (skips or group["weight_decay"])
-        ]
+        own = [] if skips else [(group, p, p.grad) for group, p in self._triangles()]
         for _, parameter, _ in own:
             parameter.grad = None  # not for the others' step
         result = super().step(closure)
+        products = self._products or {}
         for group, parameter, grad in own:
             parameter.grad = grad
-            self._move(group, parameter, grad)
+            self._move(group, parameter, grad, products.get(parameter, []))
+        self._products = None
         return result
 
-    def _move(self, group: dict[str, Any], parameter: Tensor, grad: Tensor) -> None:
+    def _triangles(self) -> Iterator[tuple[Group, Tensor]]:
+        """Those that are moved here, and their groups."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if is_triangular(parameter) and not group["weight_decay"]:
+                    yield group, parameter
+
+    def _move(
+        self, group: Group, parameter: Tensor, grad: Tensor | None, products: list["FactorGradient"]
+    ) -> None:
         from symmetries.kernels.triangles import adam_below_
 
+        if len(products) == 1 and grad is None:
+            self._move_by(group, parameter, products[0])
+            return
+        for product in products:
+            more = product.written(parameter)
+            grad = more if grad is None else grad + more
+        if grad is not None:
+            adam_below_(parameter, grad, *self._arguments(group, parameter))
+
+    def _move_by(self, group: Group, parameter: Tensor, product: "FactorGradient") -> None:
+        known = parameter in self.state and isinstance(group["lr"], Tensor)
+        if product.ready is None or not known:
+            product.adam_(parameter, *self._arguments(group, parameter))
+            return
+        # Nothing else needs the factors any more, so this need not wait for the other gradients.
+        if self._side is None:
+            self._side = torch.cuda.Stream(parameter.device)
+        self._side.wait_event(product.ready)
+        with torch.cuda.stream(self._side):
+            product.adam_(parameter, *self._arguments(group, parameter))
+        torch.cuda.current_stream(parameter.device).wait_stream(self._side)
+
+    def _arguments(self, group: Group, parameter: Tensor) -> tuple[Any, ...]:
+        """Moments, number of the step, rate, betas and epsilon."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
@@ -56,4 +115,8 @@ class TriangularAdam(Adam):
         if not isinstance(rate, Tensor):
             rate = torch.full((), rate, dtype=torch.float32, device=parameter.device)
         moments = (state["exp_avg"], state["exp_avg_sq"])
-        adam_below_(parameter, grad, moments, state["step"], rate, group["betas"], group["eps"])
+        return moments, state["step"], rate, group["betas"], group["eps"]
+
+
+class TriangularKernelAdam(TriangularAdam, KernelAdam):
+    """The same, with kernels for all other parameters; it does not clip."""

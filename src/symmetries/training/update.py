@@ -1,6 +1,7 @@
 """One update of the weights: loss, gradient, clipping, optimiser."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from symmetries.training.fabric import Fabric
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.skipping import BadBatches
 from symmetries.training.step import Step
+from symmetries.training.triangular import TriangularAdam
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
@@ -119,6 +121,7 @@ class Update:
         self.bad = bad
         self.several = several
         # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
+        self.plain = config.precision == "32-true"
         self.converts = config.precision != "32-true" and config.precision.endswith("-true")
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.clipped = clipped_parameters(optimizer)
@@ -135,11 +138,19 @@ class Update:
         batch = self.batches.batch(inputs)
         loss: Tensor
         metrics: Metrics
-        with precision.forward_context():
-            batch = precision.convert_input(batch) if self.converts else batch
-            loss, metrics = self.objective(batch, self.step)
-        self.fabric.backward(loss)
+        with self._products():
+            with precision.forward_context():
+                batch = precision.convert_input(batch) if self.converts else batch
+                loss, metrics = self.objective(batch, self.step)
+            self.fabric.backward(loss)
         return metrics
+
+    def _products(self) -> AbstractContextManager[None]:
+        """Where only the optimiser looks at gradients, those of triangles are not written."""
+        alone = self.clip is None and self.bad is None and self.fabric.world_size == 1
+        if alone and self.plain and isinstance(self.optimizer, TriangularAdam):
+            return self.optimizer.products()
+        return nullcontext()
 
     def __call__(self, inputs: Batch) -> Metrics:
         """Do the step; returns its numbers, on the device."""
