@@ -26,6 +26,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import efficiency
+import images
 import joint
 import sets
 
@@ -33,7 +34,7 @@ from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
-PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9")
+PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9", "images")
 QUICK = replace(
     PRESETS["quick"],
     channels=(8, 16),
@@ -175,6 +176,15 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
         yield from ablations(arguments, results)
     elif part == "augerino":
         yield from augerino(arguments, results)
+    elif part == "images":
+        count = 200 if arguments.quick else 8000
+        for row in [
+            *images.roughness_rows(arguments.data, min(count, 3000)),
+            *images.residual_rows(arguments.data, count),
+        ]:
+            if not results.has({"part": part} | row):
+                results.add({"part": part} | row)
+                yield row
     else:
         yield from rotations(part, arguments, results)
 
