@@ -60,10 +60,9 @@ def warp(
         shape = f"shape {tuple(theta.shape)}"
         remedy = "give one map, one per image, or S per image"
         raise invalid("theta", f"shape (2, 3), ({n}, 2, 3) or ({n}, S, 2, 3)", shape, remedy)
-    if len(lead) == 2:
+    if lead:
         return _resample(images, theta, interpolation, padding, fill)
-    maps = theta[:, None] if lead else theta[None, None]
-    return _resample(images, maps, interpolation, padding, fill).squeeze(1)
+    return _resample(images, theta[None, None], interpolation, padding, fill).squeeze(1)
 
 
 def warp_shared(
@@ -85,10 +84,13 @@ def warp_shared(
 def _resample(
     images: Tensor, theta: Tensor, interpolation: Interpolation, padding: Padding, fill: float
 ) -> Tensor:
-    """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W)."""
+    """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W).
+
+    Maps (N, 2, 3), one for each image, give (N, C, H, W).
+    """
     theta = theta.to(images.dtype)
     if len(images) == 0:
-        return images[:, None].expand(0, theta.shape[1], *images.shape[1:])
+        return images.reshape(0, *theta.shape[1:-2], *images.shape[1:])
     if padding == "constant" and foldable(images, theta):
         maps = theta.expand(len(images), *theta.shape[1:])
         rest = (interpolation, padding, fill)
@@ -98,7 +100,9 @@ def _resample(
     if shift:
         images = images - shift
     if padding == "constant" and usable(images, theta):
-        out = _kernel_warp(images, theta, interpolation)
+        several = theta if theta.ndim == 4 else theta[:, None]
+        out = _kernel_warp(images, several, interpolation)
+        out = out if theta.ndim == 4 else out.squeeze(1)
     else:
         out = _grid_warp(images, theta, interpolation, padding)
     return out + shift if shift else out
@@ -144,8 +148,9 @@ def _grid_warp(
     """
     n, c = images.shape[:2]
     height, width = coefficients_of or images.shape[-2:]
-    shared, versions = len(theta) < n, theta.shape[1]
-    grid = sampling_grid(theta, height, width).flatten(1, 2)
+    shared, versions = len(theta) < n, theta.shape[1] if theta.ndim == 4 else 1
+    k = _grid_matrix(height, width, theta.dtype, theta.device)
+    grid = (theta.reshape(-1, 6) @ k).reshape(len(theta), versions * height, width, 2)
     source = images.reshape(1, n * c, *images.shape[-2:]) if shared else images
     if interpolation == "bspline":
         if coefficients_of is None:
@@ -156,6 +161,8 @@ def _grid_warp(
         out = F.grid_sample(
             source, grid, mode=interpolation, padding_mode=mode, align_corners=False
         )
+    if theta.ndim == 3:
+        return out
     return out.reshape(n, c, versions, height, width).transpose(1, 2)
 
 

@@ -23,14 +23,13 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
     The compiler fuses torch's operations by itself, and torch.func's wrappers hide the memory.
     ``TRITON_INTERPRET=1`` runs the kernels on the CPU, for tests.
     """
-    if not _HAS_TRITON or torch.compiler.is_compiling() or not wanted():
+    if not _HAS_TRITON or torch.compiler.is_compiling():
         return False
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     for tensor in tensors:
-        if not (tensor.is_cuda or interpreted) or tensor.dtype not in dtypes:
+        if not tensor.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
             return False
-        if tensor.numel() == 0:
+        if tensor.dtype not in dtypes or tensor.numel() == 0:
             return False
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return False
-    return True
+    return wanted()
