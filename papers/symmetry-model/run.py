@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import measures
 import planted
 from shown import pictures, special_pictures
-from tasks import ABLATIONS, OURS_NAME, TASKS, Task, with_steps
+from tasks import ABLATIONS, OURS_NAME, QUICK_TASKS, TASKS, Task, with_steps
 
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
@@ -53,7 +53,8 @@ def main() -> None:
     file = out / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {"runs": []}
     todo = [
-        {"task": arguments.task, "added": added, "seed": seed, "variant": variant}
+        {"task": task, "added": added, "seed": seed, "variant": variant}
+        for task in (QUICK_TASKS if arguments.quick else [arguments.task])
         for variant in (ABLATIONS[arguments.task] if arguments.ablations else [arguments.label])
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
         for added in arguments.added
@@ -61,6 +62,7 @@ def main() -> None:
     for key in todo:
         if any(all(row[k] == v for k, v in key.items()) for row in results["runs"]):
             continue
+        arguments.task = key["task"]
         row = one_run(arguments, key["added"], key["seed"], key["variant"])
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")
         results["runs"].append({**key, **row, "made": made})
@@ -87,14 +89,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--label", default=OURS_NAME, help="name of the rows, such as full")
     parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
     parser.add_argument("--images", type=int, default=None, help="use the first so many")
-    parser.add_argument("--looked-at", type=int, default=1000, help="test images to measure on")
+    parser.add_argument("--looked-at", type=int, default=None, help="test images to measure on")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
+    parser.add_argument("--quick", action="store_true", help="two small sets, a minute on a CPU")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
     arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.task = "digits-rotation"
-        arguments.steps = (600, 200) if arguments.steps == (None, None) else arguments.steps
+    arguments.looked_at = arguments.looked_at or (200 if arguments.quick else 1000)
     if arguments.added is None:
         many = arguments.task == "mnist-affine"
         many = many and not arguments.ablations
@@ -212,7 +212,8 @@ def distribution_measures(
             for kind, name in enumerate(test.class_names)
         }
     else:
-        samples = measures.rotation_samples(model, measures.readable(test, most // 2))
+        one_way = test if "sprites" in arguments.task else measures.readable(test, most // 2)
+        samples = measures.rotation_samples(model, one_way)
         base = arguments.out / "rotation-0.npy"  # of the first run without added rotation
         if added == 0 and not base.exists():
             np.save(base, samples.half().cpu().numpy())

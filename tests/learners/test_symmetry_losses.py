@@ -31,8 +31,10 @@ from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
     turns_of,
+    with_turns,
     without_turns,
 )
+from symmetries.learners.symmetry_model.widths import highest_density_width
 from symmetries.training import Step
 
 QUICK = replace(PRESETS["quick"], sampled=False, samples=3, invertibility=0.0, settling=0.0)
@@ -372,6 +374,21 @@ def test_elements_less_the_turns_that_do_nothing():
     again, colour = without_turns(both, (gaps, torch.ones(2, 4, 3)), turns)
     torch.testing.assert_close(again, left)
     assert torch.equal(colour, torch.ones(2, 4, 3))
+
+
+def test_turns_that_do_nothing_get_their_share():
+    """Freely within a quarter: the whole circle for a square, half of it for a bar."""
+    group = parse_group("rotation,translation")
+    angles = math.pi / 2 * torch.rand(2, 4096, generator=torch.Generator().manual_seed(0))
+    samples = group.exp(nn.functional.pad(angles[..., None], (2, 0)))
+    found = with_turns(group, samples, turns_of(bar_and_square()))
+    turned = torch.remainder(torch.atan2(found[..., 1, 0], found[..., 0, 0]), 2 * math.pi)
+    widths = highest_density_width(turned, 2 * math.pi)
+    assert widths.tolist() == pytest.approx([0.9 * math.pi, 0.9 * 2 * math.pi], rel=0.06)
+    squares = bar_and_square()[1:].expand(4, -1, -1, -1)
+    act = ImageAction(group)
+    same = act(found[1, :4], squares), act(samples[1, :4], squares)
+    torch.testing.assert_close(*same, rtol=0, atol=1e-4)
 
 
 def test_alignment_forgives_turns_where_asked():

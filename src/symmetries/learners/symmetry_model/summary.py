@@ -16,7 +16,12 @@ from symmetries.learners.symmetry_model.coordinates import (
     split_elements,
 )
 from symmetries.learners.symmetry_model.health import content_kept
-from symmetries.learners.symmetry_model.turns import has_turns, turns_of, without_turns
+from symmetries.learners.symmetry_model.turns import (
+    has_turns,
+    turns_of,
+    with_turns,
+    without_turns,
+)
 from symmetries.learners.symmetry_model.widths import (
     FULL_SHARE,
     MASS,
@@ -43,8 +48,9 @@ class TransformationSummary:
         unit: "degrees", "pixels", "factor" or "step". A width in factors is the ratio of the
             ends: 1.2 means sizes that vary by 20 %.
         width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
-            data; eta is counted from the image, so that it does not depend on the prototype, and
-            shifts are those of the picture's content.
+            data; eta is counted from the image, so that it does not depend on the prototype,
+            shifts are those of the picture's content, and quarter turns that leave the picture as
+            it is are all counted (a square that turns freely has the whole circle).
         noise_floor: the same length for repeated inference of one image, turns that leave the
             picture as it is forgiven.
         verdict: "absent", "partial" or "full".
@@ -157,14 +163,23 @@ def counted_from_images(model: "SymmetryModel", x: Tensor, eta: Tensor) -> Tenso
     """Samples of p(eta | x_hat) as transformations of x itself, e e_x^-1 in numbers, (N, n, dim).
 
     Another choice of prototype, x_hat' = T_c^-1 x_hat, turns e to e c and e_x to e_x c, so this
-    does not depend on it. See :func:`read_motions` for what the numbers mean.
+    does not depend on it. Nor on which of several transformations f names where they make the same
+    of the picture, see :func:`with_turns`. :func:`read_motions` says what the numbers mean.
     """
     group = model.group
     back = repeat_elements(group.inverse(model.element(x)), eta.shape[1])
     content = content_centre(x, model.act.fill)
-    counted = read_motions(group, group.compose(group.exp(eta), back), content)
+    element = group.compose(group.exp(eta), back)
+    if has_turns(group):
+        element = with_turns(group, element, _turns(model, x))
+    counted = read_motions(group, element, content)
     plain = eta - model.infer(x)[:, None]  # where a matrix has no real logarithm
     return torch.where(torch.isfinite(counted), counted, plain)
+
+
+def _turns(model: "SymmetryModel", x: Tensor) -> tuple[Tensor, Tensor]:
+    anywhere = {"shift_x", "shift_y"} <= set(model.group.names)
+    return turns_of(x, model.act.fill, anywhere=anywhere)
 
 
 @torch.no_grad()
@@ -186,8 +201,7 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
     content = content_centre(x, model.act.fill)
     every = split_elements(gap, len(x))
     if has_turns(group):
-        anywhere = {"shift_x", "shift_y"} <= set(group.names)
-        every = without_turns(group, every, turns_of(x, model.act.fill, anywhere=anywhere))
+        every = without_turns(group, every, _turns(model, x))
     misses = read_motions(group, every, content)
     # No real logarithm: as wrong as can be.
     return torch.where(torch.isfinite(misses), misses, limit)

@@ -15,6 +15,7 @@ from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.coordinates import content_centre
 
 TURNS = 4
+SAME = 0.05  # of |x|^2: a turn that changes less leaves the picture as it is
 PRICE = 10.0  # of a turn that makes another picture of it; half a turn of T is a distance of 1
 
 
@@ -117,6 +118,45 @@ def without_turns(
     every = inverse[:, None] @ element[:, :, None]
     best = (distance_to_identity(group, every) + PRICE * changed[:, None]).argmin(-1)
     return every.gather(2, best[..., None, None, None].expand(*best.shape, 1, 3, 3))[:, :, 0]
+
+
+def with_turns(
+    group: Group[Any],
+    element: Any,  # noqa: ANN401 - elements differ by group
+    turns: tuple[Tensor, Tensor],
+) -> Any:  # noqa: ANN401
+    """Samples (N, S) of transformations with the turns that leave their picture as it is: T h_j.
+
+    T and T h_j make the same of the picture, and which of them f names is a matter of chance. So
+    that a distribution does not depend on it, every symmetry gets its share of the samples: for a
+    square that turns freely within a quarter, the whole circle.
+
+    Args:
+        group: the transformations.
+        element: with leading shape (N, S), in no order.
+        turns: of the N pictures, see :func:`turns_of`.
+
+    Example:
+        >>> bar = torch.zeros(1, 1, 8, 8)
+        >>> bar[..., 3:5, 1:7] = 1.0
+        >>> group = Affine2("rotation")
+        >>> every = with_turns(group, group.exp(torch.full((1, 4, 1), 0.2)), turns_of(bar))
+        >>> [round(abs(value), 1) for value in group.log(every).flatten().tolist()]
+        [0.2, 2.9, 0.2, 2.9]
+    """
+    if isinstance(group, Product):
+        pairs = zip(group.factors, element, strict=True)
+        return tuple(with_turns(f, e, turns) for f, e in pairs)
+    if not has_turns(group):
+        return element
+    inverse, changed = turns
+    same = changed < SAME
+    rank = same.cumsum(1) - 1
+    samples = torch.arange(element.shape[1], device=element.device)
+    wanted = samples % same.sum(1, keepdim=True)  # (N, S)
+    chosen = ((rank[:, None] == wanted[..., None]) & same[:, None]).int().argmax(-1)
+    # The inverse of a symmetry is one, too.
+    return element @ inverse.gather(1, chosen[..., None, None].expand(*chosen.shape, 3, 3))
 
 
 def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
