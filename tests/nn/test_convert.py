@@ -89,6 +89,26 @@ def test_kept_kernel_is_dropped_when_it_must_be(kind):
             assert torch.equal(conv(x), fresh(conv, x))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_of_other_tensors_are_not_used(kind):
+    conv, x = layer(kind).eval(), fields()
+    with torch.no_grad():
+        before = conv(x)
+        twice = {"kernel.output": 2 * conv.kernel.output, "bias": 2 * conv.bias}
+        given = torch.func.functional_call(conv, twice, (x,))
+        assert torch.allclose(given, 2 * before, atol=1e-5)
+        assert torch.equal(conv(x), before)
+        other = copy.deepcopy(conv)
+        assert other._cache.get(other) is None
+        other.kernel.output = nn.Parameter(2 * conv.kernel.output)
+        other.bias = nn.Parameter(2 * conv.bias)
+        assert torch.allclose(other(x), 2 * before, atol=1e-5)
+        other.kernel = layer(kind, seed=3).kernel
+        assert torch.equal(other(x), copy.deepcopy(other).train()(x))
+        replica = conv._replicate_for_data_parallel()
+        assert conv._cache.get(replica) is None
+
+
 def test_fixed_frequency_written_in_place_is_seen():
     conv, x = layer(learn=False).eval(), fields()
     with torch.no_grad():

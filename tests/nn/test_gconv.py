@@ -522,6 +522,21 @@ def test_bad_arguments_are_named():
         RelaxedGroupConv2d(1, 1, 3, group=Cyclic(4), relax={})
 
 
+def test_arguments_are_those_of_conv2d_where_they_mean_something():
+    settings = (4, 4, (3, 3), (2, 2), (1, 1), (1, 1), 1, False, "zeros", "cpu", torch.float64)
+    plain, conv = nn.Conv2d(*settings), GroupConv2d(*settings, group=Cyclic(1))
+    assert conv.bias is None
+    x = torch.rand(2, 4, 9, 9, dtype=torch.float64)
+    assert conv(x).shape == plain(x).shape
+    assert conv(x).dtype == torch.float64
+    for name, value in (("dilation", 2), ("groups", 2), ("padding_mode", "reflect")):
+        with pytest.raises(ValueError, match=f"{name}: expected"):
+            GroupConv2d(2, 2, 3, group=Cyclic(4), **{name: value})
+    for name in ("kernel_size", "stride", "padding"):
+        with pytest.raises(ValueError, match=f"{name}: expected"):
+            GroupConv2d(2, 2, **{"kernel_size": 3, name: (3, 1)}, group=Cyclic(4))
+
+
 def test_bad_input_is_named():
     conv = GroupConv2d(2, 1, 5, group=Cyclic(4))
     with pytest.raises(ValueError, match=r"8 channels \(2 fields of 4 elements\)"):
@@ -530,6 +545,15 @@ def test_bad_input_is_named():
         conv(torch.rand(1, 8, 8, 9))
     with pytest.raises(ValueError, match="kernel_size: expected at most the image, 4"):
         conv(torch.rand(1, 8, 4, 4))
+    assert conv(torch.rand(1, 8, 8, 8)).numel()  # what it took once is not looked at again
+    with pytest.raises(ValueError, match="square images"):
+        conv(torch.rand(1, 8, 8, 9))
+    with pytest.raises(ValueError, match=r"features: expected torch\.float32"):
+        conv(torch.rand(1, 8, 8, 8).double())
+    with pytest.raises(TypeError, match=r"features: expected a torch\.Tensor"):
+        conv(np.zeros((1, 8, 8, 8), np.float32))
+    with pytest.raises(ValueError, match=r"features: expected torch\.float64"):
+        conv.double()(torch.rand(1, 8, 8, 8))
     for group in (Cyclic(1), Cyclic(2), Dihedral(1)):  # these take any size
         assert GroupConv2d(2, 1, 5, group=group)(torch.rand(1, 2 * group.order, 8, 9)).numel()
     with pytest.raises(ValueError, match="fields of 4"):

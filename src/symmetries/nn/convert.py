@@ -106,7 +106,7 @@ def _converted(
         old.kernel_size[0],
         old.stride[0],
         padding,
-        old.bias is not None,
+        bias=old.bias is not None,
         **settings,
     )
 

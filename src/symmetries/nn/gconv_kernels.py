@@ -12,6 +12,7 @@ turn for a rotation. A flip is no part of a Lie algebra; its coordinate is 0 or 
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -179,6 +180,27 @@ def filter_bank(phi: Tensor, output: Tensor, kernel_size: int) -> Tensor:
     values = values.permute(4, 0, 2, 3, 5, 1)  # out, i, row, column, in, j
     bank = values.reshape(fields_out * elements_out, kernel_size, kernel_size, -1)
     return bank.permute(0, 3, 1, 2)
+
+
+def one_number(value: Any) -> Any:  # noqa: ANN401 - whatever else it is, others check
+    """The number that a pair of equal ones stands for, as ``nn.Conv2d`` takes both.
+
+    Example:
+        >>> one_number((3, 3)), one_number(3), one_number((3, 5))
+        (3, 3, (3, 5))
+    """
+    pair = isinstance(value, tuple) and len(value) == 2 and value[0] == value[1]
+    return value[0] if pair else value
+
+
+def check_as_conv2d(dilation: object, groups: object, padding_mode: object) -> None:
+    """Raise unless these arguments of ``nn.Conv2d`` are what a group convolution can do."""
+    if dilation != 1:
+        raise invalid("dilation", "1", short(dilation), "take a larger kernel_size")
+    if groups != 1:
+        raise invalid("groups", "1", short(groups), "rotations and flips are the argument 'group'")
+    if padding_mode != "zeros":
+        raise invalid("padding_mode", "'zeros'", short(padding_mode), "pad the images before")
 
 
 def padding_of(padding: int | str, kernel_size: int) -> int:

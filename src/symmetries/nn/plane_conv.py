@@ -16,10 +16,12 @@ from symmetries.nn.gconv_kernels import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
+    check_as_conv2d,
     check_point_group,
     coordinate_names,
     filter_bank,
     frequencies,
+    one_number,
     padding_of,
     pixel_positions,
     relative_coordinates,
@@ -56,11 +58,17 @@ class PlaneConv2d(nn.Module):
     Args:
         in_channels: fields that come in (channels, for a lifting).
         out_channels: fields that go out; the tensor has |H| times as many channels.
-        kernel_size: k, of a k x k kernel.
+        kernel_size: k, of a k x k kernel. As for ``nn.Conv2d`` a pair of equal numbers does too,
+            here and for the next three.
         stride: in pixels. Rotations of the grid stay exact where (size + 2 padding - k) is a
             multiple of it.
         padding: zeros on each side, "same" or "valid".
+        dilation: 1; a kernel is a function, take a larger one.
+        groups: 1, of channels.
         bias: whether to add one number per field.
+        padding_mode: "zeros".
+        device: of the weights.
+        dtype: of the weights.
         group: H, ``Cyclic(n)`` or ``Dihedral(n)``.
         mode: "strict": equivariant. "soft": the kernel also depends on the coordinates in
             ``relax``. "partial" (Romero and Lohit 2022): only a learned part of the rotations,
@@ -88,10 +96,15 @@ class PlaneConv2d(nn.Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int,
-        stride: int = 1,
-        padding: int | str = 0,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: int | str | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
         *,
         group: PointGroup,
         mode: str | None = None,
@@ -107,12 +120,15 @@ class PlaneConv2d(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        k: int = one_number(kernel_size)
+        step: int = one_number(stride)
+        check_as_conv2d(one_number(dilation), groups, padding_mode)
         self.mode = self.default_mode if mode is None else mode
         check_choice(self.mode, MODES, "mode")
         check_choice(support, ("auto", "square", "disk"), "support")
         check_choice(order, ORDERS, "order")
-        counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": stride}
-        for name, value in {**counts, "kernel_size": kernel_size}.items():
+        counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": step}
+        for name, value in {**counts, "kernel_size": k}.items():
             check_whole(value, name)
         check_point_group(group)
         self.group = group
@@ -122,9 +138,9 @@ class PlaneConv2d(nn.Module):
             out_channels,
             1 if self.lifting else elements,
             elements,
-            kernel_size,
-            stride,
-            padding_of(padding, kernel_size),
+            k,
+            step,
+            padding_of(one_number(padding), k),
         )
         self.order = order
         names = coordinate_names(group)
@@ -147,12 +163,12 @@ class PlaneConv2d(nn.Module):
         self.register_buffer("signature", torch.tensor([group.n, flips]))
         filter_names = coordinate_names(group, self.lifting)
         self.register_buffer("frequency", frequencies(filter_names, frequency))
-        relative = relative_coordinates(group, kernel_size, self.lifting)
+        relative = relative_coordinates(group, k, self.lifting)
         self.register_buffer("relative", relative, persistent=False)
         self.register_buffer("absolute", absolute_coordinates(group), persistent=False)
-        self.register_buffer("mask", support_mask(group, kernel_size, support), persistent=False)
+        self.register_buffer("mask", support_mask(group, k, support), persistent=False)
         self.register_buffer("turn", None, persistent=False)
-        taps = kernel_size**2 if self.mask is None else int(self.mask.sum())
+        taps = k**2 if self.mask is None else int(self.mask.sum())
         fan_in = in_channels * self.geometry.elements_in * taps
         self.kernel = KernelNetwork(
             relative.shape[-1],
@@ -171,6 +187,8 @@ class PlaneConv2d(nn.Module):
             self._learned("relaxed_frequency", torch.tensor(list(relaxed.values())))
         if self.mode == "partial":
             self._learned("fraction", torch.ones(()))
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
 
     def _learned(self, name: str, value: Tensor) -> None:
         if self.learn:
