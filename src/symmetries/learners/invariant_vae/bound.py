@@ -40,6 +40,6 @@ def log_weights(
     eta, log_q = model.posterior.sample(x, k, generator)
     moved = model.act(model.group.exp(eta.flatten(0, 1)), prototypes).unflatten(0, (n, k))
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
-    log_p = model.prior_eta.distribution.log_prob(eta.flatten(0, 1), model.prior_eta(flat))
+    log_p = model.prior_eta.log_prob(eta.flatten(0, 1)[:, None], flat)[:, 0]
     weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
     return weights

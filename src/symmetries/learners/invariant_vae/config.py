@@ -52,16 +52,9 @@ class InvariantVAEConfig(PlainData):
             paper's).
         views: evenly turned copies of an image over which the centre of q(eta | x) is averaged,
             where it is one "circle" angle: it then turns with the image. 1 is the paper's.
-        turns: K of q(eta | x), which with one "circle" angle is a mixture of K turned copies, all
-            of them tried in training. 1 is the paper's: it may miss half of a whole circle, and
-            is more exact where less than half a circle is planted.
         initial_spread: scale of q(eta | x) at the start, as a share of the bounds.
         interpolation: of all resampling.
         beta: weight of the KL of z at the start; falls to 1 as a cosine.
-        eta_warmup: share of the steps in which the weight of the KL of eta rises from 0 to 1, so
-            that turns are tried before p(eta | z) rules them out. The paper has none.
-        settle: share of the steps after which turns other than the first are given up, so that
-            q(eta | x) ends with one, where the others have led it; 1 keeps all of them.
         half: convolutions in bfloat16 on CUDA.
         steps: of the optimiser.
         batch_size: images per step.
@@ -91,12 +84,9 @@ class InvariantVAEConfig(PlainData):
     conditional: bool = True
     angles: Literal["circle", "line"] = "circle"
     views: int = 8
-    turns: int = 1
     initial_spread: float = 0.03
     interpolation: Interpolation = "bilinear"
     beta: float = 10.0
-    eta_warmup: float = 0.0
-    settle: float = 1.0
     half: bool = False
     steps: int = 15_000
     batch_size: int = 256
@@ -109,7 +99,7 @@ class InvariantVAEConfig(PlainData):
     def __post_init__(self) -> None:
         check_choice(self.angles, ("circle", "line"), "angles")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
-        sizes = ("latent", "hidden", "samples", "views", "turns", "layers", "bins", "conditioner")
+        sizes = ("latent", "hidden", "samples", "views", "layers", "bins", "conditioner")
         for name in sizes:
             check_whole(getattr(self, name), name, most=10**6)
         for name in ("channels", "strides", "features"):
@@ -119,15 +109,10 @@ class InvariantVAEConfig(PlainData):
         for name in ("learn_noise", "sampled", "flexible", "conditional", "half"):
             check_flag(getattr(self, name), name)
         check_number(self.invariance, "invariance")
-        check_number(self.eta_warmup, "eta_warmup")
-        check_number(self.settle, "settle", 0, 1)
         check_number(self.beta, "beta")
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"
             raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
-        if not 0 <= self.eta_warmup <= 1:
-            remedy = "0 has the KL of eta from the start"
-            raise invalid("eta_warmup", "a share in [0, 1]", self.eta_warmup, remedy)
         for name in ("noise", "least_noise", "initial_spread"):
             check_positive(getattr(self, name), name)
         if self.beta < 1:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +17,15 @@ from symmetries.nn.autoencoder import zero_linear
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
-LEAD = 300.0  # nats that the first turn is ahead of the others at the start
-PULL = 10.0  # of the centre towards the turns that fit
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
+TURN = 2 * math.pi
 
 
 class Prior(nn.Module):
     """p(eta | z): a spline flow on a predicted Gaussian; categorical for a finite group.
+
+    An angle that goes all around is one of a "circle": densities of eta and of eta plus whole turns
+    are added.
 
     Args:
         group: the transformations.
@@ -38,6 +40,9 @@ class Prior(nn.Module):
         super().__init__()
         self.conditional = config.conditional
         self.distribution = make_distribution(group, bounds, config.latent, config)
+        windings = whole_turns(circle_angles(group, bounds, config), len(bounds))
+        self.register_buffer("windings", windings, persistent=False)
+        self.windings: Tensor
         if not config.flexible and isinstance(self.distribution, ConditionalFlow):
             for part in (*self.distribution.couplings, self.distribution.project):
                 part.requires_grad_(False)
@@ -46,37 +51,17 @@ class Prior(nn.Module):
         """The context (N, latent) of codes."""
         return z if self.conditional else torch.zeros_like(z)
 
-
-class Branches(NamedTuple):
-    """A sample of q(eta | x) at each of K turns.
-
-    Args:
-        eta: (N, K, dim).
-        log_q: (N, 1), the log-density of each of them under the mixture with equal weights.
-        log_w: (N, K), logarithms of the predicted weights.
-        vectors: (N, 2), whose direction is the centre.
-    """
-
-    eta: Tensor
-    log_q: Tensor
-    log_w: Tensor
-    vectors: Tensor
+    def log_prob(self, eta: Tensor, z: Tensor) -> Tensor:
+        """Log-density (N, S) of parameters (N, S, dim), given codes (N, latent); Lie groups."""
+        return wound_log_prob(self.distribution, eta, self(z), self.windings)
 
 
 class Posterior(nn.Module):
     r"""q(eta | x): a spline flow on a predicted Gaussian; categorical for a finite group.
 
-    With "circle" angles, eta = c(x) + delta + 2 pi k / K: c is the direction of a predicted
-    vector, 0 for other parameters; delta has the flow's distribution f; the turn k = 0 ... K - 1
-    is drawn with predicted weights w,
-
-    .. math:: q(\eta | x) = \sum_k w_k(x)\, f(\eta - c(x) - 2 \pi k / K \,|\, x).
-
-    Training tries all turns (see :func:`symmetries.learners.invariant_vae.losses.joint_loss`);
-    with ``settle`` it gives them up in the end, and q is that of the first turn.
-
-    With n ``views`` the vector is averaged over evenly turned copies of the image, each of which
-    says where it is, and is turned back,
+    With "circle" angles, eta = c(x) + delta: c is the direction of a predicted vector, 0 for other
+    parameters; delta has the flow's distribution. With n ``views`` the vector is averaged over
+    evenly turned copies of the image, each of which says where it is, and is turned back,
 
     .. math:: v(x) = \frac1n \sum_k R(-a_k)\, \hat v(T_{a_k} x), \qquad a_k = 2 \pi k / n,
 
@@ -106,33 +91,20 @@ class Posterior(nn.Module):
         self.features = ImageFeatures(shape, config.features)
         self.distribution = make_distribution(group, bounds, config.features[-1], config)
         self.dim = len(bounds)
-        whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
-        circle = config.angles == "circle" and isinstance(self.distribution, ConditionalFlow)
-        self.around = [i for i in range(self.dim) if whole[i] and circle]
-        self.settled = config.settle < 1
+        self.around = circle_angles(group, bounds, config)
+        views = torch.zeros(config.views if len(self.around) == 1 else 1, self.dim)
         self.head = nn.Sequential()
         if self.around:
             head = zero_linear(config.features[-1], 2 * len(self.around))
-            nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
+            if len(views) > 1:  # of turned constants nothing would be left
+                nn.init.normal_(head.weight, std=INITIAL_RADIUS)
+                views[:, self.around[0]] = torch.arange(len(views)) * (TURN / len(views))
+            else:
+                nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
-        views = torch.zeros(config.views if len(self.around) == 1 else 1, self.dim)
-        if len(views) > 1:
-            views[:, self.around[0]] = torch.arange(len(views)) * (2 * math.pi / len(views))
-            nn.init.zeros_(head.bias)  # the average of turned constants is none
-            nn.init.normal_(head.weight, std=INITIAL_RADIUS)
-        turns = torch.zeros(config.turns if len(self.around) == 1 else 1, self.dim)
-        if len(turns) > 1:
-            turns[:, self.around[0]] = torch.arange(len(turns)) * (2 * math.pi / len(turns))
-            self.weights = zero_linear(config.features[-1], len(turns))
-        windings = torch.zeros(3, self.dim)
-        windings[:, self.around[:1]] = 2 * math.pi * torch.tensor([[-1.0], [0.0], [1.0]])
-        behind = LEAD * (torch.arange(len(turns)) > 0)
-        self.register_buffer("behind", behind, persistent=False)
-        self.register_buffer("turns", turns, persistent=False)
+        windings = whole_turns(self.around, self.dim)
         self.register_buffer("views", views, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
-        self.behind: Tensor
-        self.turns: Tensor
         self.views: Tensor
         self.windings: Tensor
         with torch.no_grad():
@@ -144,64 +116,28 @@ class Posterior(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
-        context, vectors = self.read(x)
-        return context, self.centre(vectors)
-
-    def read(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The context (N, features) of images, and the vectors (N, 2 m) of the m angles.
-
-        The directions of vectors are the angles: cosines come first, then sines.
-        """
         if len(self.views) == 1:
             context: Tensor = self.features(x)
-            return context, self.head(context) if self.around else context[:, :0]
+            return context, self.centre(self.head(context) if self.around else context[:, :0])
         with torch.no_grad():
             seen = self.act.orbit(self.group.exp(self.views), x)  # (N, views, C, H, W)
-        each = self.features(seen.flatten(0, 1))
-        cosine, sine = self.head(each).unflatten(0, seen.shape[:2]).unbind(-1)
+        each = self.features(seen.flatten(0, 1)).unflatten(0, seen.shape[:2])
+        cosine, sine = self.head(each).unbind(-1)
         angles = self.views[:, self.around[0]]
         back = (
             cosine * angles.cos() + sine * angles.sin(),
             sine * angles.cos() - cosine * angles.sin(),
         )
-        contexts = each.unflatten(0, seen.shape[:2])
-        context = contexts.mean(1) if self.dim == 1 else contexts[:, 0]
-        return context, torch.stack(back, -1).mean(1)
+        context = each.mean(1) if self.dim == 1 else each[:, 0]
+        return context, self.centre(torch.stack(back, -1).mean(1))
 
     def centre(self, vectors: Tensor) -> Tensor:
-        """The directions of vectors (N, 2 m) as parameters (N, dim); 0 for the others."""
+        """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
         cosine, sine = vectors.chunk(2, -1)
         angles = iter(torch.atan2(sine, cosine).unbind(-1))
         zero = vectors.new_zeros(len(vectors))
         columns = [next(angles) if i in self.around else zero for i in range(self.dim)]
         return torch.stack(columns, -1)
-
-    def branches(self, x: Tensor, generator: torch.Generator | None = None) -> "Branches":
-        """One sample of delta, at every turn; Lie groups."""
-        context, vectors = self.read(x)
-        centre = self.centre(vectors)
-        delta = self.distribution.sample(context, 1, generator)
-        log_w = self.log_weights(context)
-        if len(self.turns) == 1:
-            log_f = self.distribution.log_prob(delta, context)
-            return Branches(centre[:, None] + delta, log_f, log_w, vectors)
-        eta = self.wrap(centre[:, None] + delta + self.turns)
-        equal = torch.zeros_like(log_w) - math.log(len(self.turns))
-        return Branches(eta, self.log_prob(eta[:, :1], context, centre, equal), log_w, vectors)
-
-    def unlike(self, branches: "Branches", shares: Tensor) -> Tensor:
-        """What predictions miss (N,), given the shares (N, K) that the turns turned out to have.
-
-        Cross entropy of the weights, and half the square distance of the vector from the unit
-        vectors of the turned centre: so that the centre itself goes where the turns have led.
-        """
-        if len(self.turns) == 1:
-            return torch.zeros_like(shares[:, 0])
-        i = self.around[0]
-        angles = self.centre(branches.vectors.detach())[:, i, None] + self.turns[:, i]
-        aim = (shares[..., None] * torch.stack([angles.cos(), angles.sin()], -1)).sum(1)
-        missed = -(shares * branches.log_w).sum(1)
-        return missed + PULL * 0.5 * (branches.vectors - aim).square().sum(-1)
 
     def sample(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
@@ -209,36 +145,41 @@ class Posterior(nn.Module):
         """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
         context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
-        if len(self.turns) == 1:
-            return centre[:, None] + delta, self.distribution.log_prob(delta, context)
-        log_w = self.log_weights(context)
-        if self.settled:
-            log_w = torch.full_like(log_w, -math.inf)
-            log_w[:, 0] = 0.0
-        turn = torch.multinomial(log_w.exp(), n, replacement=True, generator=generator)
-        eta = self.wrap(centre[:, None] + delta + self.turns[turn])
-        return eta, self.log_prob(eta, context, centre, log_w)
+        log_q = wound_log_prob(self.distribution, delta, context, self.windings)
+        return centre[:, None] + delta, log_q
 
-    def log_weights(self, context: Tensor) -> Tensor:
-        """Log w (N, K)."""
-        if len(self.turns) == 1:
-            return torch.zeros(len(context), 1, device=context.device)
-        return torch.log_softmax(self.weights(context), -1)
 
-    def log_prob(self, eta: Tensor, context: Tensor, centre: Tensor, log_w: Tensor) -> Tensor:
-        """Log q (N, S) of parameters (N, S, dim): the sum over turns, each wound around once."""
-        delta = self.wrap((eta - centre[:, None])[:, :, None] - self.turns)  # (N, S, K, dim)
-        delta = delta[:, :, :, None] + self.windings
-        log_f = torch.as_tensor(self.distribution.log_prob(delta.flatten(1, 3), context))
-        log_f = torch.logsumexp(log_f.unflatten(1, delta.shape[1:4]), -1)
-        return torch.logsumexp(log_f + log_w[:, None], -1)
+def circle_angles(
+    group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig
+) -> list[int]:
+    """Which parameters are angles of a whole circle, and are treated as such."""
+    if config.angles != "circle" or isinstance(group, FiniteGroup):
+        return []
+    whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
+    return [i for i, around in enumerate(whole) if around]
 
-    def wrap(self, eta: Tensor) -> Tensor:
-        """The parameters with the turned angle in [-pi, pi)."""
-        columns = list(eta.unbind(-1))
-        i = self.around[0]
-        columns[i] = torch.remainder(columns[i] + math.pi, 2 * math.pi) - math.pi
-        return torch.stack(columns, -1)
+
+def whole_turns(around: Sequence[int], dim: int) -> Tensor:
+    """None, one and minus one (3, dim) of the angle, if it is one; none (1, dim) otherwise."""
+    if len(around) != 1:
+        return torch.zeros(1, dim)
+    turns = torch.zeros(3, dim)
+    turns[:, around[0]] = TURN * torch.tensor([0.0, 1.0, -1.0])
+    return turns
+
+
+def wound_log_prob(
+    distribution: Any,  # noqa: ANN401 - a flow
+    eta: Tensor,
+    context: Tensor,
+    windings: Tensor,
+) -> Tensor:
+    """Log-density (N, S) of parameters (N, S, dim), summed over whole turns (W, dim)."""
+    if len(windings) == 1:
+        return torch.as_tensor(distribution.log_prob(eta, context))
+    points = eta[:, :, None] + windings
+    each = torch.as_tensor(distribution.log_prob(points.flatten(1, 2), context))
+    return torch.logsumexp(each.unflatten(1, points.shape[1:3]), -1)
 
 
 def make_distribution(
