@@ -7,12 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from crossed import best, search, widths
 from jobs import Job, Natural, Stochastic, natural
 from torch import Tensor
 
 from symmetries.data import ImageSet, load
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import (
+    augerino_loss,
     elbo_loss,
     evaluate,
     fit_natural,
@@ -28,6 +30,7 @@ FRAMES = 8
 KEPT = 6  # filters shown
 SHIFT = 0.6  # largest shift that a search tries, in half-images
 FOUND: dict[tuple, Tensor] = {}  # widths that a search has found, for runs that share it
+CROSSED: dict[tuple, list[dict]] = {}  # and all that a search with trained filters has tried
 
 
 def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:
@@ -137,6 +140,23 @@ def searched_widths(
     return twin.half_width.detach()
 
 
+def cross(job: Job, names: tuple[str, ...], images: list[Tensor], labels: Tensor) -> Job:
+    """The job with the widths of a search by the bound on images that filters have not seen."""
+    key = (names, job.training.crossed)
+    if key not in CROSSED:
+        CROSSED[key] = search(images, labels, job.training.crossed)
+    found = dict(zip(names, CROSSED[key], strict=True))
+    runs = (replace(run, width=widths(best(found[run.set], run.row))) for run in job.runs)
+    return replace(job, runs=tuple(runs))
+
+
+def tried(job: Job, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    """For each set the boxes that a search with trained filters has tried, and their bounds."""
+    key = (names, getattr(job.training, "crossed", None))
+    named = zip(names, CROSSED.get(key, []), strict=False)
+    return {name: {" ".join(map(str, b)): v for b, v in found.items()} for name, found in named}
+
+
 def fit_stochastic_job(
     model: InvariantModel,
     job: Job,
@@ -149,9 +169,11 @@ def fit_stochastic_job(
     """The paper's mini-batches, in the library's loop; returns the widths along the way."""
     how = job.training
     device = str(model.half_width.device)
-    loss = elbo_loss(
-        len(labels), samples=how.samples, sampling=how.sampling, sets=sets, rest=how.rest
-    )
+    options = {"samples": how.samples, "sampling": how.sampling, "sets": sets}
+    if how.augerino:
+        loss = augerino_loss(how.augerino, **options)
+    else:
+        loss = elbo_loss(len(labels), rest=how.rest, **options)
     widths = [p for p in model.boxes.parameters() if p.requires_grad]
     own = {id(p) for p in widths}
     rest = [p for p in model.parameters() if p.requires_grad and id(p) not in own]
@@ -193,9 +215,12 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         )
     labels = labels_of(trains).to(device)[: job.examples]
     images = [part[: job.examples] for part in images]
-    model = build(job, tuple(images[0].shape[1:]), seed).to(device)
     how, frames = job.training, []
     started = clock(device)
+    if isinstance(how, Stochastic) and how.crossed:
+        job = cross(job, names, images, labels)
+    searched = clock(device) - started
+    model = build(job, tuple(images[0].shape[1:]), seed).to(device)
     if isinstance(how, Natural):
         looks = fit_natural_job(model, job, images, labels, sets, seed)
         steps, bound = how.fine.steps + (how.coarse.steps if how.coarse else 0), how.fine
@@ -220,7 +245,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
             f"ELBO {run['elbo']:8.3f} accuracy {run['accuracy']:6.2f} {run['shown']}",
             flush=True,
         )
-    rate = 1000 * seconds / steps / len(runs)
+    rate = 1000 * (seconds - searched) / steps / len(runs)
     print(f"{job.table} {job.family}: {seconds:.1f} s, {rate:.3f} ms per run, step", flush=True)
     return {
         "family": job.family,
@@ -234,6 +259,8 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         "method": type(how).__name__.lower(),
         "training": asdict(how),
         "seconds": seconds,
+        "search_seconds": searched,
+        "tried": tried(job, names),
         "evaluation_seconds": clock(device) - started - seconds,
         "ms_per_run_and_step": rate,
         "runs": runs,
@@ -272,7 +299,7 @@ def filters(model: InvariantModel, job: Job, frames: list[tuple]) -> dict[str, n
     """A few learned filters of some runs (those with the largest weights in the last layer)."""
     found = {}
     for i, run in enumerate(job.runs):
-        if run.learn and run.row in ("affine", "rotation", "learned from 0"):
+        if run.row in ("affine", "learned from 0") or (run.learn and run.row == "rotation"):
             best = model.head.mean[i].square().sum(0).topk(KEPT).indices
             weight = model.body.layer.weight[i, best].detach().half()
             found[f"{run.row} {run.set}"] = weight.cpu().numpy()

@@ -4,15 +4,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from crossed import GROUP, Crossed
+
 from symmetries.learners.invariant_weights import NaturalConfig
 
 ANGLES = (5, 45, 90, 135, 175)
+BETWEEN = (30, 60, 75)  # more fixed widths of the ReLU network, for where its bound is best
 ROTATED = ("mnist-rotated", "mnist-partially-rotated", "mnist")
 MOVED = ("mnist-rotated", "mnist-translated", "mnist-scaled", "mnist")
 CIFAR = tuple(name.replace("mnist", "cifar10") for name in MOVED)
 QUICK = ("digits-rotated", "digits-partially-rotated", "digits")
 FAMILIES = ("rotation", "translation", "scale", "affine")
-PARTS = ("1", "2", "3", "5", "6", "ablation", "point", "quick", "small")
+PARTS = ("1", "2", "3", "5", "6", "ablation", "point", "augerino", "quick", "small")
 
 # Widths in the group's own units that the families of Tables 2, 3, 6 and 7 start with.
 SMALL = 0.1
@@ -49,6 +52,8 @@ class Stochastic:
         search_examples: how many it looks at.
         order: "given": gradients first, then along one parameter after the other; "best": from
             widths of 0, along the parameter first that helps most.
+        crossed: a search with trained filters, by the bound on images that they have not seen.
+        augerino: strength of Augerino's reward for widths, in the place of the KL; 0 is the bound.
     """
 
     steps: int = 4000
@@ -64,6 +69,8 @@ class Stochastic:
     search: int = 0
     search_examples: int = 4_000
     order: str = "given"
+    crossed: Crossed | None = None
+    augerino: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,10 @@ HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
 # on with the filters (followed).
 BEST = replace(HELD, steps=40_000, batch_size=128, search=128, order="best")
 BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="best")
-SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after that search
+# Widths by the bound on images that the filters have not seen, held.
+CROSSED = replace(HELD, search=0, crossed=Crossed())
+CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
+SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
 
@@ -125,6 +135,13 @@ def natural() -> Natural:
     """Gradients on a part of the examples, a line search there, the last layer anew on all."""
     coarse = replace(FULL, steps=24, lr=0.3, warmup=6, schedule="constant", betas=(0.8, 0.95))
     return Natural(coarse, replace(FULL, steps=16, warmup=16), search=32)
+
+
+def gradient() -> Natural:
+    """Gradients alone, first on a part of the examples, then on all."""
+    coarse = replace(FULL, steps=50, rate=0.5, lr=0.3, warmup=8)
+    fine = replace(FULL, steps=10, rate=0.5, lr=0.15, warmup=2, fresh=False)
+    return Natural(coarse, fine, examples=10_000)
 
 
 def minibatch() -> Natural:
@@ -153,6 +170,11 @@ def family_runs(family: str, sets: tuple[str, ...]) -> tuple[Run, ...]:
     return runs
 
 
+def crossed_runs(rows: tuple[str, ...], sets: tuple[str, ...]) -> tuple[Run, ...]:
+    """Rows of Tables 2 and 3 whose widths are searched before the run."""
+    return tuple(Run(row, s, (0.0,) * GROUP.dim, False) for row in rows for s in sets)
+
+
 def planted_runs(sets: tuple[str, ...], side: int) -> tuple[Run, ...]:
     """The widths that the sets were made with, for an affine box; none on the regular set.
 
@@ -175,10 +197,13 @@ def jobs(part: str) -> Iterator[Job]:
         for tag, training in how.items():
             runs = width_runs(ROTATED, ANGLES, tag != "fixed")
             yield Job("table1", "fourier", "rotation", runs, training, tag=tag)
+        runs = width_runs(ROTATED, ANGLES, True)
+        yield Job("table1-gradient", "fourier", "rotation", runs, gradient(), tag="gradient")
         runs = width_runs(ROTATED, ANGLES, False) + width_runs(ROTATED, ANGLES, True)
         yield Job("table1-minibatch", "fourier", "rotation", runs, minibatch(), tag="minibatch")
     elif part == "5":
-        for tag, angles in (("learned", (0, *ANGLES[1:])), ("fixed", ANGLES)):
+        fixed_angles = tuple(sorted(ANGLES + BETWEEN))
+        for tag, angles in (("learned", (0, *ANGLES[1:])), ("fixed", fixed_angles)):
             runs = width_runs(ROTATED, angles, tag == "learned")
             how = Stochastic()
             yield Job("table5", "relu", "rotation", runs, how, prior_variance=1.0, tag=tag)
@@ -206,10 +231,25 @@ def jobs(part: str) -> Iterator[Job]:
                     replace(how, steps=SHORT[part]) if short else how,
                     prior_variance=1.0, standardise=cifar, tag=tag,
                 )  # fmt: skip
+        how = CROSSED_CIFAR if cifar else CROSSED
+        for tag, rows in (("crossed", ("affine",)), ("crossed families", ("none", *FAMILIES[:-1]))):
+            yield Job(
+                f"table{part}-crossed", "relu", "affine", crossed_runs(rows, sets),
+                how if tag == "crossed" else replace(how, steps=SHORT[part]),
+                prior_variance=1.0, standardise=cifar, tag=tag,
+            )  # fmt: skip
     elif part == "ablation":
         yield from ablation()
     elif part == "point":
         yield from point()
+    elif part == "augerino":
+        how = Stochastic(3000, samples=1, sampling="random", posterior="point", augerino=0.01)
+        for kind, amplitude in (("fourier", 512**0.5), ("relu", 1.0)):
+            runs = width_runs(ROTATED, (5, 90), learn=True)
+            yield Job(
+                "augerino", kind, "rotation", runs, how,
+                amplitude=amplitude, prior_variance=1.0, tag="augerino",
+            )  # fmt: skip
     elif part == "quick":
         runs = tuple(Run("learned from 11", s, 0.2, True) for s in QUICK)
         yield small("quick", runs, small_stages())

@@ -6,7 +6,7 @@ batch, so that an interrupted run keeps what it has.
 
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
-    python papers/invariant-weights/run.py --part ablation point small sgpr deeper toy
+    python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --draw     # the figures, from the results
 """
@@ -66,7 +66,12 @@ def shortened(job: Job, steps: int, examples: int | None, features: int | None) 
     job = replace(job, examples=examples, features=features or job.features)
     how = job.training
     if isinstance(how, Stochastic):
-        return replace(job, training=replace(how, steps=steps))
+        few = examples or 3 * steps
+        crossed = how.crossed and replace(
+            how.crossed, steps=steps, features=job.features, seen=few // 2, unseen=few // 2,
+            samples=2, rounds=2,
+        )  # fmt: skip
+        return replace(job, training=replace(how, steps=steps, crossed=crossed))
     coarse, fine = (c and replace(c, steps=steps, warmup=1) for c in (how.coarse, how.fine))
     return replace(job, training=replace(how, coarse=coarse, fine=fine))
 
@@ -110,7 +115,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("ablation", "point", "small", *EXTRA)
+    names = ("ablation", "point", "augerino", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")

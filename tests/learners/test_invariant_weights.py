@@ -188,6 +188,11 @@ def test_augerino_rewards_width(small):
         train(model, augerino_loss(strength, samples=2), small, config)
         widths[strength] = degrees(model)[0]
     assert widths[5.0] > widths[0.0] + 5
+    both = small_model(posterior="point", half_widths=(0.3, 0.3))
+    data = (torch.zeros_like(small[0]), *small)
+    train(both, augerino_loss(5.0, samples=2, sets=[1, 0]), data, config)
+    assert degrees(both)[0] == pytest.approx(widths[5.0], rel=1e-3)
+    assert degrees(both)[1] > degrees(both)[0]
 
 
 def test_widths_stay_within_pi(small):
@@ -315,6 +320,27 @@ def test_a_search_begins_with_the_parameter_that_helps_most():
     assert best[0] > best[1] + 40
     with pytest.raises(ValueError, match="order: expected one of 'best', 'given'"):
         search_widths(model, [data.images], data.labels, order="worst")
+
+
+def test_a_search_tries_no_width_above_the_largest_that_is_given(small):
+    """On turned digits the bound is best beyond 60 degrees: the search stops there, and at 0."""
+    images, labels = small
+    group = Affine2("rotation", "zoom")
+    found = {}
+    for most in (None, (math.radians(60), 0.0)):
+        model = shallow_model((1, 8, 8), 10, group, half_widths=(0.0,), features=24, sigma=0.5)
+        options = {"points": 3, "halvings": 1, "samples": 8, "draws": 4, "steps": 4}
+        bound = search_widths(model, [images], labels, most=most, **options)
+        found[most is None] = (*model.half_width[0].tolist(), float(bound))
+    assert found[True][0] > math.radians(100)
+    assert found[False][0] == pytest.approx(math.radians(60))
+    assert found[False][1] == 0
+    assert found[True][2] > found[False][2]
+    for wrong, said in (((1.0,), "got 1 numbers"), ((1.0, -1.0), "most of zoom")):
+        with pytest.raises(ValueError, match=said):
+            search_widths(model, [images], labels, most=wrong)
+    with pytest.raises(TypeError, match="most: expected one number for each of rotation, zoom"):
+        search_widths(model, [images], labels, most=1.0)
 
 
 def test_filters_rest_while_widths_are_learned(small):

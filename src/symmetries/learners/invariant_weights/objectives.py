@@ -216,12 +216,22 @@ class _Resting:
 
 
 def augerino_loss(
-    strength: float = 0.01, *, samples: int = 1, sampling: Sampling = "random"
+    strength: float = 0.01,
+    *,
+    samples: int = 1,
+    sampling: Sampling = "random",
+    sets: Sequence[int] | None = None,
 ) -> "Loss":
     """Cross-entropy minus strength times the norm of the widths (Benton et al. 2020).
 
     The baseline that learns widths of a point estimate by rewarding them outright. Augerino's
     density is U(-w/2, w/2): its w is twice our half-width.
+
+    Args:
+        strength: of the reward.
+        samples: S transformations, shared by the batch; Augerino trains with one.
+        sampling: "random", "sobol" or "grid".
+        sets: which tensor of images belongs to each run.
     """
     check_number(strength, "strength")
     check_choice(sampling, SAMPLINGS, "sampling")
@@ -229,7 +239,8 @@ def augerino_loss(
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: "Step") -> dict[str, Tensor]:
         model = cast(InvariantModel, model)
-        phi = model.features(images_of(batch[:-1]), samples, sampling, step.generator)
+        images = images_of(batch[:-1], sets)
+        phi = model.features(images, samples, sampling, step.generator)
         mean, variance = model.head(phi)
         fit = log_likelihood(model, mean, variance, batch[-1]).mean(1)
         reward = strength * torch.linalg.vector_norm(2 * model.half_width, dim=1)

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_whole, invalid
+from symmetries.checks import check_choice, check_number, check_whole, invalid, wrong_type
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.profile import refitted_elbo
@@ -67,9 +67,8 @@ def search_widths(
     check_whole(points, "points", 2)
     check_whole(halvings, "halvings", 0)
     check_choice(order, ("given", "best"), "order")
-    if most is not None and len(most) != model.group.dim:
-        expected = f"one number for each of {', '.join(model.group.names)}"
-        raise invalid("most", expected, f"{len(most)} numbers", "see group.bounds")
+    if most is not None:
+        _check_most(most, model.group.names)
     learned = [cast(UniformBox, box).free.requires_grad for box in model.boxes]
     moves = torch.tensor(learned, device=targets.device)
     width = model.half_width.detach().clone()
@@ -127,3 +126,14 @@ def search_widths(
             cast(UniformBox, box).set_half_width(value)
     model.head.reset()
     return best
+
+
+def _check_most(most: object, names: Sequence[str]) -> None:
+    """Raise unless there is one width of at least 0 for each parameter."""
+    expected = f"one number for each of {', '.join(names)}"
+    if not isinstance(most, list | tuple):
+        raise wrong_type("most", expected, most, "see group.bounds")
+    if len(most) != len(names):
+        raise invalid("most", expected, f"{len(most)} numbers", "see group.bounds")
+    for name, value in zip(names, most, strict=True):
+        check_number(value, f"most of {name}", least=0)
