@@ -15,6 +15,7 @@ EXPECTED = {
     "ablations": {"width90_q", "width90_p", "share_outside", "bound"},
     "learned-noise": {"width90", "bound"},
     "figure9": {"bound", "reconstruction_error", "source"},
+    "images": set(),
 }
 
 

@@ -8,42 +8,41 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.data import mnist
 
 COMPONENTS = (20, 50, 100)
 ANGLES = 72
 LEAST = 0.01  # smallest standard deviation of a pixel, as that of the VAEs
 
 
-def roughness_rows(folder: str | None, count: int = 3000) -> list[dict[str, Any]]:
-    """How smooth digits are: as they are, turned once, and turned twice."""
-    plain = mnist("train", folder).images[:count]
-    images = {"as they are": plain}
-    images["turned once, ±180"] = sets.load("train", 180.0, folder, "mnist-once", count).images
-    for added in (0.0, 45.0, 180.0):
-        images[f"turned twice, ±{added:g}"] = sets.load(
-            "train", added, folder, "mnist", count
-        ).images
-    return [{"images": name, "roughness": sets.roughness(part)} for name, part in images.items()]
+def roughness_rows(folder: str | None, source: str, count: int) -> list[dict[str, Any]]:
+    """How smooth images are: as they are, turned once, and turned twice."""
+    planted = {f"turned twice, ±{added:g}": (added, source) for added in (0.0, 45.0, 180.0)}
+    if source == "mnist":
+        planted["as they are"] = (0.0, "mnist-once")
+        planted["turned once, ±180"] = (180.0, "mnist-once")
+    return [
+        {"images": name, "roughness": sets.roughness(sets.load("train", *where, count).images)}
+        for name, where in ((n, (a, folder, s)) for n, (a, s) in sorted(planted.items()))
+    ]
 
 
-def residual_rows(folder: str | None, count: int = 8000) -> list[dict[str, Any]]:
+def residual_rows(folder: str | None, source: str, count: int) -> list[dict[str, Any]]:
     """What one noise for each pixel costs, if images turn: nats of what components leave.
 
     The squares that k principal components leave of upright digits are described by a Gaussian of
     one variance for each pixel; and so are the same squares, turned to all angles.
     """
-    flat = sets.load("train", 0.0, folder, "mnist", count).images.flatten(1)
-    flat = flat - flat.mean(0)
+    images = sets.load("train", 0.0, folder, source, count).images
+    flat = images.flatten(1) - images.flatten(1).mean(0)
     basis = torch.linalg.eigh(flat.T @ flat)[1].flip(1)
+    angles = torch.arange(ANGLES) * (2 * math.pi / ANGLES)
+    act = ImageAction(sets.ROTATION, padding="border")
     rows = []
     for k in COMPONENTS:
         left = (flat - flat @ basis[:, :k] @ basis[:, :k].T).square().mean(0)
-        square = left.view(1, 1, 28, 28)
-        angles = torch.arange(ANGLES) * (2 * math.pi / ANGLES)
-        act = ImageAction(sets.ROTATION, padding="border")
-        turned = act.orbit(sets.ROTATION.exp(angles[:, None]), square)[0].mean(0)
-        rows.append({"components": k, "upright": nats(left), "turned": nats(turned.flatten())})
+        squares = left.view(1, *images.shape[1:])
+        turned = act.orbit(sets.ROTATION.exp(angles[:, None]), squares)[0].mean(0).flatten()
+        rows.append({"components": k, "upright": nats(left), "turned": nats(turned)})
     return rows
 
 

@@ -154,7 +154,8 @@ def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
     if arguments.quick:
         return QUICK
     if arguments.shapes:
-        return replace(SHAPES, steps=arguments.short)
+        paper = {"angles": "line", "views": 1, "features": (64, 32)} if arguments.paper else {}
+        return replace(SHAPES, steps=arguments.short, **paper)
     config = PRESETS["paper" if arguments.paper else "default"]
     return replace(config, steps=arguments.steps, half=not arguments.full_precision)
 
@@ -177,11 +178,9 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
     elif part == "augerino":
         yield from augerino(arguments, results)
     elif part == "images":
-        count = 200 if arguments.quick else 8000
-        for row in [
-            *images.roughness_rows(arguments.data, min(count, 3000)),
-            *images.residual_rows(arguments.data, count),
-        ]:
+        where = (arguments.data, arguments.source)
+        rows = [*images.roughness_rows(*where, 3000), *images.residual_rows(*where, 8000)]
+        for row in rows:
             if not results.has({"part": part} | row):
                 results.add({"part": part} | row)
                 yield row
