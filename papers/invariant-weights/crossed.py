@@ -26,7 +26,7 @@ SHARES = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the widest
 WIDEST = (0.6, 0.6, math.pi, 0.8, 0.8, 0.8)  # shifts in half-images, radians, log-factors
 TOGETHER = ((0,), (1,), (0, 1), (2,), (3,), (4,), (3, 4), (5,))  # parameters that move as one
 FAMILY = {"none": (), "rotation": (2,), "translation": (0, 1), "scale": (3, 4)}
-NOTHING = (0,) * GROUP.dim
+MAIN, AROUND = (2, 3, 4, 5), (0, 1, 2)  # levels of one family, and of all other parameters
 CHUNK = 25_000  # images of all candidates at a time
 
 Box = tuple[int, ...]  # a level of each parameter
@@ -36,6 +36,9 @@ Box = tuple[int, ...]  # a level of each parameter
 class Crossed:
     """How the widths are searched.
 
+    Few images are seen, many times each: a candidate is to be trained to its end, since networks
+    that are not prefer no transformations.
+
     Args:
         features: hidden units of the candidates.
         seen: images that filters are trained on.
@@ -44,18 +47,18 @@ class Crossed:
         batch_size: examples per step.
         samples: S transformations, in training.
         lr: of filters and posterior.
-        rounds: of candidates; the first goes along every parameter alone.
+        rounds: of candidates; the first are single families, alone and with some of all others.
         seed: of filters and batches.
     """
 
     features: int = 256
-    seen: int = 20_000
+    seen: int = 8_000
     unseen: int = 10_000
-    steps: int = 2_000
+    steps: int = 2_500
     batch_size: int = 128
     samples: int = 16
     lr: float = 3e-3
-    rounds: int = 5
+    rounds: int = 3
     seed: int = 0
 
 
@@ -70,10 +73,20 @@ def moved(box: Box, at: tuple[int, ...], step: int) -> Box:
     return tuple(min(max(v + step, 0), last) if i in at else v for i, v in enumerate(box))
 
 
+def first() -> list[Box]:
+    """None, and each family at several levels; alone, and with a little of all other parameters."""
+    mains = [(0, ())] + [(level, at) for at in FAMILY.values() if at for level in MAIN]
+    boxes = [
+        tuple(level if i in at else little for i in range(GROUP.dim))
+        for little in AROUND
+        for level, at in mains
+    ]
+    return list(dict.fromkeys(boxes))
+
+
 def offers(box: Box) -> list[Box]:
-    """Candidates beside a box: all levels of each parameter from none, else the nearest ones."""
-    steps = range(1, len(SHARES)) if box == NOTHING else (-1, 1, 2)
-    return [moved(box, at, step) for at in TOGETHER for step in steps]
+    """Candidates beside a box: one parameter, or a pair, a level narrower or wider."""
+    return [moved(box, at, step) for at in TOGETHER for step in (-1, 1)]
 
 
 def combined(box: Box, found: dict[Box, float]) -> Box:
@@ -93,7 +106,8 @@ def bounds(boxes: list[Box], sets: list[int], parts: list, labels: Tensor, how: 
     runs = len(boxes)
     model = shallow_model(
         tuple(parts[0].shape[1:]), 10, GROUP, half_widths=[widths(b) for b in boxes], learn=False,
-        features=how.features, kind="relu", posterior="full", scale=0.05, bias=False, seed=how.seed,
+        features=how.features, kind="relu", posterior="diagonal", scale=0.05, bias=False,
+        seed=how.seed,
     ).to(labels.device)  # fmt: skip
     seen, unseen = slice(how.seen), slice(how.seen, how.seen + how.unseen)
     config = TrainConfig(
@@ -114,7 +128,8 @@ def bounds(boxes: list[Box], sets: list[int], parts: list, labels: Tensor, how: 
 def search(parts: list[Tensor], labels: Tensor, how: Crossed) -> list[dict[Box, float]]:
     """For each set of images (N, C, H, W) the bounds of all boxes that were tried."""
     found: list[dict[Box, float]] = [{} for _ in parts]
-    here, plans = [NOTHING for _ in parts], [[NOTHING, *offers(NOTHING)] for _ in parts]
+    here: list[Box | None] = [None for _ in parts]
+    plans = [first() for _ in parts]
     for turn in range(how.rounds):
         began = time.perf_counter()
         todo = [
@@ -131,9 +146,9 @@ def search(parts: list[Tensor], labels: Tensor, how: Crossed) -> list[dict[Box, 
         ):
             found[number][box] = bound
         for number, known in enumerate(found):
-            both = combined(here[number], known)
-            here[number] = max(known, key=lambda b: known[b])
-            plans[number] = [*offers(here[number]), both]
+            old, new = here[number], max(known, key=lambda b: known[b])
+            here[number] = new
+            plans[number] = offers(new) + ([combined(old, known)] if old else [])
         shown = [(box, round(known[box], 4)) for box, known in zip(here, found, strict=True)]
         seconds = time.perf_counter() - began
         print(f"round {turn}: {len(todo)} candidates, {seconds:.1f} s, {shown}", flush=True)
