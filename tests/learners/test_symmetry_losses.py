@@ -26,6 +26,7 @@ from symmetries.learners.symmetry_model.networks import (
     LieInference,
     circular_parameters,
     generator_shifts,
+    unbind,
 )
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
@@ -55,7 +56,20 @@ def blobs(n, side=32, channels=1):
     return torch.stack(pictures)[:, None].expand(n, channels, side, side).contiguous()
 
 
-class Oracle(nn.Module):
+class Known(nn.Module):
+    """An f of a test: gives parameters, and says so."""
+
+    def positions(self, images, noise=None):
+        return self(images, noise)
+
+    def pair(self, eta):
+        return unbind(self.group.exp(torch.stack((eta, -eta))))
+
+    def positions_of(self, eta, element):
+        return eta
+
+
+class Oracle(Known):
     """Knows the random transformations: an equivariant f whose prototypes are known.
 
     As r is drawn before the network is asked, f(T_r x) = log(r e0) makes T_f^-1 T_r x = T_e0^-1 x.
@@ -240,12 +254,12 @@ def test_blur_fades_with_progress():
     assert found[0] < 0.9 * start
 
 
-class Watcher(nn.Module):
+class Watcher(Known):
     """An f that keeps what it is shown, and random versions that hardly move."""
 
     def __init__(self, group, order=None):
         super().__init__()
-        self.dim, self.order = group.dim, order
+        self.group, self.dim, self.order = group, group.dim, order
         self.register_buffer("bounds", torch.full((group.dim,), 1e-7))
         self.scale = nn.Parameter(torch.zeros(()))
 
@@ -514,6 +528,23 @@ def test_generator_shifts_give_the_predicted_position(name):
     assert torch.equal(eta[:, 2:], wanted[:, 2:])
 
 
+@pytest.mark.parametrize("moments", ["none", "size"])
+@pytest.mark.parametrize("name", ["rotation,translation,scale", "affine", "rotation,hue"])
+def test_elements_of_positions_are_those_of_the_parameters(name, moments):
+    group = parse_group(name)
+    bounds = [math.pi if angle else 0.2 for angle in group.angles]
+    torch.manual_seed(0)
+    net = LieInference((3, 16, 16), group, bounds, replace(QUICK, moments=moments))
+    nn.init.normal_(net.head.weight, std=0.1)
+    images = blobs(4, 16, 3)
+    with torch.no_grad():
+        positions, eta = net.positions(images), net(images)
+        for found, expected in zip(net.pair(positions), (eta, -eta), strict=True):
+            torch.testing.assert_close(found, group.exp(expected), rtol=1e-4, atol=1e-5)
+        again = net.positions_of(eta, group.exp(eta))
+    torch.testing.assert_close(again, positions, rtol=1e-4, atol=1e-5)
+
+
 def test_which_angles_close_up():
     whole = math.pi
     assert circular_parameters(Colour(), (whole, 1, 1), "exact") == (True, False, False)
@@ -527,10 +558,10 @@ def test_which_angles_close_up():
     assert circular_parameters(both, (whole, whole, 1), "exact") == (True, True, False)
 
 
-class CentreOfMass(nn.Module):
+class CentreOfMass(Known):
     """An equivariant f for shifts: prototypes have their centre of mass in the middle."""
 
-    dim = 2
+    dim, group = 2, Affine2("translation")
 
     def __init__(self):
         super().__init__()

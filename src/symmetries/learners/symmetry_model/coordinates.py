@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries.caching import constant
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
@@ -94,11 +95,23 @@ def content_centre(images: Tensor, fill: float = 0.0) -> Tensor:
     """
     height, width = images.shape[-2:]
     longer = max(height, width)
-    mass = (images - fill).abs().sum(1) + 1e-12
-    x = (2 * torch.arange(width, device=images.device) + 1 - width) / longer
-    y = (height - 1 - 2 * torch.arange(height, device=images.device)) / longer
-    total = mass.sum((1, 2))
-    return torch.stack(((mass.sum(1) * x).sum(1) / total, (mass.sum(2) * y).sum(1) / total), -1)
+    mass = content_mass(images, fill)
+    columns, rows = mass.sum(1), mass.sum(2)
+    x = (columns * pixel_centres(width, longer, images.device)).sum(1)
+    y = (rows * pixel_centres(height, longer, images.device)).sum(1)
+    return torch.stack((x, -y), -1) / rows.sum(1, keepdim=True)
+
+
+def content_mass(images: Tensor, fill: float) -> Tensor:
+    """How much each pixel differs from the background, (N, H, W), and never nothing at all."""
+    far = images if fill == 0 else images - fill
+    return far.abs().sum(1) + 1e-12
+
+
+@constant
+def pixel_centres(count: int, longer: int, device: torch.device) -> Tensor:
+    """Where the centres of a row of pixels are, from left to right, in half-image units."""
+    return (2 * torch.arange(count, device=device) + 1 - count) / longer
 
 
 def _motion(linear: Tensor, shift: Tensor, point: Tensor) -> Tensor:

@@ -22,7 +22,12 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.config import SymmetryConfig
-from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
+from symmetries.learners.symmetry_model.networks import (
+    FiniteInference,
+    Generative,
+    LieInference,
+    unbind,
+)
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
@@ -69,12 +74,11 @@ def lie_inference_loss(
             random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
             random = F.pad(random, (0, 0, 0, 1))
         # T_r^-1 = T_-r: an exponential instead of an inverse.
-        r, r_inverse = _unbind(group.exp(torch.stack((random, -random))))
+        r, r_inverse = unbind(group.exp(torch.stack((random, -random))))
         versions = act.orbit(r, images)
     seen = versions.flatten(0, 1)
     noise = step.randn(len(seen), net.dim) if config.sampled else None
-    eta = net(seen, noise).unflatten(0, random.shape[:2])
-    e, e_inverse = _unbind(group.exp(torch.stack((eta, -eta))))
+    e, e_inverse = net.pair(net.positions(seen, noise).unflatten(0, random.shape[:2]))
     (e1, e2), (e1_inverse, _) = _pairs(e, k), _pairs(e_inverse, k)
     (r1, _), (_, r2_inverse) = _pairs(r, k), _pairs(r_inverse, k)
     gap = group.compose(r2_inverse, e2, e1_inverse, r1)
@@ -113,9 +117,10 @@ def settling(
     So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
     no gradient here; it only becomes a place where f comes to rest.
 
-    The distance d of parameters is (1 - cos) / 2 for angles and a tenth of the square, in units of
-    the bounds, for others. (A distance of matrices would prefer an f that shrinks prototypes as
-    long as their angles are uncertain.)
+    The distance d of parameters (shifts as f predicts them: where the picture ends) is
+    (1 - cos) / 2 for angles and a tenth of the square, in units of the bounds, for others. (A
+    distance of matrices would prefer an f that shrinks prototypes as long as their angles are
+    uncertain.)
 
     Args:
         net: f.
@@ -128,8 +133,10 @@ def settling(
     with torch.no_grad():
         size = NEAR * net.bounds * step.rand(len(images), 1)
         near = size * (2 * step.rand(len(images), net.dim) - 1)
-        seen = act(group.compose(group.exp(near), to_prototype), images)
-    miss = net(seen) - near
+        moved = group.exp(near)
+        seen = act(group.compose(moved, to_prototype), images)
+        answer = net.positions_of(near, moved)
+    miss = net.positions(seen) - answer
     terms = [
         (1 - torch.cos(part)) / 2 if angle else SETTLING_UNIT * (part / bound).square()
         for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True)
@@ -194,8 +201,9 @@ def generative_loss(
             eta = inference.bounds * (2 * step.rand(b, k, inference.dim) - 1)
             # The image itself, moved by nothing, goes first: one call of the network for all.
             random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
-            found = inference(act.orbit(random, images).flatten(0, 1)).unflatten(0, (b, k + 1))
-            target, back = found[:, 0], act.group.exp(-found)
+            seen = act.orbit(random, images).flatten(0, 1)
+            found = inference.positions(seen).unflatten(0, (b, k + 1))
+            target, back = inference.parameters_at(found[:, 0]), inference.pair(found)[1]
             element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
         prototypes = act.orbit(element, images).flatten(0, 1)
     context = net(prototypes)
@@ -244,13 +252,6 @@ def _map(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: AN
     if isinstance(element, tuple):
         return tuple(_map(function, part) for part in element)
     return function(element)
-
-
-def _unbind(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
-    """Elements along a first axis, one by one."""
-    if isinstance(elements, tuple):
-        return list(zip(*(_unbind(part) for part in elements), strict=True))
-    return list(elements.unbind(0))
 
 
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group

@@ -5,10 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.actions.images import ImageAction
+from symmetries.actions.resample import warp
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
-from symmetries.learners.symmetry_model.coordinates import content_centre
+from symmetries.learners.symmetry_model.coordinates import (
+    content_centre,
+    content_mass,
+    pixel_centres,
+)
 
 STANDARD_SIZE = 0.3  # standard deviation of the content along an axis, in half-image units
 LEAST_SIZE = 0.03
@@ -50,13 +54,12 @@ def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
     """
     height, width = images.shape[-2:]
     longer = max(height, width)
-    mass = (images - fill).abs().sum(1) + 1e-12
-    x = (2 * torch.arange(width, device=images.device) + 1 - width) / longer
-    y = (height - 1 - 2 * torch.arange(height, device=images.device)) / longer
-    from_x = (x - centre[:, :1]).square()
-    from_y = (y - centre[:, 1:]).square()
-    square = (mass.sum(1) * from_x).sum(1) + (mass.sum(2) * from_y).sum(1)
-    return (square / mass.sum((1, 2)) / 2).sqrt()
+    mass = content_mass(images, fill)
+    columns, rows = mass.sum(1), mass.sum(2)
+    from_x = (pixel_centres(width, longer, images.device) - centre[:, :1]).square()
+    from_y = (pixel_centres(height, longer, images.device) + centre[:, 1:]).square()
+    square = (columns * from_x).sum(1) + (rows * from_y).sum(1)
+    return (square / rows.sum(1) / 2).sqrt()
 
 
 def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,14 +78,10 @@ def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, 
     """
     centre = content_centre(images, fill)
     zoom = torch.zeros_like(centre[:, 0])
+    scale = torch.eye(2, dtype=images.dtype, device=images.device).expand(len(images), 2, 2)
     if sized:
         size = content_size(images, centre, fill).clamp_min(LEAST_SIZE)
         zoom = (size / STANDARD_SIZE).log()
-    factor = torch.exp(-zoom)
-    zero, one = torch.zeros_like(zoom), torch.ones_like(zoom)
-    rows = (
-        torch.stack((factor, zero, -factor * centre[:, 0]), -1),
-        torch.stack((zero, factor, -factor * centre[:, 1]), -1),
-        torch.stack((zero, zero, one), -1),
-    )
-    return ImageAction(Affine2(), fill=fill)(torch.stack(rows, -2), images), centre, zoom
+        scale = scale * (size / STANDARD_SIZE)[:, None, None]
+    # What the view has at p is what the picture has at c + e^z p.
+    return warp(images, torch.cat((scale, centre[..., None]), -1), fill=fill), centre, zoom

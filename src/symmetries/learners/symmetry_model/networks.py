@@ -33,7 +33,8 @@ class LieInference(nn.Module):
     The head of m starts at zero: every image is its own prototype. With "circle" angles the network
     predicts a vector for each angle, whose direction is the angle: f can then follow a full turn
     without a jump, which no continuous function to the line can. (Shifts beside such an angle are
-    predicted as positions, see :func:`generator_shifts`.)
+    predicted as positions, see :func:`generator_shifts`; :meth:`positions` and :meth:`pair` do
+    without the detour over the generators' shifts.)
 
     With ``moments`` the network sees the picture moved to its centre of mass c (and scaled to one
     size), and c (and the logarithm of the size) is added to what it predicts: f(T_s x) = T_s f(x)
@@ -68,6 +69,7 @@ class LieInference(nn.Module):
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
         on_circle = config.angles == "circle"
         self.around = [i for i in range(self.dim) if whole[i] and on_circle]
+        self.positional = has_shifts(group) and (self.centred or bool(self.around))
         self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
         self.bounds: Tensor
         self.features = ImageFeatures(shape, config.widths, network=config.network)
@@ -82,9 +84,32 @@ class LieInference(nn.Module):
 
     def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
         """Parameters eta (N, dim) of images (N, C, H, W); noise (N, dim) makes it a sample."""
+        return self.parameters_at(self.positions(images, noise))
+
+    def parameters_at(self, positions: Tensor) -> Tensor:
+        """Parameters eta (..., dim) from :meth:`positions`."""
+        return generator_shifts(self.group, positions) if self.positional else positions
+
+    def pair(self, positions: Tensor) -> list[Any]:
+        """Elements T with these :meth:`positions` (..., dim), and T^-1."""
+        if not self.positional:
+            return unbind(self.group.exp(torch.stack((positions, -positions))))
+        still = F.pad(positions[..., 2:], (2, 0))  # nothing but the linear part
+        forth, back = self.group.exp(torch.stack((still, -still))).unbind(0)
+        end = positions[..., :2, None]
+        return [forth + _last_column(end), back - _last_column(back[..., :2, :2] @ end)]
+
+    def positions_of(self, eta: Tensor, element: Any) -> Tensor:  # noqa: ANN401
+        """What :meth:`positions` would be for parameters eta (..., dim) of these elements."""
+        if not self.positional:
+            return eta
+        return torch.cat((element[..., :2, 2], eta[..., 2:]), -1)
+
+    def positions(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Parameters, but where the picture's centre ends in the place of the shifts, (N, dim)."""
         if self.centred:
             images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
-        out = self.head(self.features(images))
+        out: Tensor = self.head(self.features(images))
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))
@@ -109,7 +134,19 @@ class LieInference(nn.Module):
             ):
                 columns[i] = columns[i] + known
             eta = torch.stack(columns, -1)
-        return generator_shifts(self.group, eta) if self.around or self.centred else eta
+        return eta
+
+
+def _last_column(column: Tensor) -> Tensor:
+    """Columns (..., 2, 1) in the place of the shifts of matrices (..., 3, 3)."""
+    return F.pad(column, (2, 0, 0, 1))
+
+
+def unbind(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
+    """Elements along a first axis, one by one."""
+    if isinstance(elements, tuple):
+        return list(zip(*(unbind(part) for part in elements), strict=True))
+    return list(elements.unbind(0))
 
 
 def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
