@@ -25,7 +25,8 @@ SETS = {
 }
 COLOURS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d0a000")
 COLUMNS = 7
-MAIN = ("-followed", "-held", "")  # results that stand for Tables 2 and 3, the first that is there
+# Results that stand for Tables 2 and 3, the first that is there.
+MAIN = ("-crossed", "-followed", "-held", "")
 
 Tables = dict[str, list[dict[str, Any]]]
 Arrays = dict[str, np.ndarray]

@@ -265,7 +265,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         "ms_per_run_and_step": rate,
         "runs": runs,
         "widths": looks,
-        "arrays": filters(model, job, frames) if job.kind == "relu" else {},
+        "arrays": filters(model, job, frames) if job.kind == "relu" and seed == 0 else {},
     }
 
 

@@ -8,12 +8,14 @@ batch, so that an interrupted run keeps what it has.
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
+    python papers/invariant-weights/run.py --merge RESULTS.json   # made on another machine
     python papers/invariant-weights/run.py --draw     # the figures, from the results
 """
 
 import argparse
 import json
 import math
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +84,7 @@ class Store:
     def __init__(self, path: Path, device: torch.device) -> None:
         self.path = path
         made = provenance(device)
+        made["command"] = re.sub(r" --(out|data) \S+", "", made["command"])  # of one machine
         self.head = {"commit": made.pop("commit"), "hardware": made}
         self.tables: dict[str, list[dict]] = {}
         self.arrays: dict[str, np.ndarray] = {}
@@ -98,13 +101,27 @@ class Store:
     def add(self, table: str, batch: dict) -> None:
         """Put a batch in the place of the one that it repeats, and write."""
         self.arrays |= {f"{table}/{name}": a for name, a in batch.pop("arrays", {}).items()}
+        self._put(table, batch | self.head)
+        self._write(self.head)
 
+    def merge(self, other: "Store") -> None:
+        """Take over what was made elsewhere, and write."""
+        for table, batches in other.tables.items():
+            for batch in batches:
+                self._put(table, batch)
+        self.arrays |= other.arrays
+        kept = json.loads(self.path.read_text())
+        self._write({name: kept[name] for name in ("commit", "hardware")})
+
+    def _put(self, table: str, batch: dict) -> None:
         def key(b: dict) -> tuple:
             return tuple(b.get(k) for k in ("family", "kind", "tag", "seed"))
 
         kept = [b for b in self.tables.get(table, []) if key(b) != key(batch)]
-        self.tables[table] = [*kept, batch | self.head]
-        content = {**self.head, "tables": self.tables}
+        self.tables[table] = [*kept, batch]
+
+    def _write(self, head: dict) -> None:
+        content = {**head, "tables": self.tables}
         self.path.write_text(json.dumps(content, indent=1) + "\n")
         if self.arrays:
             np.savez_compressed(self.array_path, **self.arrays)
@@ -122,6 +139,7 @@ def main() -> None:
     parser.add_argument("--data", help="folder of the data files; else $SYMMETRIES_DATA")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, help="results, as JSON (default: beside this file)")
+    parser.add_argument("--merge", type=Path, help="results of another machine, to take over")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
     parser.add_argument("--tags", nargs="+", help="only these batches: learned, fixed, ...")
@@ -135,9 +153,11 @@ def main() -> None:
     same = {"4": "1", "7": "2"}  # tables with the same runs
     parts = [same.get(str(number), str(number)) for number in args.table] + args.part
     parts = ["quick"] if args.quick else list(dict.fromkeys(parts))
-    if not parts and not args.draw:
-        parser.error("name a --table or a --part, or --quick, or --draw")
+    if not parts and not args.draw and not args.merge:
+        parser.error("name a --table or a --part, or --quick, --merge or --draw")
     store = Store(args.out or HERE / ("quick.json" if args.quick else "results.json"), device)
+    if args.merge:
+        store.merge(Store(args.merge, device))
     began = time.perf_counter()
     for part in parts:
         todo = list(jobs(part)) if part in PARTS else []
