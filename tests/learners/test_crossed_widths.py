@@ -1,0 +1,61 @@
+"""Paper 0's widths by the bound on images that the filters have not seen; its stored results."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from symmetries.data import load
+
+PAPER = Path(__file__).parents[2] / "papers" / "invariant-weights"
+NONE = (0, 0, 0, 0, 0, 0)
+TURNS = (0, 0, 5, 0, 0, 0)
+
+
+@pytest.fixture
+def crossed(monkeypatch):
+    monkeypatch.syspath_prepend(PAPER)
+    return importlib.import_module("crossed")
+
+
+def test_candidates_are_families_alone_and_with_a_little_of_the_others(crossed):
+    boxes = crossed.first()
+    assert len(boxes) == len(set(boxes))
+    for box in (NONE, TURNS, (4, 4, 0, 0, 0, 0), (0, 0, 0, 3, 3, 0), (1, 1, 5, 1, 1, 1)):
+        assert box in boxes
+    assert crossed.widths(TURNS) == (0, 0, crossed.WIDEST[2], 0, 0, 0)
+    near = crossed.offers((1, 0, 5, 0, 0, 0))
+    assert (2, 1, 5, 0, 0, 0) in near
+    assert (1, 0, 4, 0, 0, 0) in near
+    assert max(max(box) for box in near) == len(crossed.SHARES) - 1
+    assert min(min(box) for box in near) == 0
+
+
+def test_moves_that_help_are_made_together_and_families_keep_to_their_own(crossed):
+    found = dict.fromkeys(crossed.offers(TURNS), -2.0) | {TURNS: -1.0}
+    found |= {(1, 0, 5, 0, 0, 0): -0.7, (1, 1, 5, 0, 0, 0): -0.8, (0, 0, 5, 0, 0, 1): -0.9}
+    assert crossed.combined(TURNS, found) == (1, 0, 5, 0, 0, 1)
+    assert crossed.best(found, "affine") == (1, 0, 5, 0, 0, 0)
+    assert crossed.best(found, "rotation") == TURNS
+    assert crossed.best(found | {NONE: -3.0}, "scale") == NONE
+
+
+def test_turned_digits_ask_for_turns_and_upright_ones_do_not(crossed, monkeypatch):
+    """Two sets, six candidates each and their neighbours, trained together."""
+    monkeypatch.setattr(crossed, "MAIN", (5,))
+    monkeypatch.setattr(crossed, "AROUND", (0,))
+    data = [load(name) for name in ("digits-rotated", "digits")]
+    how = crossed.Crossed(
+        features=24, seen=300, unseen=400, steps=80, batch_size=64, samples=4, rounds=1
+    )
+    turned, upright = crossed.search([d.images for d in data], data[0].labels, how)
+    assert crossed.best(turned, "affine") == TURNS
+    assert turned[TURNS] > turned[NONE] + 0.05
+    assert upright[TURNS] < upright[NONE] - 0.1
+    nonsense = data[1].labels.clone()
+    nonsense[300:] = nonsense[300:].roll(1)
+    worse = crossed.bounds([NONE], [0], [data[1].images], nonsense, how)
+    assert worse < upright[NONE] - 0.5, "the bound is one of the unseen images"
+    few = crossed.bounds([NONE], [0], [data[1].images[:700]], data[1].labels[:700], how)
+    torch.testing.assert_close(few.item(), upright[NONE], rtol=1e-3, atol=1e-3)
