@@ -303,7 +303,8 @@ def point() -> Iterator[Job]:
 
     "paper": the rates of section 4 for everything, random transformations, no rest. "few": on so
     few examples that the network can fit them at any width. "fixed": how well a point estimate
-    fits the training set at some widths, with many examples and with few.
+    fits the training set at some widths, with many examples and with few. "long": until the
+    network with both layers learned fits all examples, too.
     """
     runs = width_runs(("mnist-rotated",), (5, 45, 90), learn=True)
     paper = Stochastic(6000, sampling="random", lr=1e-3, width_lr=1e-3, rest=0.0)
@@ -320,8 +321,15 @@ def point() -> Iterator[Job]:
                 )  # fmt: skip
         fixed_runs = width_runs(("mnist-rotated",), (5, 90, 175), learn=False)
         how = replace(paper, steps=3000, posterior="point")
-        for tag, examples in (("point fixed", None), ("point fixed few", FEW)):
+        trials = [("point fixed", None, fixed_runs, how), ("point fixed few", FEW, fixed_runs, how)]
+        if kind == "relu":
+            long = replace(how, steps=20_000)
+            trials += [
+                ("point long", None, runs, long),
+                ("point fixed long", None, fixed_runs, long),
+            ]
+        for tag, examples, those, training in trials:
             yield Job(
-                "point", kind, "rotation", fixed_runs, how,
+                "point", kind, "rotation", those, training,
                 amplitude=amplitude, prior_variance=1.0, examples=examples, tag=tag,
             )  # fmt: skip
