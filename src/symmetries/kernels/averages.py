@@ -13,52 +13,56 @@ from torch.autograd.function import once_differentiable
 
 FUNCTIONS = {"cos": 0, "relu": 1}
 BLOCK = 128  # units of a program: small, so that a small batch fills the device
+TOGETHER = 8  # transformations that are read at the same time
 
 
 @triton.jit
 def _forward(
-    responses, bias, out, slope, B, U, run_step, sample_step, row_step, bias_step,
-    S: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr,
+    responses, bias, out, slope, B, U, run_step, sample_step, row_step, bias_step, S,
+    TOGETHER: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, b = tl.program_id(0) // B, tl.program_id(0) % B
     u = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = u < U
-    offset = tl.load(bias + r * bias_step + u, mask=keep, other=0.0)
+    offset = tl.load(bias + r * bias_step + u, mask=u < U, other=0.0)[None, :]
     start = responses + r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
-    total, slopes = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    for _ in range(S):
-        value = tl.load(start + u, mask=keep, other=0.0) + offset
-        start += sample_step
+    total = tl.zeros([TOGETHER, BLOCK], tl.float32)
+    slopes = tl.zeros([TOGETHER, BLOCK], tl.float32)
+    for first in range(0, S, TOGETHER):
+        s = first + tl.arange(0, TOGETHER)
+        keep = (s < S)[:, None] & (u < U)[None, :]
+        at = start + s.to(tl.int64)[:, None] * sample_step + u[None, :]
+        value = tl.load(at, mask=keep, other=0.0) + offset
         if KIND == 0:
-            total += tl.cos(value)
+            total += tl.where(keep, tl.cos(value), 0.0)
             if SLOPE:
-                slopes -= tl.sin(value)
+                slopes -= tl.where(keep, tl.sin(value), 0.0)
         else:
-            total += tl.maximum(value, 0.0)
+            total += tl.where(keep, tl.maximum(value, 0.0), 0.0)
             if SLOPE:
-                slopes += tl.where(value > 0.0, 1.0, 0.0)
-    at = tl.program_id(0).to(tl.int64) * U + u
-    tl.store(out + at, total / S, mask=keep)
+                slopes += tl.where(keep & (value > 0.0), 1.0, 0.0)
+    goal = tl.program_id(0).to(tl.int64) * U + u
+    tl.store(out + goal, tl.sum(total, 0) / S, mask=u < U)
     if SLOPE:
-        tl.store(slope + at, slopes / S, mask=keep)
+        tl.store(slope + goal, tl.sum(slopes, 0) / S, mask=u < U)
 
 
 @triton.jit
 def _backward(
-    responses, bias, grad, out, B, U, run_step, sample_step, row_step, bias_step,
-    S: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr,
+    responses, bias, grad, out, B, U, run_step, sample_step, row_step, bias_step, S,
+    TOGETHER: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, b = tl.program_id(0) // B, tl.program_id(0) % B
     u = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = u < U
-    offset = tl.load(bias + r * bias_step + u, mask=keep, other=0.0)
-    g = tl.load(grad + tl.program_id(0).to(tl.int64) * U + u, mask=keep, other=0.0) / S
-    first = r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
-    for _ in range(S):
-        value = tl.load(responses + first + u, mask=keep, other=0.0) + offset
+    offset = tl.load(bias + r * bias_step + u, mask=u < U, other=0.0)[None, :]
+    g = tl.load(grad + tl.program_id(0).to(tl.int64) * U + u, mask=u < U, other=0.0)[None, :] / S
+    start = r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
+    for first in range(0, S, TOGETHER):
+        s = first + tl.arange(0, TOGETHER)
+        keep = (s < S)[:, None] & (u < U)[None, :]
+        at = start + s.to(tl.int64)[:, None] * sample_step + u[None, :]
+        value = tl.load(responses + at, mask=keep, other=0.0) + offset
         slope = -tl.sin(value) if KIND == 0 else tl.where(value > 0.0, 1.0, 0.0)
-        tl.store(out + first + u, slope * g, mask=keep)
-        first += sample_step
+        tl.store(out + at, slope * g, mask=keep)
 
 
 class KernelAverage(torch.autograd.Function):
@@ -73,7 +77,7 @@ class KernelAverage(torch.autograd.Function):
         block = min(BLOCK, triton.next_power_of_2(units))
         steps = (*responses.stride()[:3], bias.stride(0) if len(bias) > 1 else 0)
         _forward[(runs * batch, triton.cdiv(units, block))](
-            responses, bias, out, slope, batch, units, *steps, samples,
+            responses, bias, out, slope, batch, units, *steps, samples, TOGETHER,
             FUNCTIONS[function], ctx.needs_input_grad[1], block,
         )  # fmt: skip
         ctx.save_for_backward(responses, bias, slope)
@@ -93,7 +97,7 @@ class KernelAverage(torch.autograd.Function):
                 responses.shape, responses.stride(), dtype=grad.dtype, device=grad.device
             )
             _backward[(runs * batch, triton.cdiv(units, ctx.block))](
-                responses, bias, grad, to_responses, batch, units, *ctx.steps, samples,
+                responses, bias, grad, to_responses, batch, units, *ctx.steps, samples, TOGETHER,
                 FUNCTIONS[ctx.function], ctx.block,
             )  # fmt: skip
         if ctx.needs_input_grad[1]:

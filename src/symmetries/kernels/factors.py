@@ -14,7 +14,15 @@ from torch import Tensor
 
 from symmetries.kernels.variances import dot, rounded
 
-TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2}
+TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}
+
+
+@triton.jit
+def _row(top, left, D, HIGH: tl.constexpr, WIDE: tl.constexpr):
+    """Rows, columns and places of a tile, one after the other, and whether they are there."""
+    place = tl.arange(0, HIGH * WIDE)
+    row, column = top + place // WIDE, left + place % WIDE
+    return row, column, row * D + column, (row < D) & (column < D)
 
 
 @triton.jit
@@ -32,40 +40,41 @@ def _slope(
     left, top = tl.program_id(0) * WIDE, tl.program_id(1) * HIGH
     block = tl.program_id(2).to(tl.int64)
     run = block // outputs
+    goal += block * D * D
     if left < top + HIGH:
         i, j = top + tl.arange(0, HIGH), left + tl.arange(0, WIDE)
-        high, wide = (i < D)[:, None], (j < D)[None, :]
-        at = (block * D + i[:, None]) * D + j[None, :]
-        w = tl.load(weight + at, mask=high & wide, other=0.0)
-        if MOVE:
-            m = tl.load(first + at, mask=high & wide, other=0.0)
-            v = tl.load(second + at, mask=high & wide, other=0.0)
-        slope = tl.zeros([HIGH, WIDE], tl.float32)
+        product = tl.zeros([HIGH, WIDE], tl.float32)
         for start in range(0, B, ROWS):
             b = start + tl.arange(0, ROWS)
             seen = (b < B)[None, :]
-            x = tl.load(phi + (run * D + i[:, None]) * B + b[None, :], mask=high & seen, other=0.0)
+            features = phi + (run * D + i[:, None]) * B + b[None, :]
+            x = tl.load(features, mask=(i < D)[:, None] & seen, other=0.0)
             columns = turned + (block * D + j[:, None]) * B + b[None, :]
             y = tl.load(columns, mask=(j < D)[:, None] & seen, other=0.0)
-            slope += dot(x, tl.trans(y), ROUNDED)
-        slope += 2.0 * tl.load(factor + run) * w
-        slope = tl.where(i[:, None] > j[None, :], slope, 0.0)
+            product += dot(x, tl.trans(y), ROUNDED)
+        # The tile as one row: only the product is then moved to where its numbers are needed.
+        slope = tl.reshape(product, [HIGH * WIDE])
+        row, column, at, inside = _row(top, left, D, HIGH, WIDE)
+        w = tl.load(weight + block * D * D + at, mask=inside, other=0.0)
+        slope = tl.where(row > column, slope + 2.0 * tl.load(factor + run) * w, 0.0)
         if MOVE:
             t = tl.load(step)
+            first += block * D * D
+            second += block * D * D
+            m = tl.load(first + at, mask=inside, other=0.0)
+            v = tl.load(second + at, mask=inside, other=0.0)
             m = beta1 * m + (1.0 - beta1) * slope
             v = beta2 * v + (1.0 - beta2) * slope * slope
             size = tl.load(rate) / (1.0 - tl.exp(t * log1))
             root = tl.sqrt(v) / tl.sqrt(1.0 - tl.exp(t * log2)) + eps
-            tl.store(first + at, m, mask=high & wide)
-            tl.store(second + at, v, mask=high & wide)
-            tl.store(goal + at, w - size * m / root, mask=high & wide)
+            tl.store(first + at, m, mask=inside)
+            tl.store(second + at, v, mask=inside)
+            tl.store(goal + at, w - size * m / root, mask=inside)
         else:
-            tl.store(goal + at, slope, mask=high & wide)
+            tl.store(goal + at, slope, mask=inside)
     elif not MOVE:
-        i, j = top + tl.arange(0, HIGH), left + tl.arange(0, WIDE)
-        at = (block * D + i[:, None]) * D + j[None, :]
-        nothing = tl.zeros([HIGH, WIDE], tl.float32)
-        tl.store(goal + at, nothing, mask=(i < D)[:, None] & (j < D)[None, :])
+        row, column, at, inside = _row(top, left, D, HIGH, WIDE)
+        tl.store(goal + at, tl.zeros([HIGH * WIDE], tl.float32), mask=inside)
 
 
 @dataclass(frozen=True)

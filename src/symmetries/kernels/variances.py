@@ -12,8 +12,8 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS = 128  # examples of a program
-ROTATE = {"TILE": 32, "DEPTH": 32, "num_warps": 8, "num_stages": 4}
-FEATURES = {"TILE": 64, "DEPTH": 32, "num_warps": 8, "num_stages": 4}
+ROTATE = {"TILE": 32, "DEPTH": 32, "num_warps": 4, "num_stages": 3}
+FEATURES = {"TILE": 64, "DEPTH": 64, "num_warps": 8, "num_stages": 3}
 
 
 @triton.jit

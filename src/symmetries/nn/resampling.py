@@ -140,21 +140,26 @@ def scatter(tables: Tensor, taps: Taps) -> Tensor:
         (G, P, S, K).
     """
     groups, samples, pixels, _ = taps.index.shape
+    goals = groups * pixels * samples
+    # Short numbers are sorted in less time, and counting them is cheaper than looking for them.
+    kind = torch.int32 if goals < 2**31 else torch.int64
     device = tables.device
-    group = torch.arange(groups, device=device)[:, None, None, None] * pixels
-    sample = torch.arange(samples, device=device)[:, None, None]
-    target = ((group + taps.index) * samples + sample).flatten()
-    target, order = torch.sort(target)
+    group = torch.arange(groups, dtype=kind, device=device)[:, None, None, None] * pixels
+    sample = torch.arange(samples, dtype=kind, device=device)[:, None, None]
+    target = ((group + taps.index.to(kind)) * samples + sample).flatten()
+    order = torch.sort(target)[1]
+    after = target.long() + 1
+    counts = torch.zeros(goals + 1, dtype=torch.int64, device=device)
+    bags = counts.scatter_add_(0, after, torch.ones_like(after)).cumsum(0)[:-1]
     source = torch.arange(pixels, device=device)[:, None] + _first_row(tables, groups)[
         :, None, None, None
     ].expand(groups, samples, 1, 4)
-    bags = torch.searchsorted(target, torch.arange(groups * pixels * samples, device=device))
     flat = F.embedding_bag(
-        source.flatten()[order],
+        source.flatten().index_select(0, order),
         tables.flatten(0, 1),
         bags,
         mode="sum",
-        per_sample_weights=taps.weight.flatten()[order],
+        per_sample_weights=taps.weight.flatten().index_select(0, order),
     )
     return flat.reshape(groups, pixels, samples, tables.shape[2])
 
