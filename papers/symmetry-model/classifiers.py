@@ -22,14 +22,17 @@ from torch import Tensor, nn
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
-from symmetries.estimators import InvariantClassifier
 from symmetries.groups.base import Group
+from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.nn.invariant_model import shallow_model
+from symmetries.provenance import provenance
 from symmetries.training import Step, TrainConfig, train
 
 COUNTS = (500, 5_000, 50_000)
 WAYS = ("none", "full", "augerino", "discovered", "invariant weights")
 STRENGTH = 0.01  # of Augerino's reward for widths
+START = 0.1  # of the half-widths that invariant weights learn
 AVERAGED = 8  # versions that Augerino averages at test time
 Loss = Callable[[nn.Module, tuple[Tensor, ...], Step], dict[str, Tensor]]
 
@@ -139,16 +142,23 @@ def invariant_weights(
     chosen: ImageSet, test: ImageSet, group: Group[Any], seed: int, steps: int
 ) -> dict[str, Any]:
     """Paper 0: widths by the marginal likelihood, with a classifier of its own kind."""
-    net = InvariantClassifier(
+    images, labels = chosen.images, chosen.labels
+    distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
+    net = shallow_model(
+        tuple(images.shape[1:]),
+        10,
         group,
+        half_widths=(START,),
         features=1024,
-        steps=max(2, steps // 8),
-        device=str(chosen.images.device.type),
-        random_state=seed,
-    )
-    net.fit(chosen.images.cpu().numpy(), chosen.labels.cpu().numpy())
-    right = net.score(test.images.cpu().numpy(), test.labels.cpu().numpy())
-    return {"accuracy": 100 * right, "half_width": [part.half_width for part in net.invariance_]}
+        sigma=2 / distance,
+        prior_variance=30.0,
+        seed=seed,
+    ).to(images.device)
+    batch = min(1000, len(images))
+    config = NaturalConfig(steps=max(3, steps // 8), batch_size=batch, lr=0.1, seed=seed)
+    fit_natural(net, [images], labels, config)
+    found = evaluate(net, [test.images], test.labels)
+    return {"accuracy": 100 * float(found.score), "half_width": net.half_width[0].tolist()}
 
 
 def main() -> None:
@@ -189,7 +199,8 @@ def main() -> None:
                 chosen = labelled(sets[0], count, seed)
                 row = key | one(arguments, way, chosen, sets[1], model, seed)
                 count_of = {"steps": arguments.steps, "test_images": len(sets[1])}
-                rows.append(row | count_of | {"seconds": time.perf_counter() - start})
+                made = {"seconds": time.perf_counter() - start, "made": provenance(device)}
+                rows.append(row | count_of | made)
                 file.write_text(json.dumps(rows, indent=1) + "\n")
                 print(json.dumps(rows[-1]), flush=True)
 

@@ -94,7 +94,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two small sets, a minute on a CPU")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
     arguments = parser.parse_args()
-    arguments.looked_at = arguments.looked_at or (200 if arguments.quick else 1000)
+    arguments.looked_at = arguments.looked_at or (100 if arguments.quick else 1000)
     if arguments.added is None:
         many = arguments.task == "mnist-affine"
         many = many and not arguments.ablations
