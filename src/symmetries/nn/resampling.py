@@ -142,7 +142,8 @@ def scatter(tables: Tensor, taps: Taps) -> Tensor:
     groups, samples, pixels, _ = taps.index.shape
     goals = groups * pixels * samples
     # Short numbers are sorted in less time, and counting them is cheaper than looking for them.
-    kind = torch.int32 if goals < 2**31 else torch.int64
+    kinds = (torch.int16, torch.int32, torch.int64)
+    kind = next(kind for kind in kinds if goals <= torch.iinfo(kind).max)
     device = tables.device
     group = torch.arange(groups, dtype=kind, device=device)[:, None, None, None] * pixels
     sample = torch.arange(samples, dtype=kind, device=device)[:, None, None]
