@@ -300,12 +300,12 @@ def filters(model: InvariantModel, job: Job, frames: list[tuple]) -> dict[str, n
     found = {}
     for i, run in enumerate(job.runs):
         if run.row in ("affine", "learned from 0") or (run.learn and run.row == "rotation"):
-            best = model.head.mean[i].square().sum(0).topk(KEPT).indices
+            best = model.head.mean[i].square().sum(0).topk(min(KEPT, job.features)).indices
             weight = model.body.layer.weight[i, best].detach().half()
             found[f"{run.row} {run.set}"] = weight.cpu().numpy()
     for number, (step, weight, width) in enumerate(frames):
         shown = next(i for i, run in enumerate(job.runs) if run.row == "learned from 0")
-        best = model.head.mean[shown].square().sum(0).topk(KEPT).indices.cpu()
+        best = model.head.mean[shown].square().sum(0).topk(min(KEPT, job.features)).indices.cpu()
         found[f"frame {number}"] = weight[best].numpy()
         found[f"frame {number} at"] = np.array([step, *width])
     return found
