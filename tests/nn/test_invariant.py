@@ -38,11 +38,12 @@ def test_taps_are_the_library_s_resampling():
     torch.testing.assert_close(rows.reshape(5, 1, 7, 9), warp(image, theta))
 
 
-def test_scatter_is_the_exact_transpose_of_gather():
-    taps = bilinear_taps(transformations(2, 4)[:, :, :2], 6, 6)
+@pytest.mark.parametrize("samples", [4, 500])  # keys of 16 and of 32 bits
+def test_scatter_is_the_exact_transpose_of_gather(samples):
+    taps = bilinear_taps(transformations(2, samples)[:, :, :2], 6, 6)
     dense = taps.dense()
     for tables in torch.rand(2, 36, 3, dtype=torch.float64), torch.rand(1, 36, 3).double():
-        rows = tables[:, None].expand(2, 4, 36, 3)
+        rows = tables[:, None].expand(2, samples, 36, 3)
         torch.testing.assert_close(gather(tables, taps), (dense @ rows).transpose(1, 2))
         transposed = (dense.transpose(2, 3) @ rows).transpose(1, 2)
         torch.testing.assert_close(scatter(tables, taps), transposed)
