@@ -2,16 +2,19 @@
 
 Each case has one size that doubles; an exponent is fitted to the largest half of the sizes, where
 fixed costs no longer count: time ~ size^exponent. "theory" is the exponent that counting
-operations gives; a measured one may be smaller where the device was not busy yet, not larger. On a
-GPU also the peak memory is fitted. Forward and backward, unless the case says otherwise.
+operations gives; a measured one may be smaller where the device was not busy yet, not larger. The
+peak of the memory that torch has handed out, inputs and weights among it, is fitted too, against
+the exponent of what has to be held. Forward and backward, unless the case says otherwise. Memory
+has a file of its own: unlike times it can be measured on a busy machine.
 
-    python benchmarks/growth.py
+    python benchmarks/growth.py [--only time | memory]
 """
 
-import math
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +34,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from common import record, synchronise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-MORE = 4 if DEVICE == "cuda" else 1  # doublings beyond what two cores do in a moment
-Case = tuple[str, str, list[int], float, Callable[[int], Callable[[], object]]]
+Case = tuple[str, str, list[int], float, float, Callable[[int], Callable[[], object]]]
 
 
-def sizes(first: int, doublings: int) -> list[int]:
-    """A size and its doubles."""
-    return [first * 2**i for i in range(doublings + (MORE if DEVICE == "cuda" else 0))]
+def sizes(first: int, doublings: int, more: int) -> list[int]:
+    """A size and its doubles; so many doublings more on a GPU, which small sizes do not fill."""
+    return [first * 2 ** (i + more * (DEVICE == "cuda")) for i in range(doublings)]
 
 
 def backward(out: Tensor) -> None:
@@ -97,26 +99,25 @@ def audited(n: int) -> Callable[[], object]:
 
 
 def cases() -> Iterator[Case]:
-    """What, over what, sizes, exponent of theory, and the work of a size."""
-    yield "affine exponential", "elements", sizes(4096, 6), 1, exponential
-    yield "warp", "images", sizes(64, 6), 1, lambda n: warped(n, 28)
-    yield "warp", "side of the image", sizes(16, 4), 2, lambda n: warped(32, n)
-    yield "invariant layer", "batch", sizes(32, 5), 1, lambda n: invariant(n, 8, 256)
-    yield "invariant layer", "samples S", sizes(2, 5), 1, lambda n: invariant(64, n, 256)
-    yield "invariant layer", "hidden units", sizes(64, 5), 1, lambda n: invariant(64, 8, n)
-    yield "variational layer", "features", sizes(64, 4)[:6], 3, variational
-    yield "group convolution", "rotations", sizes(2, 4)[:6], 2, rotations
-    yield "spline flow", "elements", sizes(256, 5), 1, flow
-    yield "audit", "examples", sizes(128, 4), 1, audited
+    """What, over what, sizes, exponents of theory (time, memory), and the work of a size."""
+    yield "affine exponential", "elements", sizes(4096, 6, 6), 1, 1, exponential
+    yield "warp", "images", sizes(64, 9, 4), 1, 1, lambda n: warped(n, 28)
+    yield "warp", "side of the image", sizes(16, 5, 3), 2, 2, lambda n: warped(32, n)
+    yield "invariant layer", "batch", sizes(32, 6, 6), 1, 1, lambda n: invariant(n, 8, 256)
+    yield "invariant layer", "samples S", sizes(2, 6, 6), 1, 1, lambda n: invariant(64, n, 256)
+    yield "invariant layer", "hidden units", sizes(64, 6, 6), 1, 1, lambda n: invariant(64, 8, n)
+    yield "variational layer", "features", sizes(64, 4, 4), 3, 2, variational
+    yield "group convolution", "rotations", sizes(2, 5, 3), 2, 2, rotations
+    yield "spline flow", "elements", sizes(256, 5, 6), 1, 1, flow
+    yield "audit", "examples", sizes(128, 5, 2), 1, 1, audited
 
 
-def measure(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of one call (the best of several), and its peak memory in MB on a GPU."""
+def best_milliseconds(make: Callable[[], Callable[[], object]]) -> float:
+    """Of one call, the best of several."""
+    work = make()
     work()
     times: list[float] = []
     began = time.perf_counter()
-    if DEVICE == "cuda":
-        torch.cuda.reset_peak_memory_stats()
     longest = 0.1 if DEVICE == "cuda" else 0.3
     while len(times) < 3 or (time.perf_counter() - began < longest and len(times) < 30):
         synchronise()
@@ -124,8 +125,26 @@ def measure(work: Callable[[], object]) -> tuple[float, float]:
         work()
         synchronise()
         times.append(time.perf_counter() - start)
-    memory = torch.cuda.max_memory_allocated() / 1e6 if DEVICE == "cuda" else math.nan
-    return min(times), memory
+    return 1e3 * min(times)
+
+
+def peak_megabytes(make: Callable[[], Callable[[], object]]) -> float:
+    """The most that torch's tensors held at once, from making the inputs on; of two calls."""
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        work = make()
+        work()
+        work()  # now gradients are there from the beginning
+        return torch.cuda.max_memory_allocated() / 1e6
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as trace:
+        work = make()
+        work()
+        work()
+    events = trace.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    return max(accumulate(change for _, change in changes)) / 1e6
 
 
 def exponent(x: list[int], y: list[float]) -> float:
@@ -138,28 +157,23 @@ def exponent(x: list[int], y: list[float]) -> float:
 
 def main() -> None:
     """Measure and record."""
-    rows: list[dict[str, Any]] = []
-    for what, over, values, theory, make in cases():
-        found = [measure(make(n)) for n in values]
-        seconds = [pair[0] for pair in found]
-        row = {
-            "what": what,
-            "over": over,
-            "sizes": values,
-            "milliseconds": [round(1e3 * s, 4) for s in seconds],
-            "theory": theory,
-            "exponent": exponent(values, seconds),
-        }
-        if DEVICE == "cuda":
-            memory = [pair[1] for pair in found]
-            row |= {"MB": [round(m, 1) for m in memory], "memory's": exponent(values, memory)}
-        rows.append(row)
-        print(
-            {k: v for k, v in row.items() if k not in ("sizes", "milliseconds", "MB")}, flush=True
-        )
-        if DEVICE == "cuda":
-            record(f"growth-{DEVICE}", rows)
-    record(f"growth-{DEVICE}", rows)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", choices=("time", "memory"))
+    only = parser.parse_args().only
+    for kind, measure, unit in (
+        ("time", best_milliseconds, "milliseconds"),
+        ("memory", peak_megabytes, "MB"),
+    ):
+        rows: list[dict[str, Any]] = []
+        for what, over, values, *theory, make in cases() if only in (None, kind) else ():
+            found = [measure(lambda n=n, make=make: make(n)) for n in values]
+            row = {"what": what, "over": over, "sizes": values}
+            row[unit] = [round(each, 4) for each in found]
+            row["theory"] = theory[kind == "memory"]
+            row["exponent"] = exponent(values, found)
+            rows.append(row)
+            print({k: v for k, v in row.items() if k not in ("sizes", unit)}, flush=True)
+            record(f"growth{'_memory' if kind == 'memory' else ''}-{DEVICE}", rows)
 
 
 if __name__ == "__main__":

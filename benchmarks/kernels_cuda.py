@@ -1,11 +1,11 @@
 """Each kernel on a GPU: its time, the floor its bytes allow, and what torch needs for the same.
 
 Times are those of CUDA graphs that go through enough copies of inputs, gradients and results (all
-are kept) to leave the cache behind; of what cannot be captured (``EAGER``), those of eager calls one
-after another. "naive" is what one would write from tensors' own operations. The floor counts each
-input read once and each output written once, at the bandwidth of a large copy measured in the same
-run. "ours" is the median of three measurements, "slowest" the slowest of them. Target for the warps
-of 2,560 x 28 x 28 and 512 x 3 x 64 x 64, forward and backward: at most twice the floor.
+are kept) to leave the cache behind; of what cannot be captured (``EAGER``), those of eager calls
+one after another. "naive" is what one would write from tensors' own operations. The floor counts
+each input read once and each output written once, at the bandwidth of a large copy measured in the
+same run. "ours" is the median of three measurements, "slowest" the slowest of them. Target for the
+warps of 2,560 x 28 x 28 and 512 x 3 x 64 x 64, forward and backward: at most twice the floor.
 
     python benchmarks/kernels_cuda.py
 """

@@ -11,25 +11,37 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent / "docs" / "_static"
+BLUE, RED = "#2a6f97", "#d1495b"
 
 
 def growth(result: dict[str, Any]) -> plt.Figure:
-    """Milliseconds over size, one panel for each case, beside a line of the slope of theory."""
+    """Milliseconds and megabytes over size, one panel for each case, with the slope of theory."""
     rows = result["rows"]
+    path = HERE / "results" / f"{result['name'].replace('growth', 'growth_memory')}.json"
+    memory = json.loads(path.read_text())["rows"] if path.exists() else rows
     columns = 3
     lines = -(-len(rows) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(9, 2.5 * lines), layout="constrained")
-    for panel, row in zip(axes.flat, rows, strict=False):
+    for panel, row, held in zip(axes.flat, rows, memory, strict=False):
         sizes, times = row["sizes"], row["milliseconds"]
-        panel.loglog(sizes, times, "o-", color="#2a6f97", ms=3)
+        panel.loglog(sizes, times, "o-", color=BLUE, ms=3)
         guide = [times[-1] * (size / sizes[-1]) ** row["theory"] for size in sizes]
         panel.loglog(sizes, guide, ":", color="0.5")
         panel.set_title(row["what"], fontsize=9)
         panel.set_xlabel(row["over"], fontsize=8)
-        panel.set_ylim(0.5 * min(times), 2 * max(times))
+        panel.set_ylim(0.5 * min(times), 4 * max(times))
         text = f"exponent {row['exponent']:.2f}, theory {row['theory']:g}"
-        panel.text(0.04, 0.9, text, transform=panel.transAxes, fontsize=7.5)
-        panel.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+        panel.text(0.04, 0.9, text, transform=panel.transAxes, fontsize=7.5, color=BLUE)
+        fitted = held.get("memory's", held["exponent"])
+        text = f"memory {fitted:.2f}"
+        panel.text(0.04, 0.8, text, transform=panel.transAxes, fontsize=7.5, color=RED)
+        beside = panel.twinx()
+        beside.loglog(held["sizes"], held["MB"], "s--", color=RED, ms=2, lw=0.8)
+        beside.set_ylim(0.5 * min(held["MB"]), 4 * max(held["MB"]))
+        beside.minorticks_off()
+        beside.tick_params(labelsize=6, colors=RED)
+        some = sizes[:: max(2, len(sizes) // 2)]
+        panel.set_xticks(some, [f"{size:,}" for size in some])
         panel.minorticks_off()
         panel.tick_params(labelsize=7)
     for panel in axes.flat[len(rows) :]:
@@ -46,8 +58,8 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
     places = range(len(rows), 0, -1)
     styles = (
         ("floor (us)", "floor of its bytes", "|", "0.3"),
-        ("ours (us)", "this library", "o", "#2a6f97"),
-        ("torch (us)", "torch", "s", "#d1495b"),
+        ("ours (us)", "this library", "o", BLUE),
+        ("torch (us)", "torch", "s", RED),
     )
     for column, label, marker, colour in styles:
         points = [(row[column], y) for row, y in zip(rows, places, strict=True) if column in row]
