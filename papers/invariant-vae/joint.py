@@ -63,7 +63,11 @@ def score(model: InvariantVAE, train_set: ImageSet, test: ImageSet, count: int) 
     x = test.images[:count]
     generator = torch.Generator(x.device).manual_seed(0)
     result = {"bound_own_noise": float(model.bound(x[:500], SAMPLES, generator).mean())}
-    model.fit_noise(train_set.images[seen_of(train_set) :])
+    held = train_set.images[seen_of(train_set) :]
+    generator.manual_seed(0)
+    few = held[:1000].to(model.device)
+    result["bound_held_out"] = float(model.bound(few, 100, generator).mean())
+    model.fit_noise(held)
     generator.manual_seed(0)
     result["bound"] = float(model.bound(x, SAMPLES, generator).mean())
     result["reconstruction_error"] = float(model.reconstruction_error(x).mean())

@@ -80,7 +80,7 @@ class Results:
         if arrays:
             named = ("part", "kind", "size", "added", "seed")
             if "group" in row:  # joint models
-                named = ("part", "steps", "added")
+                named = ("part", "steps", "added", "start")
             words = [str(row[k]) for k in named if k in row]
             np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
 
@@ -117,6 +117,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--added", type=float, nargs="+", default=[0, 15, 45, 90, 180])
     parser.add_argument("--steps", type=int, default=15_000, help="of the joint model")
     parser.add_argument("--short", type=int, default=300, help="steps on shapes, and of ablations")
+    parser.add_argument("--alike", type=float, default=None, help="of the joint model's start")
     parser.add_argument("--base", type=int, default=None, help="steps of the run without rotation")
     parser.add_argument("--which", nargs="+", default=list(joint.ABLATIONS), help="ablations")
     parser.add_argument("--augerino-steps", type=int, default=2000)
@@ -151,6 +152,11 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
     """Of the joint model."""
+    config = _joint_config(arguments)
+    return config if arguments.alike is None else replace(config, alike=arguments.alike)
+
+
+def _joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
     if arguments.quick:
         return QUICK
     if arguments.shapes:
@@ -197,12 +203,12 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
     count = 2000 if arguments.source == "mnist" else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
     for added in planted:
-        key = {"part": part, "steps": config.steps, "added": float(added)}
+        start = "alike" if config.alike else "own"
+        key = {"part": part, "steps": config.steps, "added": float(added), "start": start}
         if results.has(key):
             continue
-        base = joint.stored_angles(
-            arguments.out / f"rotation-{arguments.base or config.steps}-0.0.npz"
-        )
+        upright = f"rotation-{arguments.base or config.steps}-0.0-{start}.npz"
+        base = joint.stored_angles(arguments.out / upright)
         test = 3000 if arguments.source == "mnist" else 1000
         both = (
             sets.load("train", added, arguments.data, arguments.source, arguments.images),

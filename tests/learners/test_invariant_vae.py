@@ -112,7 +112,10 @@ def test_with_views_q_turns_with_the_image(views):
         turned, quarter = model.posterior(x.rot90(1, (2, 3)))
     off = torch.remainder(quarter - centre - math.pi / 2 + math.pi, 2 * math.pi) - math.pi
     unlike = float((turned - context).abs().max())
+    with torch.no_grad():
+        _, start = model.posterior(x, alike=1e4)
     if views == 4:
+        assert float(start.abs().max()) < 1e-3
         assert float(off.abs().max()) < 1e-4
         assert unlike < 1e-4
         assert float(torch.cos(centre).std()) > 0.01  # and knows one image from another
@@ -359,6 +362,8 @@ def test_bad_input():
         InvariantVAE("rotation", SHAPE, "huge")
     with pytest.raises(ValueError, match="invariance: expected a share"):
         InvariantVAEConfig(invariance=2.0)
+    with pytest.raises(ValueError, match="alike: expected"):
+        replace(TINY, alike=1.5)
     with pytest.raises(ValueError, match="views: expected"):
         replace(TINY, views=0)
     with pytest.raises(ValueError, match="beta: expected at least 1"):

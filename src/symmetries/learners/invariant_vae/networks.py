@@ -13,10 +13,10 @@ from symmetries.distributions.flow import HALF, MIN_SCALE, ConditionalFlow
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
-from symmetries.nn.autoencoder import zero_linear
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
+INITIAL_WEIGHT = 0.01  # of views
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
 TURN = 2 * math.pi
 
@@ -95,11 +95,13 @@ class Posterior(nn.Module):
         views = torch.zeros(config.views if len(self.around) == 1 else 1, self.dim)
         self.head = nn.Sequential()
         if self.around:
-            head = zero_linear(config.features[-1], 2 * len(self.around))
-            if len(views) > 1:  # of turned constants nothing would be left
-                nn.init.normal_(head.weight, std=INITIAL_RADIUS)
+            head = nn.Linear(config.features[-1], 2 * len(self.around), bias=len(views) == 1)
+            if len(views) > 1:  # of turned constants nothing is left: no bias
+                nn.init.normal_(head.weight, std=INITIAL_WEIGHT)
                 views[:, self.around[0]] = torch.arange(len(views)) * (TURN / len(views))
             else:
+                nn.init.zeros_(head.weight)
+                nn.init.zeros_(head.bias)
                 nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
         windings = whole_turns(self.around, self.dim)
@@ -114,8 +116,13 @@ class Posterior(nn.Module):
                 last: Any = self.distribution.base[-1]
                 last.bias[self.dim :] = free - UNIT
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
+    def forward(self, x: Tensor, alike: Tensor | float = 0.0) -> tuple[Tensor, Tensor]:
+        """The context (N, features) of images (N, C, H, W), and the centre (N, dim).
+
+        Args:
+            x: (N, C, H, W).
+            alike: length of a constant that is added to the vector of views, whatever the image.
+        """
         if len(self.views) == 1:
             context: Tensor = self.features(x)
             return context, self.centre(self.head(context) if self.around else context[:, :0])
@@ -125,11 +132,11 @@ class Posterior(nn.Module):
         cosine, sine = self.head(each).unbind(-1)
         angles = self.views[:, self.around[0]]
         back = (
-            cosine * angles.cos() + sine * angles.sin(),
-            sine * angles.cos() - cosine * angles.sin(),
+            (cosine * angles.cos() + sine * angles.sin()).mean(1) + alike,
+            (sine * angles.cos() - cosine * angles.sin()).mean(1),
         )
         context = each.mean(1) if self.dim == 1 else each[:, 0]
-        return context, self.centre(torch.stack(back, -1).mean(1))
+        return context, self.centre(torch.stack(back, -1))
 
     def centre(self, vectors: Tensor) -> Tensor:
         """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
@@ -140,10 +147,14 @@ class Posterior(nn.Module):
         return torch.stack(columns, -1)
 
     def sample(
-        self, x: Tensor, n: int, generator: torch.Generator | None = None
+        self,
+        x: Tensor,
+        n: int,
+        generator: torch.Generator | None = None,
+        alike: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
-        context, centre = self(x)
+        context, centre = self(x, alike)
         delta = self.distribution.sample(context, n, generator)
         log_q = wound_log_prob(self.distribution, delta, context, self.windings)
         return centre[:, None] + delta, log_q
