@@ -76,22 +76,25 @@ def _scatter(
     columns = tl.minimum(tl.floor(2.0 * wide), W - 1.0).to(tl.int32) + 1
     rows = tl.minimum(tl.floor(2.0 * high), H - 1.0).to(tl.int32) + 1
     start = table + g.to(tl.int64) * table_group + s.to(tl.int64) * table_sample
+    # Where the first of them reads, in pixels from the target; the others by steps from there.
+    px = (2 * first_c + 1 - W).to(tl.float32) / unit
+    py = (H - 1 - 2 * first_r).to(tl.float32) / unit
+    away_c = 0.5 * ((t0 * px + t1 * py + t2) * unit + (W - 1)) - column.to(tl.float32)
+    away_r = 0.5 * ((H - 1) - (t3 * px + t4 * py + t5) * unit) - row.to(tl.float32)
     total = tl.zeros([PIXELS, BLOCK], tl.float32)
-    j = 0
-    while j < rows * columns:
-        r, c = first_r + j // columns, first_c + j % columns
-        # Where the source pixel reads, in pixels from the target.
-        px = (2 * c + 1 - W).to(tl.float32) / unit
-        py = (H - 1 - 2 * r).to(tl.float32) / unit
-        read_c = 0.5 * ((t0 * px + t1 * py + t2) * unit + (W - 1))
-        read_r = 0.5 * ((H - 1) - (t3 * px + t4 * py + t5) * unit)
-        weight = tl.maximum(1.0 - tl.abs(read_c - column.to(tl.float32)), 0.0)
-        weight *= tl.maximum(1.0 - tl.abs(read_r - row.to(tl.float32)), 0.0)
-        inside = keep & (r < H) & (c < W) & (weight > 0.0)
-        at = start + (r * W + c)[:, None] * T + k[None, :]
-        value = tl.load(at, mask=inside[:, None] & inner[None, :], other=0.0)
-        total += weight[:, None] * value
-        j += 1
+    down = 0
+    while down < rows:
+        across = 0
+        while across < columns:
+            to_c, to_r = away_c + t0 * across - t1 * down, away_r - t3 * across + t4 * down
+            weight = tl.maximum(1.0 - tl.abs(to_c), 0.0) * tl.maximum(1.0 - tl.abs(to_r), 0.0)
+            r, c = first_r + down, first_c + across
+            inside = keep & (r < H) & (c < W) & (weight > 0.0)
+            at = start + (r * W + c)[:, None] * T + k[None, :]
+            value = tl.load(at, mask=inside[:, None] & inner[None, :], other=0.0)
+            total += weight[:, None] * value
+            across += 1
+        down += 1
     goal = out + ((g.to(tl.int64) * P + q[:, None]) * S + s) * K + k[None, :]
     tl.store(goal, total, mask=keep[:, None] & inner[None, :])
 
@@ -112,7 +115,7 @@ def _slope(
     fr, fc = row_at - r0, column_at - c0
     left = at_output + g.to(tl.int64) * output_group + s.to(tl.int64) * output_sample
     right = at_input + g.to(tl.int64) * input_group + s.to(tl.int64) * input_sample
-    to_row, to_column = tl.zeros([PIXELS], tl.float32), tl.zeros([PIXELS], tl.float32)
+    rows, columns = tl.zeros([PIXELS, BLOCK], tl.float32), tl.zeros([PIXELS, BLOCK], tl.float32)
     first = 0
     while first < K:
         k = first + tl.arange(0, BLOCK)
@@ -127,12 +130,12 @@ def _slope(
                 inside = keep & (r >= 0) & (r < H) & (c >= 0) & (c < W)
                 at = right + (r * W + c).to(tl.int64)[:, None] * input_row + k[None, :]
                 value = tl.load(at, mask=inside[:, None] & inner[None, :], other=0.0)
-                product = tl.sum(mine * value, 1)
-                up = 1.0 if a == 1 else -1.0
-                along = 1.0 if b == 1 else -1.0
-                to_row += product * up * (fc if b == 1 else 1.0 - fc)
-                to_column += product * along * (fr if a == 1 else 1.0 - fr)
+                up = (fc if b == 1 else 1.0 - fc) * (1.0 if a == 1 else -1.0)
+                along = (fr if a == 1 else 1.0 - fr) * (1.0 if b == 1 else -1.0)
+                rows += mine * value * up[:, None]
+                columns += mine * value * along[:, None]
         first += BLOCK
+    to_row, to_column = tl.sum(rows, 1), tl.sum(columns, 1)
     gx, gy = to_column * (0.5 * unit), -to_row * (0.5 * unit)
     at_partial = partial + (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * 6
     tl.store(at_partial, tl.sum(gx * x, 0))
