@@ -18,33 +18,37 @@ sys.path.insert(0, str(Path(__file__).parent))
 import run
 
 Entry = tuple[float, str]
-WIDTHS = "--parts rotation --steps 1500 --added"
-NINE = "--parts figure9 --vae-steps 2500 --symmetry-steps 5000 2500"
-LONG = "--parts figure9 --vae-steps 10000 --symmetry-steps 5000 2500"
+WIDTHS = "--parts rotation --steps 1000 --added"
+ABLATION = "--parts ablations --short 600 --views 5 --alike BEST --which"
+NINE = "--parts figure9 --vae-steps 2500 --symmetry-steps 3000 1500"
+LONG = "--parts figure9 --vae-steps 10000 --symmetry-steps 3000 1500"
+THREE = "--kinds VAE AugVAE InvVAE"
 LANES: dict[str, list[Entry]] = {
     "joint": [
-        *((14, f"{WIDTHS} {added} --alike 0.3") for added in (0, 180, 90)),
-        *((14, f"{WIDTHS} {added} --alike 0") for added in (0, 180, 90, 45)),
-        (14, f"{WIDTHS} 45 --alike 0.3"),
-        (14, f"{WIDTHS} 15 --alike BEST"),
-        (105, "--parts rotation --steps 15000 --base 1500 --added 45 --alike BEST"),
-        (20, "--parts ablations --short 1000 --views 5 --alike BEST --which conditional"),
-        (20, "--parts ablations --short 1000 --views 5 --alike BEST --which flexible"),
-        (30, "--parts ablations --short 1000 --views 5 --alike BEST --which invariance"),
-        (15, "--parts affine --steps 1500 --added 45 --alike BEST"),
-        *(
-            (20, f"--parts learned-noise --steps 2500 --added {added} --alike BEST")
-            for added in (0, 180)
-        ),
+        *((10, f"{WIDTHS} {added} --alike 0.3") for added in (0, 180, 90)),
+        *((10, f"{WIDTHS} {added} --alike 0") for added in (0, 180, 90, 45)),
+        (10, f"{WIDTHS} 45 --alike 0.3"),
+        (10, f"{WIDTHS} 15 --alike BEST"),
+        (14, f"{ABLATION} conditional"),
+        (14, f"{ABLATION} flexible"),
+        (20, f"{ABLATION} invariance"),
+        (10, "--parts affine --steps 1000 --added 45 --alike BEST"),
+        (14, "--parts learned-noise --steps 1500 --added 0 --alike BEST"),
+        (14, "--parts learned-noise --steps 1500 --added 180 --alike BEST"),
+    ],
+    "long": [
+        (10, f"{WIDTHS} 0 --alike BEST"),
+        (105, "--parts rotation --steps 15000 --base 1000 --added 45 --alike BEST"),
     ],
     "figure9": [
-        (50, f"{NINE} --rotations 0 180 --sizes 12500 --kinds VAE AugVAE InvVAE"),
-        (40, f"{NINE} --rotations 0 180 --sizes 50000 --kinds VAE AugVAE InvVAE"),
-        (75, f"{LONG} --rotations 0 180 --sizes 50000 --kinds VAE AugVAE"),
-        (50, f"{NINE} --rotations 45 90 --sizes 12500 --kinds VAE AugVAE InvVAE"),
-        (40, f"{NINE} --rotations 45 90 --sizes 50000 --kinds VAE AugVAE InvVAE"),
-        (80, f"{NINE} --rotations 0 180 45 90 --sizes 25000 --kinds VAE AugVAE InvVAE"),
-        (40, f"{NINE} --rotations 0 180 --sizes 12500 50000 --kinds fixed"),
+        *((30, f"{NINE} --rotations {added} --sizes 12500 {THREE}") for added in (180, 0)),
+        *((18, f"{NINE} --rotations {added} --sizes 50000 {THREE}") for added in (180, 0)),
+        *((38, f"{LONG} --rotations {a} --sizes 50000 --kinds VAE AugVAE") for a in (180, 0)),
+        *((18, f"{NINE} --rotations {added} --sizes 25000 {THREE}") for added in (180, 0)),
+        *((30, f"{NINE} --rotations {added} --sizes 12500 {THREE}") for added in (90, 45)),
+        *((18, f"{NINE} --rotations {added} --sizes 50000 {THREE}") for added in (90, 45)),
+        *((9, f"{NINE} --rotations {a} --sizes 12500 50000 --kinds fixed") for a in (180, 0)),
+        *((18, f"{NINE} --rotations {added} --sizes 25000 {THREE}") for added in (90, 45)),
     ],
 }
 
