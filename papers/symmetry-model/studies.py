@@ -26,6 +26,7 @@ from symmetries.provenance import provenance
 
 FAMILY = ("rotation", "translation")
 QUICK = PRESETS["quick"]
+GIVEN = (("none", False), ("centre", False), ("centre", True), ("size", False), ("size", True))
 Row = dict[str, Any]
 
 
@@ -105,23 +106,20 @@ def moments(device: str, share: float) -> Iterator[Row]:
         ("sprites", load("sprites"), {"shift_x": 14.0, "shift_y": 14.0, "rotation": 324.0}),
         ("digits, +-45 degrees", turned, {"rotation": 81.0}),
     ):
-        for given in ("none", "centre", "size"):
-            for forgiven in (False, True):
-                config = replace(
-                    QUICK,
-                    moments=given,
-                    turns=forgiven,
-                    inference=replace(QUICK.inference, steps=round(2500 * share)),
-                    generative=replace(QUICK.generative, steps=round(1200 * share)),
-                )
-                model, ends = fitted(
-                    Affine2(*FAMILY), data, config, device, "inference", "generative"
-                )
-                row: Row = {"data": name, "moments": given, "turns": forgiven, "planted": planted}
-                row |= {"found": summary(model, data)} | ends
-                if data.class_names is not None and len(data.class_names) == 3:
-                    row["by_class"] = by_class(model, data)
-                yield row
+        for given, forgiven in GIVEN:
+            config = replace(
+                QUICK,
+                moments=given,
+                turns=forgiven,
+                inference=replace(QUICK.inference, steps=round(2500 * share)),
+                generative=replace(QUICK.generative, steps=round(1200 * share)),
+            )
+            model, ends = fitted(Affine2(*FAMILY), data, config, device, "inference", "generative")
+            row: Row = {"data": name, "moments": given, "turns": forgiven, "planted": planted}
+            row |= {"found": summary(model, data)} | ends
+            if data.class_names is not None and len(data.class_names) == 3:
+                row["by_class"] = by_class(model, data)
+            yield row
 
 
 STUDIES = {"few-images": few_images, "turns": turns, "moments": moments}
