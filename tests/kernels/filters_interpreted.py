@@ -41,7 +41,7 @@ def compare(name):
         made = [t for t in one.generate((9, 9)) if t is not None]
         given = [torch.linspace(-1, 2, t.numel()).to(t).view_as(t) for t in made]
         found.append([*made, *torch.autograd.grad(made, list(one.parameters()), given)])
-    launched = layer._kept_features().launch and not exact._kept_features().launch
+    launched = layer._launched() is not None and exact._launched() is None
     pairs = zip(*found, strict=True)
     worst = max(((a.double() - b).norm() / b.norm()).item() for a, b in pairs)
     return worst, launched
@@ -63,11 +63,11 @@ def second_gradients():
 
 def broken_kernels_are_not_used():
     """A kernel that is wrong on a device is found out there."""
-    kept = filters.gradients
-    filters.gradients = lambda *given: [2 * part for part in kept(*given)]
+    kept = filters.Filters.gradients
+    filters.Filters.gradients = lambda *given: [2 * part for part in kept(*given)]
     launched_bank._TRIED.clear()
-    used = CASES["strict"]().to(DEVICE)._kept_features().launch
-    filters.gradients = kept
+    used = CASES["strict"]().to(DEVICE)._launched() is not None
+    filters.Filters.gradients = kept
     launched_bank._TRIED.clear()
     return not used
 

@@ -19,7 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.kernels.networks import Network
+from symmetries.kernels.launching import Launch
+from symmetries.kernels.networks import Network, learned
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
 BLOCK = 64  # columns at a time
@@ -175,69 +176,104 @@ def _gradients(
             tl.store(share + H * F + a, total)
 
 
-def filters(network: Network, lifting: bool) -> tuple[Tensor, Tensor | None]:
-    """The filters (fields out * elements out, fields in * elements in, k, k), channels last.
+@triton.jit
+def _total(
+    shares, given_bias, out, programs, length, channels, elements_out,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr, ELEMENTS: tl.constexpr,
+):  # fmt: skip
+    """All programs' shares added, and behind them the gradient by each field's bias."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    row = tl.arange(0, ROWS)
+    while tl.min(row, 0) < programs:
+        there = (row < programs)[:, None] & (column < length)[None, :]
+        where = row.to(tl.int64)[:, None] * length + column[None, :]
+        total += tl.sum(tl.load(shares + where, mask=there, other=0.0), 0)
+        row += ROWS
+    field = column - length
+    e = tl.arange(0, ELEMENTS)
+    there = (field >= 0)[:, None] & (field * elements_out < channels)[:, None]
+    there = there & (e < elements_out)[None, :]
+    where = field[:, None] * elements_out + e[None, :]
+    total += tl.sum(tl.load(given_bias + where, mask=there, other=0.0), 1)
+    tl.store(out + column, total, mask=column < length + channels // elements_out)
+
+
+class Filters:
+    """The kernels for one layer: filters of its network, and the gradients.
 
     Args:
-        network: see there.
+        network: of the layer. Its tensors may change, their shapes may not.
         lifting: whether the absolute element is the one that goes out.
-
-    Returns:
-        The filters, and the bias of each of their outputs.
     """
-    gamma, output, bias = network.gamma, network.output, network.bias
-    (elements_out, elements_in, taps, _), (fields_out, fields_in, _) = gamma.shape, output.shape
-    k, channels = math.isqrt(taps), fields_out * elements_out
-    shape = (channels, fields_in * elements_in, k, k)
-    bank = torch.empty(shape, device=gamma.device, memory_format=torch.channels_last)
-    full_bias = None if bias is None else gamma.new_empty(channels)
-    lengths, sizes = _sizes(network, lifting)
-    grid = (triton.cdiv(lengths[0], ROWS), triton.cdiv(lengths[1], BLOCK))
-    tensors = [gamma if t is None else t for t in (*network, bank, full_bias)]
-    _filters[grid](*tensors, *lengths, **sizes, BIASED=bias is not None, num_warps=_WARPS)
-    return bank, full_bias
 
+    def __init__(self, network: Network, lifting: bool) -> None:
+        elements_out, elements_in, taps, features = network.gamma.shape
+        fields_out, fields_in, hidden = network.output.shape
+        absolute = network.coordinates
+        elements, relaxed = (0, 0) if absolute is None else absolute.shape
+        rows, columns = elements_out * elements_in * taps, fields_out * fields_in
+        k, self.channels = math.isqrt(taps), fields_out * elements_out
+        self.shape = (self.channels, fields_in * elements_in, k, k)
+        self.parts = [t for t in learned(network) if t is not None]
+        self.counts = [part.numel() for part in self.parts]
+        self.shapes = [part.shape for part in self.parts]
+        biased = network.bias is not None
+        self.length = sum(self.counts) - (fields_out if biased else 0)
+        numbers: tuple[int, ...] = (rows, columns, fields_in, taps)
+        numbers = (*numbers, elements_out, elements_in, elements)
+        constants = {
+            "H": hidden,
+            "F": features,
+            "A": relaxed,
+            "E": max(16, triton.next_power_of_2(elements)),
+            "SCALE": math.sqrt(2 / features),
+            "ROWS": ROWS,
+            "BLOCK": BLOCK,
+            "MASKED": network.mask is not None,
+            "LIFTING": lifting,
+        }
+        self.programs = triton.cdiv(rows, ROWS)
+        grid = (self.programs, triton.cdiv(columns, BLOCK))
+        self._make = Launch(_filters, grid, numbers, {**constants, "BIASED": biased})
+        numbers = (*numbers, self.length)
+        self._back = Launch(_gradients, (self.programs, 1), numbers, constants)
+        self.total = sum(self.counts)
+        channels = self.channels if biased else 0
+        numbers = (self.programs, self.length, channels, elements_out)
+        sizes = {"ROWS": 32, "BLOCK": 64, "ELEMENTS": triton.next_power_of_2(elements_out)}
+        self._add = Launch(_total, (triton.cdiv(self.total, 64), 1), numbers, sizes)
 
-def gradients(network: Network, given: Tensor, lifting: bool) -> list[Tensor]:
-    """By V, B, c, A, b, and where something is relaxed by A' and omega'.
+    def make(self, network: Network) -> tuple[Tensor, Tensor | None]:
+        """The filters (fields out * elements out, fields in * elements in, k, k), and their bias.
 
-    Args:
-        network: as for :func:`filters`.
-        given: the gradient by the filters, channels last.
-        lifting: as for :func:`filters`.
-    """
-    lengths, sizes = _sizes(network, lifting)
-    parts = [network.output, network.second, network.second_bias, network.first, network.first_bias]
-    if network.absolute_weight is not None and network.omega is not None:
-        parts += [network.absolute_weight, network.omega]
-    counts = [part.numel() for part in parts]
-    programs = triton.cdiv(lengths[0], ROWS)
-    shares = given.new_empty(programs, sum(counts))
-    tensors = [network.gamma if t is None else t for t in (*network[:7], *network[8:])]
-    arguments = (*tensors, given, shares, *lengths, shares.shape[1])
-    _gradients[(programs,)](*arguments, **sizes, num_warps=_WARPS)
-    found = shares.sum(0).split(counts)
-    return [each.view(part.shape) for each, part in zip(found, parts, strict=True)]
+        Channels last in memory; the bias has one number for each of their outputs.
+        """
+        gamma, bias = network.gamma, network.bias
+        device = gamma.device
+        bank = torch.empty(self.shape, device=device, memory_format=torch.channels_last)
+        full_bias = None if bias is None else torch.empty(self.channels, device=device)
+        tensors = [gamma if t is None else t for t in network]
+        self._make(*tensors, bank, bank if full_bias is None else full_bias)
+        return bank, full_bias
 
+    def gradients(self, network: Network, given: Tensor, given_bias: Tensor) -> list[Tensor]:
+        """By what is learned, in the order of :func:`learned`.
 
-def _sizes(network: Network, lifting: bool) -> tuple[tuple[int, ...], dict[str, int | float]]:
-    """The kernels' whole numbers, and their constants."""
-    elements_out, elements_in, taps, features = network.gamma.shape
-    fields_out, fields_in, hidden = network.output.shape
-    absolute = network.coordinates
-    elements, relaxed = (0, 0) if absolute is None else absolute.shape
-    rows = elements_out * elements_in * taps
-    columns = fields_out * fields_in
-    lengths = (rows, columns, fields_in, taps, elements_out, elements_in, elements)
-    constants = {
-        "H": hidden,
-        "F": features,
-        "A": relaxed,
-        "E": max(16, triton.next_power_of_2(elements)),
-        "SCALE": math.sqrt(2 / features),
-        "ROWS": ROWS,
-        "BLOCK": BLOCK,
-        "MASKED": network.mask is not None,
-        "LIFTING": lifting,
-    }
-    return lengths, constants
+        Args:
+            network: as for :meth:`make`.
+            given: the gradient by the filters, channels last.
+            given_bias: that by their bias; anything where there is none.
+        """
+        device = given.device
+        shares = torch.empty(self.programs * self.length, device=device)
+        out = torch.empty(self.total, device=device)
+        gamma = network.gamma
+        tensors = [gamma if t is None else t for t in (*network[:7], *network[8:])]
+        self._back(*tensors, given, shares)
+        self._add(shares, given_bias, out)
+        found = out.split(self.counts)
+        return [
+            each if len(shape) == 1 else each.view(shape)
+            for each, shape in zip(found, self.shapes, strict=True)
+        ]

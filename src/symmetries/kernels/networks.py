@@ -35,3 +35,10 @@ class Network(NamedTuple):
     directions: Tensor | None = None
     omega: Tensor | None = None
     absolute_weight: Tensor | None = None
+
+
+def learned(network: Network) -> tuple[Tensor | None, ...]:
+    """The parts that have gradients, in the order in which the kernels give them."""
+    n = network
+    inner = (n.output, n.second, n.second_bias, n.first, n.first_bias)
+    return (*inner, n.absolute_weight, n.omega, n.bias)

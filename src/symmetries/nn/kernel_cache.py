@@ -62,7 +62,13 @@ class KernelCache(Generic[T]):
         return entry.kept  # type: ignore[return-value]
 
     def put(
-        self, module: nn.Module, kept: T, made_for: object = None, without: Iterable[str] = ()
+        self,
+        module: nn.Module,
+        kept: T,
+        made_for: object = None,
+        *,
+        without: Iterable[str] = (),
+        written: Iterable[str] = (),
     ) -> None:
         """Keep something made of all tensors of a module and its parts.
 
@@ -71,14 +77,15 @@ class KernelCache(Generic[T]):
             kept: what was made.
             made_for: what else it depends on.
             without: names of tensors that it does not depend on.
+            written: names of tensors that may be written to, but not replaced.
         """
-        left_out = set(without)
+        left_out, may_change = set(without), set(written)
         places: list[tuple[Mapping[str, object], str, object]] = []
         for part in module.modules():
             for holder in (part._modules, part._parameters, part._buffers):
                 places += [(holder, k, v) for k, v in holder.items() if k not in left_out]
-        tensors = [what for _, _, what in places if isinstance(what, Tensor)]
-        versions = [(t, t._version) for t in tensors if not t.is_inference()]
+        fixed = [t for _, k, t in places if isinstance(t, Tensor) and k not in may_change]
+        versions = [(t, t._version) for t in fixed if not t.is_inference()]
         self._entry = _Entry(kept, made_for, module._parameters, places, versions)
 
     def clear(self) -> None:

@@ -5,17 +5,20 @@ the convolution itself. The kernels are in :mod:`symmetries.kernels.filters`. Th
 small example at first use on a device, and left alone where they disagree with torch.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.kernels.available import usable
-from symmetries.kernels.networks import Network
+from symmetries.kernels.networks import Network, learned
 from symmetries.nn.fourier import fourier_features, unit_relu
 from symmetries.nn.gconv_kernels import filter_bank
 from symmetries.nn.kernel_cache import Sampled
+
+if TYPE_CHECKING:
+    from symmetries.kernels.filters import Filters
 
 MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
 UNITS = (16, 32, 64)
@@ -23,9 +26,18 @@ TOLERANCE = 1e-5
 _TRIED: dict[tuple[object, ...], bool] = {}
 
 
-def launched_bank(network: Network, lifting: bool) -> Sampled:
+class Launched(NamedTuple):
+    """A layer's network, what of it is learned, and its kernels."""
+
+    network: Network
+    parts: tuple[Tensor, ...]
+    lifting: bool
+    kernels: "Filters"
+
+
+def launched_bank(launched: Launched) -> Sampled:
     """The filters and their bias; see :func:`reference` for what they are."""
-    bank, bias = _Launched.apply(lifting, *network)  # type: ignore[no-untyped-call]
+    bank, bias = _Bank.apply(launched, *launched.parts)  # type: ignore[no-untyped-call]
     return Sampled(bank, bias)
 
 
@@ -45,25 +57,33 @@ def reference(network: Network, lifting: bool) -> Sampled:
     return Sampled(bank, None if bias is None else bias.repeat_interleave(phi.shape[0]))
 
 
-def ready(network: Network) -> bool:
-    """Whether nothing of this call is in the way: other devices or dtypes, torch.func, a trace."""
+def launch(network: Network, lifting: bool) -> Launched | None:
+    """The kernels for a layer, if they can do it and have shown so: float32 on a GPU, and small."""
+    gamma, output = network.gamma, network.output
+    small = gamma[..., 0].numel() * output[..., 0].numel() <= MOST
+    fits = output.shape[2] in UNITS and gamma.shape[3] in (32, 64, 128)
+    tensors = [t for t in network if t is not None]
+    if not (small and fits and usable(*tensors)):
+        return None
+    return _launched(network, lifting) if _tried(network, lifting) else None
+
+
+def ready(launched: Launched) -> bool:
+    """Whether nothing of this call is in the way: a trace, torch.func, tensors of another kind."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
-    device = network.gamma.device
-    for part in network:
-        if part is not None and (part.dtype is not torch.float32 or part.device != device):
+    device = launched.network.gamma.device
+    for part in launched.parts:
+        if part.dtype is not torch.float32 or part.device != device or not part.is_contiguous():
             return False
     return True
 
 
-def can_launch(network: Network, lifting: bool) -> bool:
-    """Whether the kernels can do it and have shown so: float32 on a GPU, of a small layer."""
-    gamma, output = network.gamma, network.output
-    hidden, features = output.shape[2], gamma.shape[3]
-    small = gamma[..., 0].numel() * output[..., 0].numel() <= MOST
-    fits = hidden in UNITS and features in (32, 64, 128)
-    tensors = [t for t in network if t is not None]
-    return small and fits and usable(*tensors) and _tried(network, lifting)
+def _launched(network: Network, lifting: bool) -> Launched:
+    from symmetries.kernels.filters import Filters
+
+    parts = tuple(t for t in learned(network) if t is not None)
+    return Launched(network, parts, lifting, Filters(network, lifting))
 
 
 def _tried(network: Network, lifting: bool) -> bool:
@@ -79,76 +99,70 @@ def _tried(network: Network, lifting: bool) -> bool:
 
 
 def _disagreement(network: Network, lifting: bool) -> float:
-    """Largest relative difference of filters and gradients from those in float64."""
+    """Largest relative difference of filters and gradients from those in float64, at two calls."""
     generator = torch.Generator().manual_seed(0)
-    drawn = []
-    for part in network:
-        some = None if part is None else torch.randn(part.shape, generator=generator)
-        drawn.append(some if part is None or some is None else some.to(part.device))
+    drawn = [
+        None if part is None else torch.randn(part.shape, generator=generator).to(part.device)
+        for part in network
+    ]
     found = []
     with torch.inference_mode(False), torch.enable_grad():
         for dtype in (torch.float32, torch.float64):
             parts = [None if t is None else t.to(dtype).requires_grad_() for t in drawn]
             one = Network(*parts)  # type: ignore[arg-type]
-            make = launched_bank if dtype == torch.float32 else reference
-            made = make(one, lifting)
             wanted = [t for t in learned(one) if t is not None]
-            scale = torch.linspace(-1, 1, made.weight.numel(), device=made.weight.device)
-            total = (made.weight * scale.view_as(made.weight).to(dtype)).sum()
-            if made.bias is not None:
-                total = total + made.bias.square().sum()
-            found.append([*(t for t in made if t is not None), *torch.autograd.grad(total, wanted)])
-    pairs = zip(*found, strict=True)
-    return max(float((a.double() - b).detach().norm() / b.detach().norm()) for a, b in pairs)
+            kernels = _launched(one, lifting) if dtype == torch.float32 else None
+            for _ in range(2):  # the second launch goes another way
+                made = reference(one, lifting) if kernels is None else launched_bank(kernels)
+                scale = torch.linspace(-1, 1, made.weight.numel(), device=made.weight.device)
+                total = (made.weight * scale.view_as(made.weight).to(dtype)).sum()
+                if made.bias is not None:
+                    total = total + made.bias.square().sum()
+                gradients = torch.autograd.grad(total, wanted)
+                found.append([*(t for t in made if t is not None), *gradients])
+    worst = 0.0
+    for mine, exact in ((found[0], found[2]), (found[1], found[3])):
+        for a, b in zip(mine, exact, strict=True):
+            worst = max(worst, float((a.double() - b).detach().norm() / b.detach().norm()))
+    return worst
 
 
-def learned(network: Network) -> tuple[Tensor | None, ...]:
-    """The parts that have gradients, in the order in which the kernels give them, and the bias."""
-    n = network
-    inner = (n.output, n.second, n.second_bias, n.first, n.first_bias)
-    return (*inner, n.absolute_weight, n.omega, n.bias)
-
-
-class _Launched(torch.autograd.Function):
+class _Bank(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lifting: bool, *parts: Tensor | None) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
-        from symmetries.kernels.filters import filters
-
-        parts = tuple(t if t is None or t.is_contiguous() else t.contiguous() for t in parts)
+    def forward(ctx: Any, launched: Launched, *parts: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
         ctx.save_for_backward(*parts)
         ctx.set_materialize_grads(False)
-        ctx.lifting = lifting
-        return filters(Network(*parts), lifting)  # type: ignore[arg-type]
+        ctx.launched = launched
+        return launched.kernels.make(launched.network)
 
     @staticmethod
     def backward(ctx: Any, given: Tensor | None, given_bias: Tensor | None) -> tuple[Any, ...]:  # noqa: ANN401
-        from symmetries.kernels.filters import gradients
-
-        network = Network(*ctx.saved_tensors)
+        launched: Launched = ctx.launched
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return None, *_again(network, ctx.lifting, given, given_bias)
-        by: dict[str, Tensor] = {}
-        if given is not None:
-            given = given.contiguous(memory_format=torch.channels_last)
-            names = ["output", "second", "second_bias", "first", "first_bias"]
-            names += ["absolute_weight", "omega"] * (network.omega is not None)
-            by = dict(zip(names, gradients(network, given, ctx.lifting), strict=True))
-        if given_bias is not None and network.bias is not None:
-            by["bias"] = given_bias.view(len(network.bias), -1).sum(1)
-        return None, *(by.get(name) for name in network._fields)
+            return None, *_again(launched, given, given_bias)
+        _ = ctx.saved_tensors  # raises where one was written to since
+        kernels, network = launched.kernels, launched.network
+        if given is None:
+            given = network.gamma.new_zeros(kernels.shape)
+        given = given.contiguous(memory_format=torch.channels_last)
+        if network.bias is None or given_bias is not None:
+            by_bias = given if given_bias is None else given_bias.contiguous()
+            return None, *kernels.gradients(network, given, by_bias)
+        found = kernels.gradients(network, given, given.new_zeros(kernels.channels))
+        return None, *found[:-1], None
 
 
 def _again(
-    network: Network, lifting: bool, given: Tensor | None, given_bias: Tensor | None
+    launched: Launched, given: Tensor | None, given_bias: Tensor | None
 ) -> list[Tensor | None]:
     """The gradients by torch's own operations, which have gradients themselves."""
-    made = reference(network, lifting)
+    made = reference(launched.network, launched.lifting)
     outputs, scales = [], []
     for part, scale in zip(made, (given, given_bias), strict=True):
         if part is not None and scale is not None:
             outputs.append(part)
             scales.append(scale)
-    wanted = [t for t in network if t is not None and t.requires_grad]
-    found = torch.autograd.grad(outputs, wanted, scales, create_graph=True, allow_unused=True)
-    by = {id(t): g for t, g in zip(wanted, found, strict=True)}
-    return [None if t is None else by.get(id(t)) for t in network]
+    wanted = [t for t in launched.parts if t.requires_grad]
+    grads = torch.autograd.grad(outputs, wanted, scales, create_graph=True, allow_unused=True)
+    found = iter(grads)
+    return [next(found) if part.requires_grad else None for part in launched.parts]

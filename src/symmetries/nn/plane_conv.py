@@ -29,7 +29,7 @@ from symmetries.nn.gconv_kernels import (
     support_mask,
 )
 from symmetries.nn.kernel_cache import KernelCache, Sampled
-from symmetries.nn.launched_bank import can_launch, launched_bank, ready
+from symmetries.nn.launched_bank import Launched, launch, launched_bank, ready
 from symmetries.nn.position_conv import (
     ORDERS,
     Geometry,
@@ -49,7 +49,6 @@ class _Features(NamedTuple):
 
     gamma: Tensor
     absolute: Tensor | None
-    launch: bool  # whether kernels make the filters
 
 
 class PlaneConv2d(nn.Module):
@@ -151,6 +150,7 @@ class PlaneConv2d(nn.Module):
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
         self._cache: KernelCache[Sampled] = KernelCache()
         self._features: KernelCache[_Features] = KernelCache()
+        self._launches: KernelCache[Launched | str] = KernelCache()
         self._taken: tuple[object, ...] | None = None  # shape, dtype, device of the last input
 
         self.signature: Tensor
@@ -241,12 +241,9 @@ class PlaneConv2d(nn.Module):
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
-        if not self._positional and self.mode != "partial" and self._turn() is None:
-            features = self._kept_features()
-            if features is not None and features.launch:
-                network = self._network(features)
-                if network is not None and ready(network):
-                    return launched_bank(network, self.lifting)
+        launched = self._launched()
+        if launched is not None and ready(launched):
+            return launched_bank(launched)
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -337,15 +334,29 @@ class PlaneConv2d(nn.Module):
         if kept is not None or not _may_keep(self.relative):
             return kept
         absolute = self._relaxed_coordinates(self.absolute) if self.relaxed else None
-        kept = _Features(self._gamma(), absolute, False)
+        kept = _Features(self._gamma(), absolute)
         if kept.gamma.requires_grad:
             return None
-        network = None if self._positional else self._network(kept)
-        launch = network is not None and can_launch(network, self.lifting)
-        kept = kept._replace(launch=launch)
-        changing = {name for part in self.modules() for name in part._parameters}
-        self._features.put(self, kept, without={*changing, "turn"})
+        self._features.put(self, kept, without={*self._parameter_names(), "turn"})
         return kept
+
+    def _launched(self) -> Launched | None:
+        """The kernels that make the filters, kept with the tensors they read; None without them."""
+        if torch.compiler.is_compiling() or self._turn() is not None:
+            return None
+        kept = self._launches.get(self)
+        if kept is None:
+            features = self._kept_features()
+            if features is None:
+                return None
+            filters = not self._positional and self.mode != "partial"
+            network = self._network(features) if filters else None
+            kept = "no" if network is None else launch(network, self.lifting) or "no"
+            self._launches.put(self, kept, without=("turn",), written=self._parameter_names())
+        return None if isinstance(kept, str) else kept
+
+    def _parameter_names(self) -> set[str]:
+        return {name for part in self.modules() for name in part._parameters}
 
     def _network(self, features: _Features) -> Network | None:
         """What a kernel makes filters of; None where there are not two hidden layers."""
@@ -412,6 +423,7 @@ class PlaneConv2d(nn.Module):
     def _forget(self) -> None:
         self._cache.clear()
         self._features.clear()
+        self._launches.clear()
         self._taken = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":

@@ -1,0 +1,75 @@
+"""A Triton kernel launched many times with the same sizes: only addresses change.
+
+Triton looks at every argument of every launch and asks the driver about every address, which for a
+small kernel takes several times longer than the launch itself. Here that happens once; later
+launches hand the compiled kernel to Triton's own launcher. Where that is not possible (tensors
+whose addresses are no multiples of 16, another version of Triton, its interpreter) every launch
+goes the usual way.
+"""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ALIGNED = 16  # bytes; Triton compiles for it
+_FAILED: set[str] = set()  # why launches go the usual way
+
+
+class Launch:
+    """A kernel, its grid and its numbers.
+
+    Args:
+        kernel: takes tensors, then whole numbers, then constants, in this order.
+        grid: of two.
+        numbers: the whole numbers.
+        constants: by name, in the order of the kernel's arguments.
+        warps: of a program.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,  # of Triton
+        grid: tuple[int, int],
+        numbers: tuple[int, ...],
+        constants: Mapping[str, int | float],
+        warps: int = 4,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.numbers = numbers
+        self.constants = constants
+        self.warps = warps
+        self.rest = (*numbers, *constants.values())
+        self.compiled: Any = None
+        self.device = -1
+
+    def __call__(self, *tensors: Tensor) -> None:
+        """Launch on the current stream of the tensors' device."""
+        compiled = self.compiled
+        if compiled is not None and torch.cuda.current_device() == self.device:
+            addresses = [tensor.data_ptr() for tensor in tensors]
+            for address in addresses:
+                if address % _ALIGNED:
+                    break
+            else:
+                stream = torch._C._cuda_getCurrentRawStream(self.device)
+                head = (*self.grid, 1, stream, compiled.function, compiled.packed_metadata)
+                try:
+                    compiled.run(*head, None, None, None, *addresses, *self.rest)
+                except TypeError as error:  # another version of Triton has other arguments
+                    _FAILED.add(str(error))
+                    self.compiled = None
+                else:
+                    return
+        first = tensors[0]
+        with torch.cuda.device(first.device) if first.is_cuda else nullcontext():
+            made = self.kernel[self.grid](
+                *tensors, *self.numbers, **self.constants, num_warps=self.warps
+            )
+        known = all(hasattr(made, name) for name in ("run", "function", "packed_metadata"))
+        aligned = all(tensor.data_ptr() % _ALIGNED == 0 for tensor in tensors)
+        if first.is_cuda and known and aligned and not _FAILED:
+            self.compiled, self.device = made, first.device.index
