@@ -124,7 +124,8 @@ def tables13(arguments: argparse.Namespace, rows: list[Row]) -> Iterator[Run]:
             if arguments.table == 3:
                 models += [("soft", arguments.start, penalty) for penalty in arguments.penalties]
             for mode, omega, penalty in models:
-                if mode not in arguments.modes:
+                names = {mode} if penalty is None else {mode, "learned"}
+                if not names & set(arguments.modes):
                     continue
                 rest = (augment, arguments.epochs or 20, seed, arguments.validation)
                 run = Run("table3", data, n, mode, which, omega, penalty, *rest)
@@ -231,7 +232,12 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", default=["cifar10", "cifar100"])
     parser.add_argument("--rotations", nargs="+", type=int, default=[4, 8])
     parser.add_argument("--penalties", nargs="+", type=float, default=list(LAMBDAS))
-    parser.add_argument("--modes", nargs="+", default=["strict", "partial", "soft"])
+    parser.add_argument(
+        "--modes",
+        nargs="+",
+        default=["strict", "partial", "soft"],
+        help='"learned" is "soft" without the fixed omega\'',
+    )
     parser.add_argument("--omega", type=float, default=0.5, help="fixed omega' without a Figure 4")
     parser.add_argument("--start", type=float, default=START, help="of a learned omega'")
     parser.add_argument(
