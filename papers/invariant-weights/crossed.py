@@ -52,7 +52,7 @@ class Crossed:
     """
 
     features: int = 256
-    seen: int = 8_000
+    seen: int = 10_000
     unseen: int = 10_000
     steps: int = 2_500
     batch_size: int = 128

@@ -124,7 +124,7 @@ HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
 BEST = replace(HELD, steps=40_000, batch_size=128, search=128, order="best")
 BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="best")
 # Widths by the bound on images that the filters have not seen, held.
-CROSSED = replace(HELD, search=0, crossed=Crossed())
+CROSSED = replace(HELD, steps=30_000, search=0, crossed=Crossed())
 CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search
 
