@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from symmetries.kernels.filters import Filters
 
 MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
+PAIRS = 1024  # of fields, at most: for the gradients each program goes through all
 UNITS = (16, 32, 64)
 TOLERANCE = 1e-5
 _TRIED: dict[tuple[object, ...], bool] = {}
@@ -60,7 +61,8 @@ def reference(network: Network, lifting: bool) -> Sampled:
 def launch(network: Network, lifting: bool) -> Launched | None:
     """The kernels for a layer, if they can do it and have shown so: float32 on a GPU, and small."""
     gamma, output = network.gamma, network.output
-    small = gamma[..., 0].numel() * output[..., 0].numel() <= MOST
+    pairs = output[..., 0].numel()
+    small = pairs <= PAIRS and pairs * gamma[..., 0].numel() <= MOST
     fits = output.shape[2] in UNITS and gamma.shape[3] in (32, 64, 128)
     tensors = [t for t in network if t is not None]
     if not (small and fits and usable(*tensors)):
