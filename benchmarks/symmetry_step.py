@@ -4,8 +4,9 @@ On a GPU: one step of each stage (batch 512 x 5, 28 x 28, symmetric and invertib
 training loop's CUDA graph), and the same step eagerly. Targets on one H200: 1.0 ms for the
 inference network, and the generative network within three times its floor. On a CPU: the same step
 against a straightforward version (matrix_exp, matrix inverses, affine_grid, one network call per
-view), interleaved, target 1.3x; and log-density and sampling of the flow against zuko's coupling
-flow of the same size, targets 1.5x and 2.5x.
+view), interleaved, target 1.3x, with three kinds of matrix products: float32; 16 bits by AMX, which
+training uses by default where the processor has it (products="tf32"); and bfloat16. And log-density
+and sampling of the flow against zuko's coupling flow of the same size, targets 1.5x and 2.5x.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
 """
@@ -24,9 +25,11 @@ from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.affine import generators
+from symmetries.kernels.amx import has_amx
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.training import Step
+from symmetries.training.products import Products, fast_products
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
@@ -71,21 +74,31 @@ def cpu_rows(batch: int) -> list[dict[str, Any]]:
     images = torch.rand(batch, *SHAPE)
     step = Step(10, 0, torch.device("cpu"))
 
-    def ours() -> None:
-        step.begin(0)
-        model.zero_grad()
-        lie_inference_loss(model.inference, images, step, model.act, CONFIG)["loss"].backward()
+    def ours(products: Products | None) -> None:
+        with fast_products(products):
+            step.begin(0)
+            model.zero_grad()
+            lie_inference_loss(model.inference, images, step, model.act, CONFIG)["loss"].backward()
 
     def plain() -> None:
         step.begin(0)
         model.zero_grad()
         straightforward(model, images, step).backward()
 
-    calls = {"straightforward": plain, "ours": ours, "products alone": products_alone(batch)}
-    times = medians(interleaved(calls, rounds=5))
-    ratio = times["straightforward"] / times["ours"]
-    most = times["straightforward"] / times["products alone"]
-    return [{"what": "inference step", "batch": batch, **times, "ratio": ratio, "at most": most}]
+    ways: dict[str, Products | None] = {"float32": None}
+    if has_amx():
+        ways |= {"16 bits (tf32, the default)": "tf32", "bfloat16 (bf16)": "bf16"}
+    calls: dict[str, Callable[[], None]] = {"straightforward": plain}
+    calls |= {way: lambda products=products: ours(products) for way, products in ways.items()}
+    calls["products alone"] = products_alone(batch)
+    times = medians(interleaved(calls, rounds=7))
+    slow, least = times["straightforward"], times["products alone"]
+    rows = []
+    for way in ways:
+        row = {"what": "inference step", "products": way, "batch": batch, "straightforward": slow}
+        rows.append(row | {"ours": times[way], "ratio": slow / times[way]})
+    rows[0] |= {"float32 products alone": least, "at most in float32": slow / least}
+    return rows
 
 
 def products_alone(batch: int) -> Callable[[], None]:

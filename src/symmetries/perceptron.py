@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from symmetries.checks import invalid
 from symmetries.folding import fold, foldable
+from symmetries.kernels import amx
 from symmetries.kernels.available import usable
 from symmetries.kernels.rounded import RoundedLinear
 
 _DTYPES = (torch.float32, torch.bfloat16)
 _MAX_WIDTH = 4096
+_MOST = 2**24  # bytes of hidden units at a time on a CPU: more would be new memory every time
 
 
 class MLP(nn.Sequential):
@@ -40,9 +42,18 @@ class MLP(nn.Sequential):
                 layers.append(nn.Dropout(dropout))
         super().__init__(*layers)
         self.features = widths[-1]
+        self._widest = max(widths)
+        self._drops = bool(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
+        if x.device.type == "cpu" and x.ndim == 2 and not self._drops:
+            parts = len(x) * x.element_size() * self._widest // _MOST
+            if parts > 1 and not torch.compiler.is_compiling():
+                return torch.cat([self._hidden(part) for part in x.chunk(parts)])
+        return self._hidden(x)
+
+    def _hidden(self, x: Tensor) -> Tensor:
         for layer in self:
             if isinstance(layer, nn.Linear):
                 linear = layer
@@ -73,6 +84,8 @@ def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
         product = RoundedLinear.apply if rounded else F.linear
         units: Tensor = product(x, linear.weight)
         return gelu_norm(units, norm, linear.bias)
+    if amx.usable(x, linear.weight):
+        return gelu_norm(amx.linear(x, linear.weight, linear.bias), norm)
     return gelu_norm(linear(x), norm)
 
 

@@ -27,7 +27,7 @@ def results(flow, dtype, eta, context, mask, weight, kernel):
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
         out = flow._kernel_density(points, context)
     else:
-        out = flow._density(mask, points, flow.project(context), flow.base(context))
+        out = flow._density(mask, points, flow._projected(context), flow.base(context))
     inputs = [eta, context, *flow.parameters()]
     weight = weight.to(DEVICE, dtype)
     first = torch.autograd.grad(out, inputs, weight, retain_graph=True)

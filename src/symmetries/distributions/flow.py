@@ -18,6 +18,7 @@ from symmetries.distributions.spline import (
     spline_rows,
     wrap,
 )
+from symmetries.kernels import amx
 from symmetries.kernels.available import usable
 from symmetries.kernels.rounded import RoundedLinear
 from symmetries.perceptron import MLP, gelu_norm
@@ -127,7 +128,12 @@ class ConditionalFlow(nn.Module):
         if self._has_kernel(points, context):
             return self._kernel_density(points, context).reshape(shape[:-1])
         base = self.base(context) if self.straight else None
-        return self._density(None, points, self.project(context), base).reshape(shape[:-1])
+        return self._density(None, points, self._projected(context), base).reshape(shape[:-1])
+
+    def _projected(self, context: Tensor) -> Tensor:
+        """The context's part of all hidden units, without their bias (N, layers hidden)."""
+        weight = self.project.weight
+        return (amx.linear if amx.usable(context, weight) else F.linear)(context, weight)
 
     def _density(
         self, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor | None
@@ -137,7 +143,7 @@ class ConditionalFlow(nn.Module):
         Args:
             mask: (N S, layers hidden), what dropout leaves; None draws it.
             eta: (N S, dim).
-            projected: (N, layers hidden).
+            projected: (N, layers hidden), see :meth:`_projected`.
             base: (N, 2 straight).
         """
         samples = len(eta) // max(1, len(projected))
@@ -145,9 +151,10 @@ class ConditionalFlow(nn.Module):
         u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
         masks = [None] * len(self.couplings) if mask is None else mask.split(self.hidden, -1)
         terms = []
-        biases = self._biases(projected, samples)
-        for layer, bias, kept in zip(self.couplings, biases, masks, strict=True):
-            u, log_slopes = layer(u, bias, inverse=False, mask=kept)
+        for layer, part, kept in zip(
+            self.couplings, self._parts(projected, samples), masks, strict=True
+        ):
+            u, log_slopes = layer(u, *part, inverse=False, mask=kept)
             terms += log_slopes
         if base is not None:
             mean, scale = _base_law(base, samples)
@@ -194,7 +201,7 @@ class ConditionalFlow(nn.Module):
         def plain(
             mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor, bias: Tensor
         ) -> Tensor:
-            return self._density(mask, eta, projected.to(eta.dtype) + bias, base)
+            return self._density(mask, eta, projected.to(eta.dtype), base)
 
         inputs = (eta, projected, base, self.project.bias, *weights)
         density: Tensor = KernelFlow.apply(shape, plain, mask, self.bounds, *inputs)  # type: ignore[no-untyped-call]
@@ -245,18 +252,18 @@ class ConditionalFlow(nn.Module):
             z = HALF * (2 * unit - 1)
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))
-        pairs = list(zip(self.couplings, self._biases(self.project(context), n), strict=True))
-        for layer, bias in reversed(pairs):
-            u, _ = layer(u, bias, inverse=True)
+        pairs = list(zip(self.couplings, self._parts(self._projected(context), n), strict=True))
+        for layer, part in reversed(pairs):
+            u, _ = layer(u, *part, inverse=True)
         eta = torch.stack(u, -1) * (self.bounds / HALF)
         return eta.reshape(len(context), n, self.dim)
 
-    def _biases(self, projected: Tensor, samples: int) -> tuple[Tensor, ...]:
-        """The context's part of each layer's hidden units, (N S, hidden) each."""
+    def _parts(self, projected: Tensor, samples: int) -> list[tuple[Tensor, Tensor]]:
+        """The context's part of each layer's hidden units (N S, hidden), and their bias."""
         if samples > 1:
             projected = projected[:, None].expand(-1, samples, -1).flatten(0, 1)
-        parts: tuple[Tensor, ...] = projected.split(self.hidden, -1)
-        return parts
+        biases = self.project.bias.split(self.hidden)
+        return list(zip(projected.split(self.hidden, -1), biases, strict=True))
 
     def _check(self, context: Tensor) -> None:
         if context.ndim != 2 or context.shape[1] != self.context:
@@ -267,7 +274,7 @@ class ConditionalFlow(nn.Module):
 
 
 class _Coupling(nn.Module):
-    """Bends some of the coordinates u, given the others and a bias from the context.
+    """Bends some of the coordinates u, given the others and what comes from the context.
 
     Coordinates are rows (N,) of their own: to take one out of a matrix would cost a matrix of
     zeros in the backward pass.
@@ -302,12 +309,20 @@ class _Coupling(nn.Module):
         return *read, self.norm.weight, self.norm.bias, self.weight, self.bias
 
     def forward(
-        self, u: Rows, bias: Tensor, *, inverse: bool, mask: Tensor | None = None
+        self,
+        u: Rows,
+        projected: Tensor,
+        bias: Tensor,
+        *,
+        inverse: bool,
+        mask: Tensor | None = None,
     ) -> tuple[Rows, list[Tensor]]:
         """The coordinates, and logarithms of slopes to be added up."""
-        hidden = bias
-        if self.read is not None:
-            hidden = torch.addmm(bias, self._inputs(u), self.read.weight.T)
+        if self.read is None:
+            hidden = projected + bias
+        else:  # the bias is one more input, which costs less than to add it to wide rows
+            read = torch.cat((self.read.weight, bias[:, None]), 1)
+            hidden = torch.addmm(projected, self._inputs(u), read.T)
         hidden = gelu_norm(hidden, self.norm)
         hidden = self.dropout(hidden) if mask is None else hidden * mask
         parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
@@ -333,7 +348,7 @@ class _Coupling(nn.Module):
                 columns += [torch.cos(angle), torch.sin(angle)]
             else:
                 columns.append(u[i])
-        return torch.stack(columns, -1)
+        return torch.stack((*columns, torch.ones_like(columns[0])), -1)
 
 
 def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:

@@ -71,13 +71,13 @@ def rational_quadratic(
 def _straight(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
     """The spline of an interval in torch's operations."""
     bins = _bins(parameters, rest=-1)
-    widths, heights, slopes = parameters.split((bins, bins, bins - 1))
-    one = torch.ones_like(slopes[:1]) if bins > 1 else torch.ones_like(widths[:1])
+    lengths, slopes = parameters.split((2 * bins, bins - 1))
+    one = parameters.new_ones(()).expand_as(lengths[:1])
     knots = torch.cat((one, _slopes(slopes), one))
-    inside = x.abs() <= half
-    y, log_slope = _spline(x.clamp(-half, half), widths, heights, knots, half, inverse)
-    zero = torch.zeros_like(log_slope)
-    return torch.where(inside, y, x), torch.where(inside, log_slope, zero)
+    within = x.clamp(-half, half)
+    y, log_slope = _spline(within, lengths, knots, half, inverse)
+    inside = within == x
+    return torch.where(inside, y, x), log_slope * inside
 
 
 def circular_spline(
@@ -113,10 +113,11 @@ def circular_spline(
 
 def _closed(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
     """The spline of a circle without its turn, in torch's operations."""
-    widths, heights, slopes = parameters.chunk(3)
+    bins = _bins(parameters, rest=0)
+    lengths, slopes = parameters.split((2 * bins, bins))
     slopes = _slopes(slopes)
     knots = torch.cat((slopes, slopes[:1]))
-    return _spline(x, widths, heights, knots, half, inverse)
+    return _spline(x, lengths, knots, half, inverse)
 
 
 def _kernel_spline(
@@ -150,21 +151,21 @@ def _slopes(free: Tensor) -> Tensor:
     return MIN_SLOPE + F.softplus(free + UNIT_SLOPE)
 
 
-def _lengths(free: Tensor, half: float) -> Tensor:
-    shares = MIN_SHARE + (1 - MIN_SHARE * len(free)) * torch.softmax(free, 0)
-    return 2 * half * shares
-
-
 def _spline(
-    x: Tensor, widths: Tensor, heights: Tensor, slopes: Tensor, half: float, inverse: bool
+    x: Tensor, lengths: Tensor, slopes: Tensor, half: float, inverse: bool
 ) -> tuple[Tensor, Tensor]:
-    widths, heights = _lengths(widths, half), _lengths(heights, half)
-    left, bottom = widths.cumsum(0) - widths - half, heights.cumsum(0) - heights - half
-    beyond = (x >= (bottom if inverse else left)[1:]).to(x.dtype)
-    first = torch.ones_like(x)[None]
-    mask = torch.cat((first, beyond)) - torch.cat((beyond, torch.zeros_like(first)))
-    rows = torch.stack((left, widths, bottom, heights, slopes[:-1], slopes[1:]))
-    x0, w, y0, h, d0, d1 = (rows * mask).sum(1).unbind(0)
+    """The map and its logarithmic slope, of free widths and heights and of slopes at all knots."""
+    bins = len(slopes) - 1
+    shares = torch.softmax(lengths.unflatten(0, (2, bins)), 1)
+    lengths = 2 * half * (1 - MIN_SHARE * bins) * shares + 2 * half * MIN_SHARE
+    starts = lengths.cumsum(1) - lengths - half
+    beyond = (x >= starts[int(inverse), 1:]).to(x.dtype)
+    # One bin has a one: those whose start x has passed, less those whose end it has passed.
+    passed = F.pad(beyond, (0, 0) * x.ndim + (1, 1))
+    passed[0] = 1
+    mask = passed[:-1] - passed[1:]
+    (x0, y0), (w, h) = (starts * mask).sum(1).unbind(0), (lengths * mask).sum(1).unbind(0)
+    d0, d1 = (slopes[:-1] * mask).sum(0), (slopes[1:] * mask).sum(0)
     s = h / w
     bend = d0 + d1 - 2 * s
     if inverse:
@@ -175,10 +176,11 @@ def _spline(
         y = x0 + t * w
     else:
         t = (x - x0) / w
-    mixed = t * (1 - t)
+    rest = 1 - t
+    mixed = t * rest
     bottom_part = s + bend * mixed
     if not inverse:
         y = y0 + h * (s * t * t + d0 * mixed) / bottom_part
-    slope = d1 * t * t + 2 * s * mixed + d0 * (1 - t) ** 2
-    log_slope = 2 * torch.log(s) + torch.log(slope) - 2 * torch.log(bottom_part)
+    slope = d1 * t * t + 2 * s * mixed + d0 * rest * rest
+    log_slope = torch.log(slope * (s / bottom_part).square())
     return y, -log_slope if inverse else log_slope

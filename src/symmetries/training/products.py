@@ -1,4 +1,4 @@
-"""How exact matrix products are while a model trains on CUDA."""
+"""How exact matrix products are while a model trains."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,19 +6,25 @@ from typing import Literal
 
 import torch
 
+from symmetries.kernels.amx import rounded_products
+
 Products = Literal["tf32", "bf16"]
 
 
 @contextmanager
 def fast_products(products: Products | None = "tf32") -> Iterator[None]:
-    """Rounded matrix products on CUDA inside the block; torch's settings are put back after it.
+    """Rounded matrix products inside the block; torch's settings are put back after it.
 
     Convolutions are those that cuDNN finds fastest, by trial, unless deterministic ones are asked
     for.
 
     Args:
-        products: "tf32", ten bits; or "bf16", seven bits, for the networks that honour it (see
-            :class:`symmetries.nn.features.ImageFeatures`) and TF32 elsewhere; None changes nothing.
+        products: "tf32", ten bits on CUDA; or "bf16", seven bits, for the networks that honour it
+            (:class:`symmetries.perceptron.MLP`,
+            :class:`symmetries.distributions.flow.ConditionalFlow`) and TF32 elsewhere. On
+            processors with AMX these networks' products have 16 bits and seven
+            (:mod:`symmetries.kernels.amx`); other processors multiply float32. None changes
+            nothing.
 
     Example:
         >>> with fast_products():
@@ -29,13 +35,14 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
         yield
         return
     before = torch.get_float32_matmul_precision()
-    # "medium" would reach products on the CPU too, where some processors cannot do them.
+    # "medium" would reach torch's products on the CPU too, where some processors cannot do them.
     medium = products == "bf16" and torch.cuda.is_available()
     torch.set_float32_matmul_precision("medium" if medium else "high")
     cudnn, tried = torch.backends.cudnn, torch.backends.cudnn.benchmark
     cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
     try:
-        yield
+        with rounded_products(1 if products == "bf16" else 2):
+            yield
     finally:
         torch.set_float32_matmul_precision(before)
         cudnn.benchmark = tried

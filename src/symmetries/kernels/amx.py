@@ -1,0 +1,202 @@
+"""Matrix products by bfloat16 on processors that have AMX, summed up in float32.
+
+Intel's matrix units multiply bfloat16 three to five times as fast as its vector units multiply
+float32. A number rounded to bfloat16 keeps 8 bits; as the sum of two such numbers, 16: three
+products then stand for one (the fourth, of the two small parts, is left out), with an error of
+4e-6 where TF32 has 3e-4.
+
+Torch's own way to these units (oneDNN) asks the processor for the shape of its tiles, and ends in
+an illegal instruction on virtual machines that hide the answer; so the product is asked from the
+MKL that torch's library carries, by its public name. Where there is no such library, no such
+processor, or the first product is wrong, nothing here is used.
+"""
+
+import ctypes
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from symmetries.kernels.available import wanted
+
+Parts = Literal[0, 1, 2]
+Pieces = tuple[Tensor, ...]
+
+_ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transposed
+_LEAST = 2**22  # multiplications below which it is not worth the rounding
+
+
+class _State:
+    """One setting for all threads, like torch's own."""
+
+    parts: Parts = 0
+
+
+def rounding() -> Parts:
+    """As how many bfloat16 numbers a float32 number is multiplied on the CPU now; 0: as it is."""
+    return _State.parts
+
+
+@contextmanager
+def rounded_products(parts: Parts) -> Iterator[None]:
+    """Products of the library's networks on the CPU inside the block by AMX, where it is there.
+
+    Args:
+        parts: bfloat16 numbers that stand for one number; 0 leaves products alone.
+
+    Example:
+        >>> with rounded_products(0):
+        ...     rounding()
+        0
+    """
+    before = _State.parts
+    _State.parts = parts if parts and has_amx() else 0
+    try:
+        yield
+    finally:
+        _State.parts = before
+
+
+@lru_cache(maxsize=1)
+def has_amx() -> bool:
+    """Whether this processor, system and torch can do it, and do it right (tried once).
+
+    ``SYMMETRIES_KERNELS=0`` says no.
+    """
+    supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    allowed = getattr(torch.cpu, "_init_amx", None)  # asks the system for the tiles
+    if platform.machine() != "x86_64" or supported is None or allowed is None:
+        return False
+    if not wanted() or not supported() or not allowed() or _library() is None:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(96, 80, generator=generator) for _ in "ab")
+    exact = a.double() @ b.double().T
+    found = product(pieces(a, 2), pieces(b, 2), turned_b=True)
+    return bool((found - exact).norm() < 1e-4 * exact.norm())
+
+
+@lru_cache(maxsize=1)
+def _library() -> Callable[..., None] | None:
+    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        found: Any = ctypes.CDLL(str(path)).cblas_gemm_bf16bf16f32
+    except (OSError, AttributeError):
+        return None
+    number, place, factor = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
+    matrices = [place, number, place, number]
+    found.argtypes = [*[number] * 6, factor, *matrices, factor, place, number]
+    found.restype = None
+    return found  # type: ignore[no-any-return]
+
+
+def pieces(x: Tensor, parts: int) -> Pieces:
+    """Numbers in bfloat16 whose sum is x, but for what the last of them rounds off."""
+    first = x.to(torch.bfloat16).contiguous()
+    if parts == 1:
+        return (first,)
+    rest = first.float()
+    return first, torch.sub(x, rest, out=rest).to(torch.bfloat16)
+
+
+def product(a: Pieces, b: Pieces, *, turned_a: bool = False, turned_b: bool = False) -> Tensor:
+    """A B in float32, of the pieces of matrices that may be meant transposed.
+
+    Args:
+        a: (m, k), or (k, m) where it is turned.
+        b: (k, n), or (n, k) where it is turned.
+        turned_a: whether A is the transpose of ``a``.
+        turned_b: whether B is the transpose of ``b``.
+
+    Returns:
+        (m, n).
+
+    Example:
+        >>> if has_amx():
+        ...     x = torch.randn(3, 4)
+        ...     assert torch.allclose(product(pieces(x, 2), pieces(x, 2), turned_b=True), x @ x.T)
+    """
+    m, k = reversed(a[0].shape) if turned_a else a[0].shape
+    n = b[0].shape[0] if turned_b else b[0].shape[1]
+    out = torch.empty(m, n, dtype=torch.float32)
+    multiply = _library()
+    if multiply is None:
+        raise RuntimeError("this build of torch has no product of bfloat16 matrices")
+    flags = (_TURNED if turned_a else _PLAIN, _TURNED if turned_b else _PLAIN)
+    pairs = [(x, y) for i, x in enumerate(a) for j, y in enumerate(b) if i + j < len(a)]
+    for turn, (x, y) in enumerate(pairs):
+        places = (x.data_ptr(), x.shape[1], y.data_ptr(), y.shape[1])
+        multiply(_ROWS, *flags, m, n, k, 1.0, *places, float(turn > 0), out.data_ptr(), n)
+    return out
+
+
+def usable(x: Tensor, weight: Tensor) -> bool:
+    """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here."""
+    if not _State.parts or torch.compiler.is_compiling():
+        return False
+    plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
+    return plain and x.ndim == 2 and len(x) * weight.numel() >= _LEAST
+
+
+class AmxLinear(torch.autograd.Function):
+    """x W^T + b by rounded products; so are the gradients."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, parts: Parts) -> Pieces:
+        """The products (N, outputs), and the pieces of x and W."""
+        left, right = pieces(x, parts), pieces(weight, parts)
+        out = product(left, right, turned_b=True)
+        return out if bias is None else out.add_(bias), *left, *right
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Pieces) -> None:
+        """Keep what the gradients need."""
+        ctx.save_for_backward(*inputs[:2], *output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.biased, ctx.parts = inputs[2] is not None, inputs[3]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        """Gradients to x, W and b."""
+        x, weight, *saved = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        to_bias = grad.sum(0) if ctx.biased and needs[2] else None
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            return grad @ weight, grad.T @ x, to_bias, None
+        left = pieces(grad, ctx.parts)
+        to_x = product(left, tuple(saved[ctx.parts :])) if needs[0] else None
+        right = tuple(saved[: ctx.parts])
+        to_weight = product(left, right, turned_a=True) if needs[1] else None
+        return to_x, to_weight, to_bias, None
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        parts: Parts,
+    ) -> tuple[Pieces, tuple[int, ...]]:
+        """Several models: one after the other."""
+        several = []
+        for model in range(info.batch_size):
+            own = [
+                part if part is None or where is None else part.select(where, model)
+                for part, where in zip((x, weight, bias), in_dims[:3], strict=True)
+            ]
+            several.append(AmxLinear.apply(*own, parts))  # type: ignore[no-untyped-call]
+        stacked = tuple(torch.stack(each) for each in zip(*several, strict=True))
+        return stacked, (0,) * len(stacked)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Linear layer x W^T + b of float32 tensors, by rounded products."""
+    out: Tensor = AmxLinear.apply(x, weight, bias, _State.parts)[0]  # type: ignore[no-untyped-call]
+    return out

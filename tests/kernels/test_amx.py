@@ -1,0 +1,142 @@
+"""Products by bfloat16 on processors with AMX: how exact, where used, and turned off again."""
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.kernels import amx
+from symmetries.perceptron import MLP
+from symmetries.training.products import fast_products
+
+ERRORS = {1: 4e-3, 2: 1e-5}
+
+
+def exact_product(a, b, *, turned_a=False, turned_b=False):
+    """What the processor does, by float64: sums of products of the first pieces."""
+    left, right = (sum(part.double() for part in pieces) for pieces in (a, b))
+    return ((left.T if turned_a else left) @ (right.T if turned_b else right)).float()
+
+
+@pytest.fixture(params=["here", "everywhere"])
+def processor(request, monkeypatch):
+    """This machine's AMX where it has it; elsewhere, and once in any case, products by float64."""
+    if request.param == "everywhere" or not amx.has_amx():
+        monkeypatch.setattr(amx, "product", exact_product)
+        monkeypatch.setattr(amx, "has_amx", lambda: True)
+
+
+def error(ours, exact):
+    return float((ours.double() - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("biased", [True, False])
+def test_linear_layer_and_its_gradients(processor, parts, biased):
+    torch.manual_seed(0)
+    x, weight = torch.randn(120, 70, requires_grad=True), torch.randn(50, 70, requires_grad=True)
+    bias = torch.randn(50, requires_grad=True) if biased else None
+    inputs = [t for t in (x, weight, bias) if t is not None]
+    with amx.rounded_products(parts):
+        out = amx.linear(x, weight, bias)
+    grad = torch.randn_like(out)
+    exact = nn.functional.linear(*(t.double() for t in inputs))
+    wanted = torch.autograd.grad(exact, inputs, grad.double())
+    found = torch.autograd.grad(out, inputs, grad)
+    assert error(out.detach(), exact.detach()) < ERRORS[parts]
+    for a, b in zip(found, wanted, strict=True):
+        assert error(a, b) < ERRORS[parts]
+
+
+def test_two_pieces_hold_sixteen_bits():
+    x = torch.randn(1000)
+    first, second = amx.pieces(x, 2)
+    assert first.dtype == second.dtype == torch.bfloat16
+    assert float(((first.double() + second.double() - x) / x).abs().max()) < 2**-16
+    assert torch.equal(amx.pieces(x, 1)[0], first)
+
+
+def test_second_gradients(processor):
+    torch.manual_seed(0)
+    x, weight = torch.randn(20, 9, requires_grad=True), torch.randn(7, 9, requires_grad=True)
+
+    def second(linear):
+        out = linear(x, weight).square().sum()
+        first = torch.autograd.grad(out, x, create_graph=True)[0]
+        return torch.autograd.grad(first.square().sum(), weight)[0]
+
+    with amx.rounded_products(2):
+        assert error(second(amx.linear), second(nn.functional.linear)) < 1e-4
+
+
+def test_several_models_at_once(processor):
+    torch.manual_seed(0)
+    x, weights = torch.randn(40, 30), torch.randn(3, 20, 30, requires_grad=True)
+    bias = torch.randn(3, 20)
+    with amx.rounded_products(2):
+        together = torch.vmap(amx.linear, in_dims=(None, 0, 0))(x, weights, bias)
+        alone = torch.stack([amx.linear(x, w, b) for w, b in zip(weights, bias, strict=True)])
+    assert torch.equal(together, alone)
+    a, b = (torch.autograd.grad(out.square().sum(), weights)[0] for out in (together, alone))
+    assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(("products", "parts"), [("tf32", 2), ("bf16", 1), (None, 0)])
+def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, parts):
+    assert amx.rounding() == 0
+    with fast_products(products):
+        assert amx.rounding() == parts
+        with pytest.raises(KeyError), fast_products("bf16"):
+            raise KeyError
+        assert amx.rounding() == parts
+    assert amx.rounding() == 0
+
+
+def test_off_where_the_processor_lacks_it(monkeypatch):
+    monkeypatch.setattr(amx, "has_amx", lambda: False)
+    with fast_products("bf16"):
+        assert amx.rounding() == 0
+        assert not amx.usable(torch.ones(4096, 64), torch.ones(64, 64))
+
+
+def test_kernels_can_be_turned_off(monkeypatch):
+    amx.has_amx.cache_clear()
+    monkeypatch.setenv("SYMMETRIES_KERNELS", "0")
+    assert not amx.has_amx()
+    amx.has_amx.cache_clear()
+
+
+def test_only_large_float32_products_are_rounded(processor):
+    with amx.rounded_products(1):
+        large, weight = torch.ones(4096, 64), torch.ones(64, 64)
+        assert amx.usable(large, weight)
+        assert not amx.usable(large[:8], weight)
+        assert not amx.usable(large.double(), weight.double())
+    assert not amx.usable(large, weight)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_networks_use_them(processor, parts):
+    torch.manual_seed(0)
+    net, x = MLP(64, (128, 32)), torch.randn(2048, 64)
+    flow, context, eta = ConditionalFlow((1.0, 1.0), 64), torch.randn(2048, 64), torch.rand(2048, 2)
+    with torch.no_grad():  # a new flow does not depend on its context
+        for parameter in flow.couplings.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    exact = net(x), flow.log_prob(eta, context)
+    with amx.rounded_products(parts):
+        found = net(x), flow.log_prob(eta, context)
+    for a, b in zip(found, exact, strict=True):
+        assert 0 < error(a, b.double()) < 10 * ERRORS[parts]
+
+
+def test_rows_in_parts_give_what_all_rows_give(monkeypatch):
+    torch.manual_seed(0)
+    net, x = MLP(6, (16, 4)).double(), torch.randn(50, 6, dtype=torch.float64, requires_grad=True)
+    whole = net(x)
+    monkeypatch.setattr("symmetries.perceptron._MOST", 2**10)
+    parted = net(x)
+    assert torch.allclose(parted, whole, atol=1e-14)
+    a, b = (torch.autograd.grad(y.square().sum(), (x, *net.parameters())) for y in (parted, whole))
+    for ours, theirs in zip(a, b, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)
