@@ -10,6 +10,7 @@ import torch
 from symmetries.groups.affine import Affine2
 from symmetries.kernels.available import usable
 from symmetries.kernels.classes import KernelClasses
+from symmetries.learners.invariant_weights.objectives import _bound
 from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.invariant import _product
 from symmetries.nn.resampling import resample
@@ -20,6 +21,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GENERATOR = torch.Generator().manual_seed(0)
 LARGE = DEVICE == "cuda"
 GROUP = Affine2("affine")
+KINDS = (torch.float32, torch.float64)
 
 
 def count_with_tensors():
@@ -82,7 +84,7 @@ def averages():
     responses = torch.randn(2, 2, 3, 6, generator=GENERATOR) * 3
     for function in ("cos", "relu"):
         for bias in (torch.randn(2, 6, generator=GENERATOR), torch.randn(1, 6)):
-            compare(function, lambda x, b, f=function: orbit_mean(x, b, f), responses, bias)
+            compare(function, lambda x, b, f=function: orbit_mean(x, b, f, 0.7), responses, bias)
 
             def turned(x, b, f=function):
                 return orbit_mean(x.transpose(1, 2), b, f)
@@ -136,6 +138,15 @@ def classes():
 
     parts = [torch.randn(2, 20, 10, generator=GENERATOR) for _ in range(2)]
     compare("classes", run, 2 * parts[0], parts[1].abs() + 0.1)
+
+
+def bounds():
+    """The loss of several runs and its parts; only the loss has a gradient."""
+    parts = [torch.randn(*shape, generator=GENERATOR) for shape in ((3,), (3, 700))]
+    compare("bound", lambda kl, fit: _bound(kl, fit, 50)["loss"], *parts)
+    ours, exact = (_bound(*(p.to(DEVICE, kind) for p in parts), 50) for kind in KINDS)
+    if list(ours) != list(exact) or not max(error(ours[k], exact[k]) for k in ours) < 2e-5:
+        raise SystemExit(f"bound: {ours}, {exact}")
 
 
 def triangles():
@@ -205,6 +216,7 @@ if __name__ == "__main__":
     covariance()
     posteriors()
     classes()
+    bounds()
     triangles()
     products()
     several()

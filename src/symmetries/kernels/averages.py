@@ -18,7 +18,7 @@ TOGETHER = 8  # transformations that are read at the same time
 
 @triton.jit
 def _forward(
-    responses, bias, out, slope, B, U, run_step, sample_step, row_step, bias_step, S,
+    responses, bias, out, slope, B, U, run_step, sample_step, row_step, bias_step, S, scale,
     TOGETHER: tl.constexpr, KIND: tl.constexpr, SLOPE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, b = tl.program_id(0) // B, tl.program_id(0) % B
@@ -41,20 +41,21 @@ def _forward(
             if SLOPE:
                 slopes += tl.where(keep & (value > 0.0), 1.0, 0.0)
     goal = tl.program_id(0).to(tl.int64) * U + u
-    tl.store(out + goal, tl.sum(total, 0) / S, mask=u < U)
+    tl.store(out + goal, tl.sum(total, 0) * (scale / S), mask=u < U)
     if SLOPE:
-        tl.store(slope + goal, tl.sum(slopes, 0) / S, mask=u < U)
+        tl.store(slope + goal, tl.sum(slopes, 0) * (scale / S), mask=u < U)
 
 
 @triton.jit
 def _backward(
-    responses, bias, grad, out, B, U, run_step, sample_step, row_step, bias_step, S,
+    responses, bias, grad, out, B, U, run_step, sample_step, row_step, bias_step, S, scale,
     TOGETHER: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, b = tl.program_id(0) // B, tl.program_id(0) % B
     u = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     offset = tl.load(bias + r * bias_step + u, mask=u < U, other=0.0)[None, :]
-    g = tl.load(grad + tl.program_id(0).to(tl.int64) * U + u, mask=u < U, other=0.0)[None, :] / S
+    g = tl.load(grad + tl.program_id(0).to(tl.int64) * U + u, mask=u < U, other=0.0)[None, :]
+    g *= scale / S
     start = r.to(tl.int64) * run_step + b.to(tl.int64) * row_step
     for first in range(0, S, TOGETHER):
         s = first + tl.arange(0, TOGETHER)
@@ -66,10 +67,12 @@ def _backward(
 
 
 class KernelAverage(torch.autograd.Function):
-    """Mean over s of f(responses[:, s] + bias): (R, S, B, U) and (R or 1, U) to (R, B, U)."""
+    """Mean over s of scale f(responses[:, s] + bias): (R, S, B, U), (R or 1, U) to (R, B, U)."""
 
     @staticmethod
-    def forward(ctx: Any, responses: Tensor, bias: Tensor, function: str) -> Tensor:
+    def forward(
+        ctx: Any, responses: Tensor, bias: Tensor, function: str, scale: float = 1.0
+    ) -> Tensor:
         """The means; responses may be any view whose last axis is dense."""
         runs, samples, batch, units = responses.shape
         out = torch.empty(runs, batch, units, dtype=responses.dtype, device=responses.device)
@@ -77,16 +80,16 @@ class KernelAverage(torch.autograd.Function):
         block = min(BLOCK, triton.next_power_of_2(units))
         steps = (*responses.stride()[:3], bias.stride(0) if len(bias) > 1 else 0)
         _forward[(runs * batch, triton.cdiv(units, block))](
-            responses, bias, out, slope, batch, units, *steps, samples, TOGETHER,
+            responses, bias, out, slope, batch, units, *steps, samples, scale, TOGETHER,
             FUNCTIONS[function], ctx.needs_input_grad[1], block,
         )  # fmt: skip
         ctx.save_for_backward(responses, bias, slope)
-        ctx.function, ctx.steps, ctx.block = function, steps, block
+        ctx.function, ctx.steps, ctx.block, ctx.scale = function, steps, block, scale
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         """Gradients to the responses and to the bias."""
         responses, bias, slope = ctx.saved_tensors
         runs, samples, batch, units = responses.shape
@@ -97,10 +100,11 @@ class KernelAverage(torch.autograd.Function):
                 responses.shape, responses.stride(), dtype=grad.dtype, device=grad.device
             )
             _backward[(runs * batch, triton.cdiv(units, ctx.block))](
-                responses, bias, grad, to_responses, batch, units, *ctx.steps, samples, TOGETHER,
+                responses, bias, grad, to_responses, batch, units, *ctx.steps, samples, ctx.scale,
+                TOGETHER,
                 FUNCTIONS[ctx.function], ctx.block,
             )  # fmt: skip
         if ctx.needs_input_grad[1]:
             to_bias = (grad * slope).sum(1)
             to_bias = to_bias.sum(0, keepdim=True) if len(bias) == 1 else to_bias
-        return to_responses, to_bias, None
+        return to_responses, to_bias, None, None

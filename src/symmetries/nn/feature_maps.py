@@ -98,16 +98,19 @@ class InvariantFeatures(nn.Module):
         """
         responses = self.layer.responses(images, transformation)
         function: Function = "cos" if self.kind == "fourier" else "relu"
-        return self.amplitude * orbit_mean(responses, self.layer.bias, function)
+        return orbit_mean(responses, self.layer.bias, function, self.amplitude)
 
 
-def orbit_mean(responses: Tensor, bias: Tensor | None, function: Function) -> Tensor:
+def orbit_mean(
+    responses: Tensor, bias: Tensor | None, function: Function, scale: float = 1.0
+) -> Tensor:
     """Mean over the transformations of cos or of max(0, .) of responses plus bias.
 
     Args:
         responses: (R, S, B, units).
         bias: (R or 1, units); None is 0.
         function: "cos" or "relu".
+        scale: a factor of the mean.
 
     Returns:
         (R, B, units).
@@ -115,7 +118,8 @@ def orbit_mean(responses: Tensor, bias: Tensor | None, function: Function) -> Te
     if bias is not None and usable(responses, bias) and responses.stride(-1) == 1:
         from symmetries.kernels.averages import KernelAverage
 
-        mean: Tensor = KernelAverage.apply(responses, bias, function)  # type: ignore[no-untyped-call]
+        mean: Tensor = KernelAverage.apply(responses, bias, function, scale)  # type: ignore[no-untyped-call]
         return mean
     moved = responses if bias is None else responses + bias[:, None, None]
-    return (moved.cos() if function == "cos" else moved.relu()).mean(1)
+    mean = (moved.cos() if function == "cos" else moved.relu()).mean(1)
+    return mean if scale == 1 else scale * mean

@@ -182,12 +182,23 @@ def elbo_loss(
         width = model.half_width
         phi = model.features(images, samples, sampling, step.generator, width)
         mean, variance, kl = model.head.moments_and_kl(phi)
-        fit = log_likelihood(model, mean, variance, batch[-1], draws, step.generator).mean(1)
-        kl = kl / examples
-        numbers = {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
-        return numbers | {name: width[0, i] for i, name in enumerate(model.group.names)}
+        fit = log_likelihood(model, mean, variance, batch[-1], draws, step.generator)
+        return _bound(kl, fit, examples) | {
+            name: width[0, i] for i, name in enumerate(model.group.names)
+        }
 
     return loss
+
+
+def _bound(kl: Tensor, fit: Tensor, examples: int) -> dict[str, Tensor]:
+    """The loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
+    if usable(kl, fit):
+        from symmetries.kernels.bounds import KernelBound
+
+        parts: tuple[Tensor, ...] = KernelBound.apply(kl, fit, examples)  # type: ignore[no-untyped-call]
+        return dict(zip(("loss", "log_likelihood", "kl"), parts, strict=True))
+    kl, fit = kl / examples, fit.mean(1)
+    return {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
 
 
 class _Resting:
