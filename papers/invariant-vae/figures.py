@@ -108,7 +108,7 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
 
 def samples_page(folder: Path, path: Path) -> Path:
     """New digits of four models that the folder holds, fifty each."""
-    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0-*.npz"}
+    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0*.npz"}
     for kind in ("VAE", "AugVAE", "InvVAE"):
         files[f"{kind}, upright digits"] = f"figure9-{kind}-50000-0.0-0.npz"
     figure, axes = plt.subplots(2, 2, figsize=(9, 5.6))

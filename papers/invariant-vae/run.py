@@ -7,6 +7,7 @@ The latter are VAE, AugVAE and InvVAE of Allingham et al. 2024, section 4.2.
     python papers/invariant-vae/run.py --data DATA --out OUT --parts figure9 --seeds 3
     python papers/invariant-vae/run.py --quick --out OUT
     python papers/invariant-vae/run.py --draw OUT
+    python papers/invariant-vae/run.py --draw OUT --samples docs/_static/samples.png
 
 Every run adds its row to OUT/results.json as soon as it is done, and its pictures' numbers to a
 .npz file, from which --draw makes PNG files. Runs already in results.json are not repeated.
@@ -89,8 +90,11 @@ def main(words: Sequence[str] | None = None) -> None:
     """Train, measure, write; ``words`` are those of the command line."""
     arguments = parse(words)
     if arguments.draw:
-        from figures import draw
+        from figures import draw, samples_page
 
+        if arguments.samples:
+            print(samples_page(arguments.draw, arguments.samples))
+            return
         for path in draw(arguments.draw):
             print(path)
         return
@@ -137,6 +141,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
+    parser.add_argument("--samples", type=Path, default=None, help="with --draw: a page of digits")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
     arguments = parser.parse_args(words)
     arguments.source = "mnist-14" if arguments.small else "mnist"
