@@ -13,6 +13,12 @@ LAYERS = {
     "strict": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), **o),
     "disk": lambda **o: GroupConv2d(2, 3, 5, group=Cyclic(8), **o),
     "soft": lambda **o: RelaxedGroupConv2d(2, 3, 3, group=Cyclic(4), **o),
+    "position": lambda **o: RelaxedGroupConv2d(
+        2, 3, 3, group=Cyclic(1), relax={"translation": 0.4}, **o
+    ),
+    "position in a disk": lambda **o: RelaxedGroupConv2d(
+        1, 1, 5, group=Cyclic(4), relax={"translation": 0.4}, support="disk", **o
+    ),
     "lifting": lambda **o: LiftingConv2d(2, 3, 3, group=Cyclic(4), **o),
     "deep": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=3, **o),
     "shallow": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=1, **o),
@@ -24,27 +30,32 @@ def made(name):
     return LAYERS[name](hidden=8, features=5, generator=generator).double()
 
 
+def unread(layer):
+    """Parameters that the filters, or the features of a position, do not depend on."""
+    return {"bias", "kernel.output"} if layer.positional else {"bias"}
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
     layer, found = made(name), []
     for fuse in (True, False):
         monkeypatch.setattr(plane_conv, "can_fuse", lambda _, fuse=fuse: fuse)
         bank, _ = layer.generate((9, 9))
-        assert bank.is_contiguous(memory_format=torch.channels_last)
+        assert layer.positional or bank.is_contiguous(memory_format=torch.channels_last)
         given = torch.linspace(-1, 2, bank.numel(), dtype=bank.dtype).view_as(bank)
-        named = {n: p for n, p in layer.named_parameters() if n != "bias"}
+        named = {n: p for n, p in layer.named_parameters() if n not in unread(layer)}
         gradients = torch.autograd.grad(bank, list(named.values()), given)
         found.append({"bank": bank, **dict(zip(named, gradients, strict=True))})
     for part, mine in found[0].items():
         torch.testing.assert_close(mine, found[1][part], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["disk", "soft"])
+@pytest.mark.parametrize("name", ["disk", "soft", "position in a disk"])
 def test_second_gradients(name, monkeypatch):
     layer, found = made(name), []
     for fuse in (True, False):
         monkeypatch.setattr(plane_conv, "can_fuse", lambda _, fuse=fuse: fuse)
-        parameters = [p for n, p in layer.named_parameters() if n != "bias"]
+        parameters = [p for n, p in layer.named_parameters() if n not in unread(layer)]
         total = layer.generate((9, 9)).weight.square().sum()
         first = torch.autograd.grad(total, parameters, create_graph=True)
         found.append(torch.autograd.grad(sum(g.square().sum() for g in first), parameters))

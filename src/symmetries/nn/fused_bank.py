@@ -1,4 +1,4 @@
-"""From a kernel network's first layer to the filters of a convolution, as one step of autograd.
+"""From a kernel network's first layer to its features, or to filters, as one step of autograd.
 
 The network is small, and what it costs in training is the number of its operations, not their
 size: each is a launch on a GPU and a node of autograd. Here they run in place, and the gradient is
@@ -32,6 +32,19 @@ def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_si
     return bank
 
 
+def fused_finish(z: Tensor, mask: Tensor | None, network: KernelNetwork) -> Tensor:
+    """``network.finish(z)``, with taps outside the support set to zero.
+
+    Args:
+        z: (..., k k, hidden), the sum of the network's projections.
+        mask: (k k,), ones inside the support; None for all.
+        network: whose later layers are used.
+    """
+    layers = [*network.weights, *list(network.biases)[1:]]
+    phi: Tensor = _Finish.apply(z, mask, *layers)  # type: ignore[no-untyped-call]
+    return phi
+
+
 def can_fuse(z: Tensor) -> bool:
     """Whether autograd's own functions may be used: seen eagerly, and not by torch.func."""
     if torch.compiler.is_compiling():
@@ -41,6 +54,66 @@ def can_fuse(z: Tensor) -> bool:
 
 def _unit(active: Tensor) -> Tensor:
     return active.sub(MEAN).div_(DEVIATION)
+
+
+def _ahead(
+    z: Tensor, mask: Tensor | None, layers: tuple[Tensor, ...]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What each layer's relu gives, and its units (rows, hidden); the last are masked."""
+    depth = len(layers) // 2
+    active = [z.reshape(-1, z.shape[-1]).relu()]
+    units = [_unit(active[0])]
+    for weight, bias in zip(layers[:depth], layers[depth:], strict=True):
+        active.append(torch.addmm(bias, units[-1], weight.T).relu_())
+        units.append(_unit(active[-1]))
+    if mask is not None:
+        units[-1].view(z.shape).mul_(mask[:, None])
+    return active, units
+
+
+def _back(
+    back: Tensor,
+    mask: Tensor | None,
+    shape: torch.Size,
+    layers: list[Tensor],
+    kept: list[Tensor],
+) -> tuple[Tensor, list[Tensor]]:
+    """From the gradient by the last units (rows, hidden), written to, those by z and the layers."""
+    depth = len(layers) // 2
+    active, units = kept[: depth + 1], kept[depth + 1 :]
+    if mask is not None:
+        back.view(shape).mul_(mask[:, None])
+    by_weights: list[Tensor] = []
+    by_biases: list[Tensor] = []
+    for i in range(depth, -1, -1):
+        back = torch.ops.aten.threshold_backward(back, active[i], 0).div_(DEVIATION)
+        if i:
+            by_weights.insert(0, back.T @ units[i - 1])
+            by_biases.insert(0, back.sum(0))
+            back = back @ layers[i - 1]
+    return back.view(shape), [*by_weights, *by_biases]
+
+
+class _Finish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, mask: Tensor | None, *layers: Tensor) -> Tensor:  # noqa: ANN401
+        active, units = _ahead(z, mask, layers)
+        ctx.save_for_backward(z, mask, *layers, *active, *units[:-1])  # the last are the result
+        ctx.depth = len(layers) // 2
+        return units[-1].view(z.shape)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        z, mask, *rest = ctx.saved_tensors
+        layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            phi = _plain(z, mask, layers)
+            by_z, *by_layers = _gradients(phi, (z, *layers), gradient)
+            return by_z, None, *by_layers
+        rows = gradient.reshape(-1, z.shape[-1])
+        rows = rows if mask is None else rows.clone()
+        by_z, others = _back(rows, mask, z.shape, layers, kept)
+        return by_z, None, *others
 
 
 class _Bank(torch.autograd.Function):
@@ -53,59 +126,42 @@ class _Bank(torch.autograd.Function):
         output: Tensor,
         *layers: Tensor,
     ) -> Tensor:
-        depth = len(layers) // 2
-        active = [z.reshape(-1, z.shape[-1]).relu()]
-        units = [_unit(active[0])]
-        for weight, bias in zip(layers[:depth], layers[depth:], strict=True):
-            active.append(torch.addmm(bias, units[-1], weight.T).relu_())
-            units.append(_unit(active[-1]))
-        phi = units[-1].view(z.shape)
-        if mask is not None:
-            phi = phi.mul_(mask[:, None])
+        active, units = _ahead(z, mask, layers)
         ctx.save_for_backward(z, mask, output, *layers, *active, *units)
-        ctx.depth = depth
-        return filter_bank(phi, output, kernel_size)
+        ctx.depth = len(layers) // 2
+        return filter_bank(units[-1].view(z.shape), output, kernel_size)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        depth = ctx.depth
         z, mask, output, *rest = ctx.saved_tensors
-        layers, kept = rest[: 2 * depth], rest[2 * depth :]
+        layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return _again(z, mask, output, layers, gradient)
-        active, units = kept[: depth + 1], kept[depth + 1 :]
+            bank = filter_bank(_plain(z, mask, layers), output, math.isqrt(z.shape[2]))
+            by_z, *by_others = _gradients(bank, (z, output, *layers), gradient)
+            return by_z, None, None, *by_others
         elements_out, elements_in, taps, hidden = z.shape
         fields_out, fields_in, _ = output.shape
         values = gradient.permute(2, 3, 0, 1)  # rows, columns, out i, in j
         values = values.reshape(taps, fields_out, elements_out, fields_in, elements_in)
         values = values.permute(2, 4, 0, 1, 3).reshape(-1, fields_out * fields_in)
-        by_output = (values.T @ units[-1]).view_as(output)
+        by_output = (values.T @ kept[-1]).view_as(output)
         back = values @ output.view(-1, hidden)
-        if mask is not None:
-            back.view(z.shape).mul_(mask[:, None])
-        by_weights: list[Tensor] = []
-        by_biases: list[Tensor] = []
-        for i in range(depth, -1, -1):
-            back = torch.ops.aten.threshold_backward(back, active[i], 0).div_(DEVIATION)
-            if i:
-                by_weights.insert(0, back.T @ units[i - 1])
-                by_biases.insert(0, back.sum(0))
-                back = back @ layers[i - 1]
-        return back.view(z.shape), None, None, by_output, *by_weights, *by_biases
+        by_z, others = _back(back, mask, z.shape, layers, kept)
+        return by_z, None, None, by_output, *others
 
 
-def _again(
-    z: Tensor, mask: Tensor | None, output: Tensor, layers: list[Tensor], gradient: Tensor
-) -> tuple[Tensor | None, ...]:
-    """The gradients by torch's own operations, which have gradients themselves."""
+def _plain(z: Tensor, mask: Tensor | None, layers: list[Tensor]) -> Tensor:
+    """The features by torch's own operations, which have gradients themselves."""
     depth = len(layers) // 2
     phi = unit_relu(z)
     for weight, bias in zip(layers[:depth], layers[depth:], strict=True):
         phi = unit_relu(phi @ weight.T + bias)
-    phi = phi if mask is None else phi * mask[:, None]
-    bank = filter_bank(phi, output, math.isqrt(z.shape[2]))
-    inputs = (z, output, *layers)
+    return phi if mask is None else phi * mask[:, None]
+
+
+def _gradients(
+    made: Tensor, inputs: tuple[Tensor, ...], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
     wanted = [part for part in inputs if part.requires_grad]
-    found = iter(torch.autograd.grad(bank, wanted, gradient, create_graph=True))
-    by_z, *others = (next(found) if part.requires_grad else None for part in inputs)
-    return by_z, None, None, *others
+    found = iter(torch.autograd.grad(made, wanted, gradient, create_graph=True))
+    return tuple(next(found) if part.requires_grad else None for part in inputs)

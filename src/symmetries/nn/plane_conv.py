@@ -11,7 +11,7 @@ from symmetries.checks import check_choice, check_images, check_pair, check_whol
 from symmetries.groups.finite import Dihedral, principal_steps
 from symmetries.kernels.networks import Network
 from symmetries.nn.fourier import KernelNetwork, fourier_features
-from symmetries.nn.fused_bank import can_fuse, fused_bank
+from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
 from symmetries.nn.gconv_kernels import (
     SHIFTS,
     PointGroup,
@@ -150,6 +150,7 @@ class PlaneConv2d(nn.Module):
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
         self._cache: KernelCache[Sampled] = KernelCache()
         self._features: KernelCache[_Features] = KernelCache()
+        self._places: KernelCache[Tensor] = KernelCache()  # of the absolute elements
         self._launches: KernelCache[Launched | str] = KernelCache()
         self._taken: tuple[object, ...] | None = None  # shape, dtype, device of the last input
 
@@ -333,7 +334,7 @@ class PlaneConv2d(nn.Module):
         kept = self._features.get(self)
         if kept is not None or not _may_keep(self.relative):
             return kept
-        absolute = self._relaxed_coordinates(self.absolute) if self.relaxed else None
+        absolute = self._absolute(None) if self.relaxed else None
         kept = _Features(self._gamma(), absolute)
         if kept.gamma.requires_grad:
             return None
@@ -370,12 +371,8 @@ class PlaneConv2d(nn.Module):
             parts = (*parts, features.absolute, *relaxed)
         return Network(features.gamma, *layers, *parts)
 
-    def _relaxed_coordinates(self, absolute: Tensor) -> Tensor:
-        # One by one: a list as an index would be copied to the device, which waits.
-        return torch.stack([absolute[..., i] for i in self._absolute_index], -1)
-
-    def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
-        """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
+    def _absolute(self, size: tuple[int, int] | None) -> Tensor:
+        """The relaxed coordinates of the absolute elements, at each pixel for a size."""
         turn = self._turn()
         absolute = self.absolute
         if size is not None:
@@ -383,14 +380,28 @@ class PlaneConv2d(nn.Module):
             absolute = absolute_coordinates(self.group, grid, turn)
         elif turn is not None:
             absolute = absolute_coordinates(self.group, turn=turn)
-        absolute = self._relaxed_coordinates(absolute)
+        # One by one: a list as an index would be copied to the device, which waits.
+        return torch.stack([absolute[..., i] for i in self._absolute_index], -1)
+
+    def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
+        """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
+        keep = self._turn() is None and not torch.compiler.is_compiling()
+        absolute = self._places.get(self, size) if keep else None
+        if absolute is None:
+            absolute = self._absolute(size)
+            if keep and _may_keep(absolute):
+                names = {*self._parameter_names(), "turn"}
+                self._places.put(self, absolute, size, without=names)
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
 
     def _positional_phi(self, size: tuple[int, int]) -> Tensor:
         z = self._projected_relative()[:, :, None] + self._projected_absolute(size)
-        phi = self._masked(self.kernel.finish(z))
+        if can_fuse(z):
+            phi = fused_finish(z, self.mask, self.kernel)
+        else:
+            phi = self._masked(self.kernel.finish(z))
         return phi.permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
 
     def _masked(self, phi: Tensor) -> Tensor:
@@ -424,6 +435,7 @@ class PlaneConv2d(nn.Module):
         self._cache.clear()
         self._features.clear()
         self._launches.clear()
+        self._places.clear()
         self._taken = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneConv2d":
