@@ -21,7 +21,7 @@ SMALLEST = 12_500  # images that symmetry models see
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 # InvVAE of another group, which is closed, so that prototypes can be refined.
-CLOSED = "InvVAE, similarities"
+CLOSED = "InvVAE-similarities"
 REFINE = 2
 FITTED: dict[tuple[Any, ...], tuple[SymmetryModel, dict[str, Any]]] = {}  # of this process
 # The control: rotation within 15 degrees, shifts within 1.4 pixels, sizes within 10 %.

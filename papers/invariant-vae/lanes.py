@@ -24,6 +24,7 @@ ABLATION = "--parts ablations --short 600 --views 5 --alike BEST --which"
 NINE = "--parts figure9 --full-precision --vae-steps 2500 --symmetry-steps 3000 1500"
 LONG = "--parts figure9 --full-precision --vae-steps 10000 --symmetry-steps 3000 1500"
 THREE = "--kinds VAE AugVAE InvVAE"
+CLOSED = "--kinds InvVAE-similarities"
 LANES: dict[str, list[Entry]] = {
     "first": [
         *((10, f"{WIDTHS} {added} --alike 0.3") for added in (0, 180)),
@@ -46,6 +47,7 @@ LANES: dict[str, list[Entry]] = {
         *((27, f"{LONG} --rotations {added} --sizes 50000 --kinds AugVAE") for added in (180, 0)),
         *((18, f"{NINE} --rotations {added} --sizes 25000 {THREE}") for added in (180, 0)),
         *((6, f"{NINE} --rotations {added} --sizes 12500 --kinds fixed") for added in (180, 0)),
+        *((20, f"{NINE} --rotations {added} --sizes 12500 {CLOSED}") for added in (180, 0)),
         *((6, f"{NINE} --rotations {added} --sizes 50000 --kinds fixed") for added in (180, 0)),
     ],
     "long": [
