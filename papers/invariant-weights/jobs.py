@@ -210,6 +210,8 @@ def jobs(part: str) -> Iterator[Job]:
     elif part == "6":
         for family in FAMILIES:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
+        runs = tuple(Run("none", s, 0.0, False) for s in MOVED)
+        yield Job("table6-blur", "fourier", "rotation", runs, fixed(), blur=0.1, tag="blur")
     elif part in ("2", "3"):
         cifar = part == "3"
         sets = CIFAR if cifar else MOVED
