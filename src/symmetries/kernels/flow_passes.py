@@ -6,7 +6,8 @@ of a spline lie along an axis of their own, so that normalising and choosing the
 eight lanes instead of a walk over the bins.
 
 Weights of all layers are packed into one vector: for each layer the matrix of the kept coordinates
-(hidden, kept), gain and shift of the norm, weight and bias of the splines' parameters, and a pad.
+(hidden, kept), gain and shift of the norm, and weight of the splines' parameters; then for each
+layer the bias of these.
 """
 
 import triton
@@ -16,16 +17,21 @@ from symmetries.kernels.normalise import _share
 
 
 @triton.jit
-def _place(layer, DIM: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, ALIGN: tl.constexpr):
-    """First bent coordinate and their number, how many are kept, and where the weights begin."""
+def _place(
+    layer, DIM: tl.constexpr, FREE: tl.constexpr, WIDTH: tl.constexpr, LAYERS: tl.constexpr,
+    ALIGN: tl.constexpr,
+):  # fmt: skip
+    """First bent coordinate, how many are bent and kept, where weights and biases begin."""
     first = layer % 2
     bent = (DIM + 1 - first) // 2
     many: tl.constexpr = (DIM + 1) // 2
     few: tl.constexpr = DIM // 2
-    one: tl.constexpr = WIDTH * (few + 2) + (ROWS * many * (WIDTH + 1) + ALIGN - 1) // ALIGN * ALIGN
-    two: tl.constexpr = WIDTH * (many + 2) + (ROWS * few * (WIDTH + 1) + ALIGN - 1) // ALIGN * ALIGN
+    one: tl.constexpr = WIDTH * (few + 2 + FREE * many)
+    two: tl.constexpr = WIDTH * (many + 2 + FREE * few)
     begin = (layer // 2) * (one + two) + first * one
-    return first, bent, DIM - bent, tl.multiple_of(begin, ALIGN)
+    whole: tl.constexpr = (LAYERS + 1) // 2 * one + LAYERS // 2 * two
+    shift = whole + (layer // 2) * (FREE * DIM) + first * (FREE * many)
+    return first, bent, DIM - bent, tl.multiple_of(begin, ALIGN), shift
 
 
 @triton.jit
@@ -114,7 +120,7 @@ def _flow_forward(
         scaled = tl.load(eta + row * DIM + j, mask=there, other=0.0) * (HALF / tl.load(bounds + j))
         tl.store(u + j * n + row, scaled, mask=there)
     for layer in range(LAYERS):
-        first, bent, kept, start = _place(layer, DIM, free, WIDTH, ALIGN)
+        first, bent, kept, start, shift = _place(layer, DIM, free, WIDTH, LAYERS, ALIGN)
         own = packed + start
         here = u + layer * DIM * n
         tl.debug_barrier()  # what other threads stored is read below
@@ -147,7 +153,7 @@ def _flow_forward(
                 mask=used[None, :] & (k < WIDTH)[:, None], other=0.0,
             )  # fmt: skip
             found += tl.dot(a, b, input_precision=PRECISION)
-        found += tl.load(own + free * bent * WIDTH + wide, mask=used, other=0.0)[None, :]
+        found += tl.load(packed + shift + wide, mask=used, other=0.0)[None, :]
         made = parameters + layer * n * size
         tl.store(
             made + row[:, None] * size + wide[None, :], found, mask=there[:, None] & used[None, :]
@@ -222,7 +228,7 @@ def _flow_backward(
     to_log = tl.load(grad + point, mask=point < n, other=0.0)
     for back in range(LAYERS):
         layer = LAYERS - 1 - back
-        first, bent, kept, start = _place(layer, DIM, free, WIDTH, ALIGN)
+        first, bent, kept, start, _shift = _place(layer, DIM, free, WIDTH, LAYERS, ALIGN)
         own = packed + start
         here, to_here = u + layer * DIM * n, grad_u + layer * DIM * n
         made, to_made = parameters + layer * n * size, grad_parameters + layer * n * size

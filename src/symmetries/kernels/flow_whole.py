@@ -30,15 +30,10 @@ def _precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
-def _packed(shape: Shape, weights: Sequence[Tensor]) -> Tensor:
-    """All weights one after the other; each layer begins at a multiple of some numbers."""
-    parts: list[Tensor] = []
-    for layer in range(shape.layers):
-        parts += [weight.reshape(-1) for weight in weights[5 * layer : 5 * layer + 5]]
-        numbers = shape.rows * shape.bent(layer) * (shape.hidden + 1)
-        if numbers % _align(shape):
-            parts.append(weights[0].new_zeros(-numbers % _align(shape)))
-    return torch.cat(parts)
+def _packed(weights: Sequence[Tensor]) -> Tensor:
+    """Weights of all layers one after the other, but the biases of the parameters at the end."""
+    matrices = [weight.reshape(-1) for i, weight in enumerate(weights) if i % 5 < 4]
+    return torch.cat(matrices + [weight.reshape(-1) for weight in weights[4::5]])
 
 
 def _align(shape: Shape) -> int:
@@ -81,7 +76,7 @@ class WholeFlow(torch.autograd.Function):
         """The log-densities (N S,)."""
         n, size = len(eta), shape.rows * ((shape.dim + 1) // 2)
         eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
-        packed = _packed(shape, weights)
+        packed = _packed(weights)
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
         units = eta.new_empty(shape.layers, n, shape.hidden)
         statistics = eta.new_empty(shape.layers, 2, n)
