@@ -25,14 +25,17 @@ MAIN = """
 int main() {{
   std::vector<float> a[5];
   for (int i = 0; i < {count}; ++i) a[i] = read_all(("{folder}/" + std::to_string(i)).c_str());
-  launch({blocks}, {channels}, THREADS, {shared}, [&] {{ {name}({arguments}, {steps}); }});
+  auto kernel = [&] {{ {name}({arguments}, {steps}); }};
+  launch({blocks}, {channels}, {versions}, THREADS, {shared}, kernel);
   for (int i = 0; i < {count}; ++i) write_all(("{folder}/" + std::to_string(i)).c_str(), a[i]);
 }}
 """
 
 
-def emulate(made, name, blocks, shared, *tensors, **flags):
+def emulate(made, name, *tensors, to_images=False, to_map=False):
     """In the place of a launch: compile, run, and fetch what was written."""
+    flags = {"TO_IMAGES": int(to_images), "TO_MAP": int(to_map), "EARLY": 0}
+    flags["FOURS"] = int(made.by_fours(to_images, to_map))
     code = SOURCE.read_text().replace("extern __shared__ float memory[];", "")
     with tempfile.TemporaryDirectory() as folder:
         for i, tensor in enumerate(tensors):
@@ -42,9 +45,10 @@ def emulate(made, name, blocks, shared, *tensors, **flags):
             code=code,
             count=len(tensors),
             folder=folder,
-            blocks=blocks,
+            blocks=made.n,
             channels=made.channels,
-            shared=shared,
+            versions=1 if to_images else made.versions,
+            shared=max(1, to_images + to_map) * made.source,
             name=name,
             arguments=", ".join(f"a[{i}].data()" for i in range(len(tensors))),
             steps=", ".join(map(str, (made.versions, *made.steps))),
@@ -87,6 +91,8 @@ CASES = (
     ("bicubic", (2, 1, 12, 9), 2, 0.5, (True, True)),
     ("bspline", (2, 1, 12, 9), 2, 0.5, (True, True)),
     ("bspline", (2, 2, 9, 5), 1, 0.5, (True, False)),
+    ("bicubic", (1, 1, 28, 28), 2, 0.5, (True, True)),
+    ("bspline", (1, 1, 36, 40), 1, 0.5, (True, True)),
 )
 
 if __name__ == "__main__":

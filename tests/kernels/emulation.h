@@ -10,14 +10,17 @@
 #include <thread>
 #include <vector>
 
-struct Place {
+struct Index {
   unsigned x, y, z;
 };
 struct int4 {
   int x, y, z, w;
 };
-static thread_local Place threadIdx;
-static Place blockIdx, gridDim;
+struct float4 {
+  float x, y, z, w;
+};
+static thread_local Index threadIdx;
+static Index blockIdx, gridDim;
 static float* memory;
 static pthread_barrier_t whole_block;
 static std::vector<pthread_barrier_t> warps;
@@ -30,6 +33,9 @@ static std::vector<unsigned> lanes;
 #define __shared__ static
 #define __launch_bounds__(threads, blocks)
 #define __ldg(pointer) (*(pointer))
+#define __fdividef(a, b) ((a) / (b))
+#define __ldcg(pointer) (*(pointer))
+#define __stwb(pointer, value) (*(pointer) = (value))
 
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static inline void __syncthreads() { pthread_barrier_wait(&whole_block); }
@@ -49,6 +55,7 @@ static inline int __float2int_rn(float value) { return value != value ? 0 : (int
 static inline void atomicAdd(int* at, int value) { __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
 static inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
 static inline int min(int a, int b) { return a < b ? a : b; }
+static inline int max(int a, int b) { return a > b ? a : b; }
 static inline unsigned __shfl_xor_sync(unsigned, unsigned value, int by) {
   pthread_barrier_t* warp = &warps[threadIdx.x >> 5];
   lanes[threadIdx.x] = value;
@@ -76,15 +83,14 @@ static void write_all(const char* name, const std::vector<float>& values) {
   fclose(file);
 }
 template <typename Kernel>
-static void launch(unsigned blocks, unsigned channels, unsigned threads, size_t shared, Kernel kernel) {
+static void launch(unsigned blocks, unsigned channels, unsigned versions, unsigned threads, size_t shared, Kernel kernel) {
   pthread_barrier_init(&whole_block, nullptr, threads);
   warps.resize(threads / 32);
   lanes.resize(threads);
   for (auto& warp : warps) pthread_barrier_init(&warp, nullptr, 32);
-  gridDim = {blocks, channels, 1};
-  for (unsigned y = 0; y < channels; ++y)
-    for (unsigned x = 0; x < blocks; ++x) {
-      blockIdx = {x, y, 0};
+  gridDim = {blocks, channels, versions};
+  for (unsigned block = 0; block < blocks * channels * versions; ++block) {
+      blockIdx = {block % blocks, block / blocks % channels, block / blocks / channels};
       if (posix_memalign((void**)&memory, 16, shared)) exit(1);
       memset(memory, 0x7f, shared);
       std::vector<std::thread> all;

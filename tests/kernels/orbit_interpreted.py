@@ -93,18 +93,22 @@ def averages():
 
 
 def covariance():
-    """Variance and KL of a full covariance: gradients to features and to the factors."""
+    """Moments and KL of a full covariance: gradients to features, means, diagonals and factors."""
 
-    def run(phi, lower, scale):
+    def run(phi, mean, diagonal, lower):
         layer = VariationalLinear(phi.shape[2], 2, runs=2, bias=False).to(phi)
-        del layer.lower, layer.log_diagonal
-        layer.lower, layer.log_diagonal = lower.tril(-1), scale  # tensors in place of parameters
-        _, variance = layer(phi)
-        return torch.cat((variance.flatten(), layer.kl()))
+        del layer.mean, layer.lower, layer.log_diagonal
+        layer.mean, layer.log_diagonal, layer.lower = (
+            mean,
+            diagonal,
+            lower.tril(-1),
+        )  # no parameters
+        moments = torch.stack(layer(phi)).flatten()
+        return torch.cat((moments, layer.kl()))
 
     sizes = [(3, 70), (130, 20)] if not LARGE else [(4, 130), (128, 1024), (300, 200)]
     for batch, size in sizes:  # more than one tile of features, then of examples too
-        parts = (2, batch, size), (2, 2, size, size), (2, 2, size)
+        parts = (2, batch, size), (2, 2, size), (2, 2, size), (2, 2, size, size)
         compare("covariance", run, *(0.3 * torch.randn(*p, generator=GENERATOR) for p in parts))
 
 

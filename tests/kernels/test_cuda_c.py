@@ -10,7 +10,7 @@ import torch
 
 from symmetries.kernels import adam, warp_cuda
 from symmetries.kernels.available import VARIABLE, usable, wanted
-from symmetries.kernels.compiler import _value, has_compiler
+from symmetries.kernels.compiler import _Launch, _value, has_compiler
 from symmetries.training import adam as steps
 
 
@@ -37,9 +37,47 @@ def test_plans_cover_every_pixel_and_fit(height, width, mode):
     assert made.fits()
 
 
+def test_rows_are_copied_by_fours_where_they_can_be_and_it_pays():
+    wide, small, cubic = plan(2, 1, 64, 64), plan(2, 1, 28, 28), plan(2, 1, 28, 28, "bicubic")
+    assert wide.by_fours(to_images=False, to_map=False)
+    assert wide.by_fours(to_images=True, to_map=True)
+    assert cubic.by_fours(to_images=True, to_map=True)
+    assert not wide.by_fours(to_images=False, to_map=True)
+    assert not small.by_fours(to_images=True, to_map=True)
+    assert not plan(2, 1, 64, 62).aligned
+    assert not plan(2, 1, 64, 64, "bspline").aligned  # filtered as they are copied
+    odd = torch.empty(2 * 64 * 64 + 1)[1:].view(2, 1, 64, 64)
+    assert not warp_cuda.Plan(odd, torch.empty(2, 1, 6), "bilinear", 64, 64).aligned
+
+
+def test_launches_fill_the_grid(monkeypatch):
+    calls = []
+
+    def kernel(*given):
+        return lambda *rest: calls.append((given, rest))
+
+    monkeypatch.setattr(warp_cuda, "cuda_kernel", kernel)
+    monkeypatch.setattr(warp_cuda, "can_overlap", lambda device: True)
+    made = plan(5, 3, 28, 28, versions=4)
+    made.launch("warp_forward")
+    made.launch("warp_backward", to_map=True)
+    made.launch("warp_backward", to_images=True, to_map=True)
+    assert [rest[0] for _, rest in calls] == [(5, 3, 4), (5, 3, 4), (5, 3, 1)]
+    assert [given[3] // made.source for given, _ in calls] == [1, 1, 2]
+    assert all(rest[1:] == (128, 4, 24, 6) for _, rest in calls)
+    assert dict(calls[0][0][2])["EARLY"] == 1
+
+
+def test_a_launch_has_the_layout_of_the_driver():
+    launch = _Launch((7, 8, 9), (32, 1, 1), 100, 0, None, 1)
+    assert (list(launch.grid), list(launch.block)) == ([7, 8, 9], [32, 1, 1])
+    assert (_Launch.shared.offset, _Launch.stream.offset, _Launch.count.offset) == (24, 32, 48)
+
+
 def test_large_images_are_left_to_triton_and_coefficients_are_not_filtered_again():
     assert not plan(2, 3, 224, 224).fits()
     assert not plan(2, 1, 8, 200).fits()  # more warps than a block should have
+    assert not plan(1, 1, 8, 8, versions=70_000).fits()  # more blocks than a grid can have
     assert plan(2, 1, 28, 28, "bspline", margin=12).constants["FILTER"] == 0
     assert warp_cuda.plan(torch.rand(2, 1, 8, 8), torch.rand(2, 1, 6), "bilinear", 8, 8) is None
 

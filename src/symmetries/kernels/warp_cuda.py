@@ -7,11 +7,12 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from symmetries.kernels.compiler import CudaError, cuda_kernel, has_compiler
+from symmetries.kernels.compiler import CudaError, can_overlap, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
 _MOST_SHARED = 96 * 1024  # bytes of a block
 _MOST_WARPS = 16
+_MOST_BLOCKS = 65535  # of a grid, along its second and third axis
 _MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
 _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
 _LARGEST_ERRORS = (1e-4, 1e-4, 2e-2)  # of values and gradients; slopes jump at pixels
@@ -41,6 +42,7 @@ class Plan:
         pitch = _pitch(columns + 2 * taps)
         self.source = 4 * (-(-(rows + 2 * taps) * pitch // 4) * 4)
         self.steps = (theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1))
+        self.aligned = width % 4 == 0 and columns == width and images.data_ptr() % 16 == 0
         self.constants = {
             "H": height,
             "W": width,
@@ -50,20 +52,34 @@ class Plan:
             "WARPS": tiles * max(1, 4 // tiles),
             "COLUMNS": tiles,
             "FILTER": int(filtered),
-            "TO_MAP": 0,
-            "TO_IMAGES": 0,
         }
 
     def fits(self) -> bool:
-        """Whether a picture and its gradient fit in shared memory."""
-        return 2 * self.source <= _MOST_SHARED and self.constants["WARPS"] <= _MOST_WARPS
+        """Whether a picture and its gradient fit in shared memory, and all blocks in a grid."""
+        small = 2 * self.source <= _MOST_SHARED and self.constants["WARPS"] <= _MOST_WARPS
+        return small and max(self.channels, self.versions) <= _MOST_BLOCKS
 
-    def launch(self, name: str, blocks: int, shared: int, *tensors: Tensor, **flags: int) -> None:
-        """Run a kernel, compiled for this size, with so many blocks for each channel."""
-        constants = self.constants | flags
-        kernel = cuda_kernel("warp.cu", name, tuple(constants.items()), shared, self.device)
-        grid, threads = (blocks, self.channels), 32 * constants["WARPS"]
-        kernel(grid, threads, *tensors, self.versions, *self.steps)
+    def by_fours(self, to_images: bool, to_map: bool) -> bool:
+        """Whether rows are copied four numbers at a time; where it was not faster they are not."""
+        wide = self.constants["W"] > 32 or self.constants["MODE"] > 0
+        return self.aligned and wide and (to_images or not to_map)
+
+    def launch(
+        self, name: str, *tensors: Tensor, to_images: bool = False, to_map: bool = False
+    ) -> None:
+        """Run a kernel, compiled for this size and these gradients."""
+        early = can_overlap(self.device)
+        flags = {
+            "TO_IMAGES": int(to_images),
+            "TO_MAP": int(to_map),
+            "FOURS": int(self.by_fours(to_images, to_map)),
+            "EARLY": int(early),
+        }
+        constants = tuple((self.constants | flags).items())
+        shared = max(1, to_images + to_map) * self.source
+        kernel = cuda_kernel("warp.cu", name, constants, shared, self.device, early)
+        grid = (self.n, self.channels, 1 if to_images else self.versions)
+        kernel(grid, 32 * self.constants["WARPS"], *tensors, self.versions, *self.steps)
 
 
 def _pitch(length: int) -> int:
@@ -133,7 +149,7 @@ def _agrees(like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle) -> b
 
 def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
     """Warp into out (N, S, C, H, W)."""
-    made.launch("warp_forward", made.n * made.versions, made.source, images, theta, out)
+    made.launch("warp_forward", images, theta, out)
 
 
 def backward(
@@ -143,10 +159,8 @@ def backward(
     to_images = torch.empty_like(images) if needs[0] else images
     size = (made.n, made.versions, made.channels, 6)
     each = torch.empty(size, dtype=theta.dtype, device=theta.device) if needs[1] else theta
-    blocks = made.n if needs[0] else made.n * made.versions
-    flags = {"TO_IMAGES": int(needs[0]), "TO_MAP": int(needs[1])}
     tensors = (images, theta, grad_out, to_images, each)
-    made.launch("warp_backward", blocks, sum(flags.values()) * made.source, *tensors, **flags)
+    made.launch("warp_backward", *tensors, to_images=needs[0], to_map=needs[1])
     to_theta = None
     if needs[1]:
         to_theta = each[:, :, 0] if made.channels == 1 else each.sum(2)
