@@ -64,7 +64,7 @@ def judge_orbits(model: SymmetryModel, images: Tensor) -> dict[str, float]:
     prototypes = model.prototype(turned.flatten(0, 1)).unflatten(0, turned.shape[:2])
     share = prototypes.var(1, correction=0).mean() / images.var(0).mean()
     width = model.summary(images)["rotation"].width90
-    return {"orbit variance": float(share), "width90 of rotation": width * 180 / torch.pi}
+    return {"orbit variance": float(share), "width90 of rotation (degrees)": width}
 
 
 def main() -> None:

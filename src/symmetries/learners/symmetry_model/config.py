@@ -121,8 +121,9 @@ class SymmetryConfig(PlainData):
             prototypes of one image.
         holdout: share of the images kept back in the second training; the weights that explain
             those best are kept. Without it p(eta | x_hat) learns small data sets by heart.
-        products: of matrices in networks' wide layers while training on CUDA: "tf32", or "bf16",
-            which is faster and rounds more; parameters and everything else are float32.
+        products: of matrices in networks' wide layers while training: "tf32", or "bf16", which is
+            faster and rounds more; parameters and everything else are float32. On processors with
+            AMX the first has 16 bits; others multiply float32.
         inference: training of the inference network.
         generative: training of the generative network.
     """
