@@ -5,7 +5,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
-from symmetries.nn.variational import FullVariance, VariationalLinear, gaussian_kl
+from symmetries.nn.variational import FullMoments, VariationalLinear, gaussian_kl
 
 COVARIANCES = ["full", "diagonal", "low-rank"]
 
@@ -179,12 +179,11 @@ def test_the_gradient_of_a_full_covariance():
     """Written out by hand, against numerical differences; the upper triangle is left alone."""
     layer = random_layer("full", runs=2, inputs=3, outputs=2, bias=False)
     phi = torch.rand(2, 4, 3, dtype=torch.float64, generator=seeded(3)).requires_grad_()
-    inputs = (phi, layer.lower, layer.log_diagonal.exp().detach().requires_grad_())
 
-    def below(phi, lower, scale):
-        return FullVariance.apply(phi, lower.tril(-1), scale)
+    def below(phi, mean, diagonal, lower):
+        return FullMoments.apply(phi, mean, diagonal, lower.tril(-1))
 
-    assert torch.autograd.gradcheck(below, inputs)
+    assert torch.autograd.gradcheck(below, (phi, layer.mean, layer.log_diagonal, layer.lower))
     _, variance, kl = layer.moments_and_kl(phi)
     torch.testing.assert_close(kl, layer.kl())
     (variance.sum() + kl.sum()).backward()

@@ -1,9 +1,9 @@
-"""A full covariance S = L L' in two passes over its factors: variances, and what they depend on.
+"""Gaussian outputs with a full covariance S = L L', in two passes over its factors.
 
-With s the diagonal of L and r = phi L, the variance is |r|^2. Forward one pass makes r, the
-variances and the sum of squares of the factors; backward one pass makes the gradients to the
-features and to the diagonals (:mod:`symmetries.kernels.factors` makes that to the factors). Only
-tiles that reach below the diagonal are read, and what else is in them is left out.
+With exp(d) the diagonal of L and r = phi L, an output has mean mu' phi and variance |r|^2. Forward
+one pass makes r, both moments and the sum of squares of the factors; backward one pass makes all
+gradients but that to the factors (see :mod:`symmetries.kernels.factors`). Only tiles that reach
+below the diagonal are read, and what else is in them is left out.
 """
 
 import torch
@@ -26,10 +26,10 @@ def dot(x, y, ROUNDED: tl.constexpr):
 
 @triton.jit
 def _rotate(
-    phi, lower, scale, rotated, squares, energy, B, D, outputs,
+    phi, mean, diagonal, lower, rotated, moments, energy, B, D, outputs,
     ROWS: tl.constexpr, TILE: tl.constexpr, DEPTH: tl.constexpr, ROUNDED: tl.constexpr,
 ):  # fmt: skip
-    """Some columns of r for some examples: their part of |r|^2, and of the sum of squares of L.
+    """Some columns of r for some examples: their part of both moments, and of the squares of L.
 
     Transposed: so few rows of a product keep it on instructions that read columns as they lie.
     """
@@ -53,11 +53,15 @@ def _rotate(
         total += dot(tl.trans(w), tl.trans(x), ROUNDED)
         size += w * w
     turned = tl.trans(total)
-    s = tl.load(scale + block * D + j, mask=j < D, other=0.0)
-    turned += tl.load(features + j[None, :], mask=seen & inside, other=0.0) * s[None, :]
+    s = tl.exp(tl.load(diagonal + block * D + j, mask=j < D, other=0.0))
+    x = tl.load(features + j[None, :], mask=seen & inside, other=0.0)
+    turned += x * s[None, :]
     tl.store(rotated + (block * B + b)[:, None] * D + j[None, :], turned, mask=seen & inside)
     tiles = tl.num_programs(1)
-    goal = squares + ((run * tiles + tile) * B + b) * outputs + output
+    m = tl.load(mean + block * D + j, mask=j < D, other=0.0)
+    goal = moments + ((run * tiles + tile) * B + b) * outputs + output
+    tl.store(goal, tl.sum(x * m[None, :], 1), mask=b < B)
+    goal += tl.num_programs(0).to(tl.int64) * tiles * B
     tl.store(goal, tl.sum(turned * turned, 1), mask=b < B)
     if tl.program_id(2) == 0:
         tl.store(energy + block * tiles + tile, tl.sum(tl.sum(size, 0), 0))
@@ -65,10 +69,11 @@ def _rotate(
 
 @triton.jit
 def _features(
-    phi, rotated, lower, scale, grad, columns, slope, to_phi, to_scale, B, D, outputs,
+    phi, rotated, mean, diagonal, lower, to_means, to_variances,
+    columns, slope, to_phi, to_mean, to_diagonal, B, D, outputs,
     ROWS: tl.constexpr, TILE: tl.constexpr, DEPTH: tl.constexpr, ROUNDED: tl.constexpr,
 ):  # fmt: skip
-    """Gradients to the same columns of phi, of r and of the diagonals, from some examples.
+    """Gradients to the same columns of phi, r, mu and d, from some examples.
 
     That to r, and phi itself, are written as columns: as the product that is the gradient to L
     reads them best.
@@ -91,18 +96,23 @@ def _features(
     w = tl.load(rows + i[None, :], mask=(i < D)[:, None] & inside, other=0.0)
     w = tl.where(i[:, None] > i[None, :], w, 0.0)
     total += dot(y, tl.trans(w), ROUNDED)
-    s = tl.load(scale + block * D + i, mask=i < D, other=0.0)
-    g = 2.0 * tl.load(grad + (run * B + b) * outputs + output, mask=b < B, other=0.0)
+    s = tl.exp(tl.load(diagonal + block * D + i, mask=i < D, other=0.0))
+    m = tl.load(mean + block * D + i, mask=i < D, other=0.0)
+    example = (run * B + b) * outputs + output
+    first = tl.load(to_means + example, mask=b < B, other=0.0)[:, None]
+    second = 2.0 * tl.load(to_variances + example, mask=b < B, other=0.0)[:, None]
     goal = to_phi + (block * B + b)[:, None] * D + i[None, :]
-    tl.store(goal, (total + y * s[None, :]) * g[:, None], mask=seen & inside)
-    y *= g[:, None]
+    total = (total + y * s[None, :]) * second + first * m[None, :]
+    tl.store(goal, total, mask=seen & inside)
+    y *= second
     kept = (i < D)[:, None] & (b < B)[None, :]
     tl.store(slope + (block * D + i[:, None]) * B + b[None, :], tl.trans(y), mask=kept)
     x = tl.load(phi + (run * B + b)[:, None] * D + i[None, :], mask=seen & inside, other=0.0)
     if output == 0:
         tl.store(columns + (run * D + i[:, None]) * B + b[None, :], tl.trans(x), mask=kept)
-    goal = to_scale + (tl.program_id(2) * tl.num_programs(0) + block) * D + i
-    tl.store(goal, tl.sum(y * x, 0), mask=i < D)
+    at = (tl.program_id(2) * tl.num_programs(0) + block) * D + i
+    tl.store(to_mean + at, tl.sum(x * first, 0), mask=i < D)
+    tl.store(to_diagonal + at, tl.sum(y * x, 0) * s, mask=i < D)
 
 
 def rounded() -> bool:
@@ -110,44 +120,55 @@ def rounded() -> bool:
     return torch.get_float32_matmul_precision() != "highest"
 
 
-def variances(phi: Tensor, lower: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Variances (R, B, outputs), sums of squares (R,) of the factors, and r (R, outputs, B, D).
+def moments(
+    phi: Tensor, mean: Tensor, diagonal: Tensor, lower: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Means and variances (R, B, outputs), squares (R,) of the factors, r (R, outputs, B, D).
 
     Args:
         phi: features (R, B, D).
+        mean: mu, (R, outputs, D).
+        diagonal: d, (R, outputs, D).
         lower: L below its diagonal, (R, outputs, D, D).
-        scale: its diagonal, (R, outputs, D).
     """
-    runs, outputs, dim = scale.shape
+    runs, outputs, dim = mean.shape
     batch, tiles = phi.shape[1], triton.cdiv(dim, ROTATE["TILE"])
     rotated = phi.new_empty(runs, outputs, batch, dim)
-    squares = phi.new_empty(runs, tiles, batch, outputs)
+    parts = phi.new_empty(2, runs, tiles, batch, outputs)
     energy = phi.new_empty(runs, outputs * tiles)
     _rotate[(runs * outputs, tiles, triton.cdiv(batch, ROWS))](
-        phi, lower, scale, rotated, squares, energy, batch, dim, outputs,
+        phi, mean, diagonal, lower, rotated, parts, energy, batch, dim, outputs,
         ROWS, ROUNDED=rounded(), **ROTATE,
     )  # fmt: skip
-    return squares.sum(1), energy.sum(1), rotated
+    means, variances = parts.sum(2)
+    return means, variances, energy.sum(1), rotated
 
 
 def to_features(
-    phi: Tensor, rotated: Tensor, lower: Tensor, scale: Tensor, grad: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients to the features and to the diagonals; phi' (R, D, B), and that to r'.
+    phi: Tensor,
+    rotated: Tensor,
+    mean: Tensor,
+    diagonal: Tensor,
+    lower: Tensor,
+    grads: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients to the features, to mu and to d; then phi' (R, D, B), and the gradient to r'.
 
     Args:
         phi: features (R, B, D).
         rotated: r, (R, outputs, B, D).
+        mean: (R, outputs, D).
+        diagonal: (R, outputs, D).
         lower: (R, outputs, D, D).
-        scale: (R, outputs, D).
-        grad: to the variances, (R, B, outputs).
+        grads: to means and variances, (R, B, outputs).
     """
     runs, outputs, batch, dim = rotated.shape
     parts = triton.cdiv(batch, ROWS)
-    to_phi, to_scale = torch.empty_like(rotated), scale.new_empty(parts, *scale.shape)
+    to_phi, small = torch.empty_like(rotated), mean.new_empty(2, parts, *mean.shape)
     columns, slope = phi.new_empty(runs, dim, batch), phi.new_empty(runs, outputs, dim, batch)
     _features[(runs * outputs, triton.cdiv(dim, FEATURES["TILE"]), parts)](
-        phi, rotated, lower, scale, grad, columns, slope, to_phi, to_scale, batch, dim, outputs,
-        ROWS, ROUNDED=rounded(), **FEATURES,
+        phi, rotated, mean, diagonal, lower, *grads, columns, slope, to_phi, *small,
+        batch, dim, outputs, ROWS, ROUNDED=rounded(), **FEATURES,
     )  # fmt: skip
-    return to_phi.sum(1), to_scale[0] if parts == 1 else to_scale.sum(0), columns, slope
+    to_mean, to_diagonal = small[:, 0] if parts == 1 else small.sum(1)
+    return to_phi.sum(1), to_mean, to_diagonal, columns, slope

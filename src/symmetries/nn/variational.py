@@ -202,11 +202,12 @@ class VariationalLinear(nn.Module):
         phi = as_runs(features, self.runs, self.inputs)
         check_like(features, self.mean, "features")
         phi = with_ones(phi) if self.bias else phi
-        mean = phi @ self.mean.transpose(1, 2)
         if self.covariance == "full":
-            scale = self.log_diagonal.exp()
-            return mean, *FullVariance.apply(phi, self.lower, scale)  # type: ignore[no-untyped-call]
-        return mean, self._variance(phi), None
+            parts: tuple[Tensor, Tensor, Tensor] = FullMoments.apply(  # type: ignore[no-untyped-call]
+                phi, self.mean, self.log_diagonal, self.lower
+            )
+            return parts
+        return phi @ self.mean.transpose(1, 2), self._variance(phi), None
 
     def _variance(self, phi: Tensor) -> Tensor:
         if self.covariance == "point":
@@ -233,8 +234,8 @@ class VariationalLinear(nn.Module):
         return f"{self.inputs}, {self.outputs}, covariance={self.covariance!r}, runs={self.runs}"
 
 
-class FullVariance(torch.autograd.Function):
-    """phi' L L' phi for each output, and the sum of squares of L below its diagonal.
+class FullMoments(torch.autograd.Function):
+    """mu' phi and phi' L L' phi of each output, and the sum of squares of L below its diagonal.
 
     The factors are by far the largest part of the layer. Here each pass reads them once, and the
     two parts of their gradient are added where it is written.
@@ -244,56 +245,61 @@ class FullVariance(torch.autograd.Function):
     def forward(
         ctx: Any,  # noqa: ANN401 - torch's
         phi: Tensor,
+        mean: Tensor,
+        log_diagonal: Tensor,
         lower: Tensor,
-        scale: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Variances (R, B, outputs) and sums (R,).
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Means and variances (R, B, outputs) and sums (R,).
 
         Args:
             ctx: what the gradient will need.
             phi: features (R, B, D).
+            mean: mu, (R, outputs, D).
+            log_diagonal: logarithm of the diagonal of L, (R, outputs, D).
             lower: (R, outputs, D, D), zero on and above the diagonal.
-            scale: the diagonal of L, (R, outputs, D).
         """
-        products = getattr(lower, "products", None)  # an optimiser's, see TriangularAdam
-        if usable(phi, lower, scale):
-            from symmetries.kernels.variances import variances
+        ctx.products = getattr(lower, "products", None)  # an optimiser's, see TriangularAdam
+        phi, mean, log_diagonal, lower = (t.contiguous() for t in (phi, mean, log_diagonal, lower))
+        if usable(phi, mean, log_diagonal, lower):
+            from symmetries.kernels.variances import moments
 
-            phi, lower, scale = phi.contiguous(), lower.contiguous(), scale.contiguous()
-            variance, energy, rotated = variances(phi, lower, scale)
+            means, variance, energy, rotated = moments(phi, mean, log_diagonal, lower)
         else:
+            means = phi @ mean.mT
             rotated = torch.matmul(phi[:, None], lower)
-            rotated.addcmul_(phi[:, None], scale[:, :, None])
+            rotated.addcmul_(phi[:, None], log_diagonal.exp()[:, :, None])
             variance = rotated.square().sum(-1).transpose(1, 2)
             energy = torch.linalg.vector_norm(lower, dim=(1, 2, 3)).square()
-        ctx.save_for_backward(phi, lower, scale, rotated)
-        ctx.products = products
-        return variance, energy
+        ctx.save_for_backward(phi, mean, log_diagonal, lower, rotated)
+        return means, variance, energy
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:  # noqa: ANN401
-        """Gradients to the features, the factors and their diagonals."""
-        phi, lower, scale, rotated = ctx.saved_tensors
-        if usable(phi, lower, scale):
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # noqa: ANN401
+        """Gradients to the features, the means, the diagonals and the factors."""
+        phi, mean, log_diagonal, lower, rotated = ctx.saved_tensors
+        if usable(phi, mean, log_diagonal, lower):
             from symmetries.kernels.factors import FactorGradient
             from symmetries.kernels.variances import to_features
 
-            grad, factor = (g.contiguous() for g in grads)
-            to_phi, to_scale, columns, slope = to_features(phi, rotated, lower, scale, grad)
+            first, second, factor = (g.contiguous() for g in grads)
+            *small, columns, slope = to_features(
+                phi, rotated, mean, log_diagonal, lower, (first, second)
+            )
             ready = torch.cuda.current_stream().record_event() if phi.is_cuda else None
             product = FactorGradient(columns, slope, factor, ready)
             if ctx.products is None:
-                return to_phi, product.written(lower), to_scale
+                return small[0], small[1], small[2], product.written(lower)
             ctx.products.append(product)
-            return to_phi, None, to_scale
-        slope = rotated * (2 * grads[0]).transpose(1, 2)[..., None]
-        to_scale = (slope * phi[:, None]).sum(2)
+            return small[0], small[1], small[2], None
+        slope = rotated * (2 * grads[1]).transpose(1, 2)[..., None]
+        scale = log_diagonal.exp()
+        to_diagonal = (slope * phi[:, None]).sum(2) * scale
         to_phi = torch.matmul(slope, lower.transpose(-1, -2))
-        to_phi = to_phi.addcmul_(slope, scale[:, :, None]).sum(1)
+        to_phi = to_phi.addcmul_(slope, scale[:, :, None]).sum(1).baddbmm_(grads[0], mean)
         to_lower = torch.matmul(phi.transpose(1, 2)[:, None], slope)
-        to_lower.addcmul_(lower, 2 * grads[1][:, None, None, None])
-        return to_phi, to_lower.tril_(-1), to_scale
+        to_lower.addcmul_(lower, 2 * grads[2][:, None, None, None])
+        return to_phi, grads[0].mT @ phi, to_diagonal, to_lower.tril_(-1)
 
 
 def sample_outputs(
