@@ -45,7 +45,7 @@ def warps():
 
 
 def chain(images, theta):
-    """Warps after warps, after memory that is set or copied, and after torch's kernels; gradients."""
+    """Warps after warps, after memory that is set or copied, after torch's kernels; gradients."""
     x = images
     for _ in range(4):
         x = warp(warp(x, theta), theta)
