@@ -27,6 +27,7 @@ WIDEST = (0.6, 0.6, math.pi, 0.8, 0.8, 0.8)  # shifts in half-images, radians, l
 TOGETHER = ((0,), (1,), (0, 1), (2,), (3,), (4,), (3, 4), (5,))  # parameters that move as one
 FAMILY = {"none": (), "rotation": (2,), "translation": (0, 1), "scale": (3, 4)}
 MAIN, AROUND = (2, 3, 4, 5), (0, 1, 2)  # levels of one family, and of all other parameters
+BLURS = (0.1,)  # of the filters, in half-images
 CHUNK = 25_000  # images of all candidates at a time
 
 Box = tuple[int, ...]  # a level of each parameter
@@ -101,13 +102,20 @@ def combined(box: Box, found: dict[Box, float]) -> Box:
     return tuple(together)
 
 
-def bounds(boxes: list[Box], sets: list[int], parts: list, labels: Tensor, how: Crossed) -> Tensor:
+def bounds(
+    boxes: list[Box],
+    sets: list[int],
+    parts: list[Tensor],
+    labels: Tensor,
+    how: Crossed,
+    blur: float = 0.0,
+) -> Tensor:
     """The bounds (R,) per image, in nats, on images that the filters have not seen."""
     runs = len(boxes)
     model = shallow_model(
         tuple(parts[0].shape[1:]), 10, GROUP, half_widths=[widths(b) for b in boxes], learn=False,
         features=how.features, kind="relu", posterior="diagonal", scale=0.05, bias=False,
-        seed=how.seed,
+        seed=how.seed, blur=blur,
     ).to(labels.device)  # fmt: skip
     seen, unseen = slice(how.seen), slice(how.seen, how.seen + how.unseen)
     config = TrainConfig(
@@ -153,6 +161,19 @@ def search(parts: list[Tensor], labels: Tensor, how: Crossed) -> list[dict[Box, 
         seconds = time.perf_counter() - began
         print(f"round {turn}: {len(todo)} candidates, {seconds:.1f} s, {shown}", flush=True)
     return found
+
+
+def blurred(
+    parts: list[Tensor], labels: Tensor, how: Crossed, found: list[dict[Box, float]]
+) -> dict[float, float]:
+    """The mean bound of the best boxes over all sets, for some blurs of the filters."""
+    boxes = [best(known, "affine") for known in found]
+    sets, plain = list(range(len(parts))), [known[b] for known, b in zip(found, boxes, strict=True)]
+    means = {0.0: sum(plain) / len(plain)}
+    for blur in BLURS:
+        means[blur] = float(bounds(boxes, sets, parts, labels, how, blur).mean())
+    print(f"bound for blurs of the filters: {means}", flush=True)
+    return means
 
 
 def best(found: dict[Box, float], row: str) -> Box:

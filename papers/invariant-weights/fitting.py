@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from crossed import best, search, widths
+from crossed import best, blurred, search, widths
 from jobs import Job, Natural, Stochastic, natural
 from torch import Tensor
 
@@ -30,7 +30,7 @@ FRAMES = 8
 KEPT = 6  # filters shown
 SHIFT = 0.6  # largest shift that a search tries, in half-images
 FOUND: dict[tuple, Tensor] = {}  # widths that a search has found, for runs that share it
-CROSSED: dict[tuple, list[dict]] = {}  # and all that a search with trained filters has tried
+CROSSED: dict[tuple, tuple] = {}  # and all that a search with trained filters has tried
 
 
 def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:
@@ -144,17 +144,20 @@ def cross(job: Job, names: tuple[str, ...], images: list[Tensor], labels: Tensor
     """The job with the widths of a search by the bound on images that filters have not seen."""
     key = (names, job.training.crossed)
     if key not in CROSSED:
-        CROSSED[key] = search(images, labels, job.training.crossed)
-    found = dict(zip(names, CROSSED[key], strict=True))
+        boxes = search(images, labels, job.training.crossed)
+        CROSSED[key] = boxes, blurred(images, labels, job.training.crossed, boxes)
+    boxes, blurs = CROSSED[key]
+    found = dict(zip(names, boxes, strict=True))
     runs = (replace(run, width=widths(best(found[run.set], run.row))) for run in job.runs)
-    return replace(job, runs=tuple(runs))
+    return replace(job, runs=tuple(runs), blur=max(blurs, key=lambda b: blurs[b]))
 
 
 def tried(job: Job, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """For each set the boxes that a search with trained filters has tried, and their bounds."""
-    key = (names, getattr(job.training, "crossed", None))
-    named = zip(names, CROSSED.get(key, []), strict=False)
-    return {name: {" ".join(map(str, b)): v for b, v in found.items()} for name, found in named}
+    boxes, blurs = CROSSED.get((names, getattr(job.training, "crossed", None)), ([], {}))
+    named = dict(zip(names, boxes, strict=False))
+    found = {n: {" ".join(map(str, b)): v for b, v in of.items()} for n, of in named.items()}
+    return found | ({"blur": {str(b): v for b, v in blurs.items()}} if blurs else {})
 
 
 def fit_stochastic_job(

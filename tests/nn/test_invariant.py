@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from symmetries.actions.images import ImageAction
-from symmetries.actions.resample import warp
+from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant import InvariantLinear
@@ -155,6 +155,9 @@ def test_blur_smooths_the_filters():
     rough = plain.filters().diff(dim=-1).square().mean()
     assert blurred.filters().diff(dim=-1).square().mean() < 0.3 * rough
     assert torch.equal(plain.filters(), plain.weight)
+    wide = InvariantLinear((3, 8, 12), 2, runs=2, blur=0.3)
+    expected = gaussian_blur(wide.weight.flatten(0, 1), 0.3).reshape(wide.weight.shape)
+    torch.testing.assert_close(wide.filters(), expected)
 
 
 def test_bank_holds_the_moved_filters():

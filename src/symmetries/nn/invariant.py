@@ -95,13 +95,18 @@ class InvariantLinear(nn.Module):
         self.weight = nn.Parameter((start * bound).expand(banks, units, *shape).clone())
         offset = (torch.rand(units, generator=generator) * 2 - 1) * bound
         self.bias = nn.Parameter(offset.expand(banks, units).clone()) if bias else None
+        if blur:  # linear along each axis: two small products
+            rows, columns = _blur_matrices(shape[1], shape[2], blur)
+            self.register_buffer("_rows", rows, persistent=False)
+            self.register_buffer("_columns", columns, persistent=False)
+            self._rows: Tensor
+            self._columns: Tensor
 
     def filters(self) -> Tensor:
         """The filters (R or 1, units, C, H, W), blurred if the layer does that."""
         if not self.blur:
             return self.weight
-        flat = gaussian_blur(self.weight.flatten(0, 1), self.blur)
-        return flat.reshape(self.weight.shape)
+        return self._rows @ self.weight @ self._columns.T
 
     def forward(self, images: Tensor, transformation: Tensor) -> Tensor:
         """Responses of every moved filter to every image.
@@ -195,6 +200,15 @@ class InvariantLinear(nn.Module):
     def extra_repr(self) -> str:
         """What print(layer) says."""
         return f"{self.shape}, units={self.units}, runs={self.runs}, estimator={self.estimator!r}"
+
+
+def _blur_matrices(height: int, width: int, blur: float) -> tuple[Tensor, Tensor]:
+    """What a Gaussian blur does to columns (H, H) and to rows (W, W) of a picture."""
+    along_y = torch.eye(height)[:, None, :, None].expand(-1, 1, -1, width)
+    along_x = torch.eye(width)[:, None, None, :].expand(-1, 1, height, -1)
+    rows = gaussian_blur(along_y, blur)[:, 0, :, 0].T
+    columns = gaussian_blur(along_x, blur)[:, 0, 0].T
+    return rows.contiguous(), columns.contiguous()
 
 
 def _tables(pictures: Tensor, runs: int) -> Tensor:
