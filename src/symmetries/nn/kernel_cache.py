@@ -1,6 +1,6 @@
 """A kernel kept between calls, for as long as nothing that it was made of has changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ class Sampled(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """What is kept, where each thing stood that it was made of, and the versions of tensors."""
+    """What is kept, and what it was made of: which objects stood where, and tensors' versions."""
 
     kept: object
     made_for: object
@@ -31,7 +31,8 @@ class KernelCache(Generic[T]):
     A tensor written in place has a new version; one that was put in another's place is another
     object. What goes round both (``tensor.data``, a move to another device) needs :meth:`clear`.
     Copies of a cache are empty. To ask costs a microsecond or two: it looks into the dictionaries
-    in which modules keep their tensors.
+    in which modules keep their tensors. A buffer "turn" may be written to: that of the layers'
+    grid, which plays no part in evaluation.
 
     Example:
         >>> import torch
@@ -62,30 +63,29 @@ class KernelCache(Generic[T]):
         return entry.kept  # type: ignore[return-value]
 
     def put(
-        self,
-        module: nn.Module,
-        kept: T,
-        made_for: object = None,
-        *,
-        without: Iterable[str] = (),
-        written: Iterable[str] = (),
+        self, module: nn.Module, kept: T, made_for: object = None, parameters: str = "fixed"
     ) -> None:
-        """Keep something made of all tensors of a module and its parts.
+        """Keep something made of the tensors of a module and its parts.
 
         Args:
             module: the module.
             kept: what was made.
             made_for: what else it depends on.
-            without: names of tensors that it does not depend on.
-            written: names of tensors that may be written to, but not replaced.
+            parameters: "fixed": it was made of them too. "written": it refers to them, they may be
+                written to but not replaced. "free": it has nothing to do with them.
         """
-        left_out, may_change = set(without), set(written)
         places: list[tuple[Mapping[str, object], str, object]] = []
+        tensors: list[object] = []
         for part in module.modules():
-            for holder in (part._modules, part._parameters, part._buffers):
-                places += [(holder, k, v) for k, v in holder.items() if k not in left_out]
-        fixed = [t for _, k, t in places if isinstance(t, Tensor) and k not in may_change]
-        versions = [(t, t._version) for t in fixed if not t.is_inference()]
+            fixed = {k: t for k, t in part._buffers.items() if k != "turn"}
+            tensors += fixed.values()
+            tensors += part._parameters.values() if parameters == "fixed" else []
+            kinds: list[Mapping[str, object]] = [part._modules, part._buffers]
+            kinds += [] if parameters == "free" else [part._parameters]
+            for holder in kinds:
+                places += [(holder, key, what) for key, what in holder.items()]
+        seen = [t for t in tensors if isinstance(t, Tensor) and not t.is_inference()]
+        versions = [(t, t._version) for t in seen]
         self._entry = _Entry(kept, made_for, module._parameters, places, versions)
 
     def clear(self) -> None:

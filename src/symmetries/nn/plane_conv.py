@@ -236,7 +236,7 @@ class PlaneConv2d(nn.Module):
         if kernel is None:
             with torch.inference_mode(False), torch.no_grad():
                 kernel = self.generate(size)
-            self._cache.put(self, kernel, made_for, without=("turn",))
+            self._cache.put(self, kernel, made_for)
         return kernel
 
     def generate(self, size: tuple[int, int]) -> Sampled:
@@ -338,7 +338,7 @@ class PlaneConv2d(nn.Module):
         kept = _Features(self._gamma(), absolute)
         if kept.gamma.requires_grad:
             return None
-        self._features.put(self, kept, without={*self._parameter_names(), "turn"})
+        self._features.put(self, kept, parameters="free")
         return kept
 
     def _launched(self) -> Launched | None:
@@ -353,11 +353,8 @@ class PlaneConv2d(nn.Module):
             filters = not self._positional and self.mode != "partial"
             network = self._network(features) if filters else None
             kept = "no" if network is None else launch(network, self.lifting) or "no"
-            self._launches.put(self, kept, without=("turn",), written=self._parameter_names())
+            self._launches.put(self, kept, parameters="written")
         return None if isinstance(kept, str) else kept
-
-    def _parameter_names(self) -> set[str]:
-        return {name for part in self.modules() for name in part._parameters}
 
     def _network(self, features: _Features) -> Network | None:
         """What a kernel makes filters of; None where there are not two hidden layers."""
@@ -390,8 +387,7 @@ class PlaneConv2d(nn.Module):
         if absolute is None:
             absolute = self._absolute(size)
             if keep and _may_keep(absolute):
-                names = {*self._parameter_names(), "turn"}
-                self._places.put(self, absolute, size, without=names)
+                self._places.put(self, absolute, size, "free")
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
