@@ -95,15 +95,30 @@ def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, par
 def test_off_where_the_processor_lacks_it(monkeypatch):
     monkeypatch.setattr(amx, "has_amx", lambda: False)
     with fast_products("bf16"):
-        assert amx.rounding() == 0
         assert not amx.usable(torch.ones(4096, 64), torch.ones(64, 64))
 
 
-def test_kernels_can_be_turned_off(monkeypatch):
+@pytest.fixture
+def asked_again():
     amx.has_amx.cache_clear()
+    yield
+    amx.has_amx.cache_clear()
+
+
+def test_kernels_can_be_turned_off(asked_again, monkeypatch):
     monkeypatch.setenv("SYMMETRIES_KERNELS", "0")
     assert not amx.has_amx()
-    amx.has_amx.cache_clear()
+
+
+@pytest.mark.parametrize("end", ["sys.exit(1)", "os.kill(os.getpid(), 4)"])
+def test_off_where_another_process_fails_to_multiply(asked_again, monkeypatch, end):
+    monkeypatch.setattr(amx, "_PROBE", f"import os, sys; {end}")
+    assert not amx.has_amx()
+
+
+def test_off_where_products_are_wrong(asked_again, monkeypatch):
+    monkeypatch.setattr(amx, "product", lambda a, b, **_: torch.zeros(96, 96))
+    assert not amx.has_amx()
 
 
 def test_only_large_float32_products_are_rounded(processor):

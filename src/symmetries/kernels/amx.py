@@ -7,12 +7,15 @@ products then stand for one (the fourth, of the two small parts, is left out), w
 
 Torch's own way to these units (oneDNN) asks the processor for the shape of its tiles, and ends in
 an illegal instruction on virtual machines that hide the answer; so the product is asked from the
-MKL that torch's library carries, by its public name. Where there is no such library, no such
-processor, or the first product is wrong, nothing here is used.
+MKL that torch's library carries, by its public name. Whether a virtual processor has what it says
+it has can only be found out by another process, which may end by trying. Where there is no such
+library, no such processor, or the first product fails or is wrong, nothing here is used.
 """
 
 import ctypes
 import platform
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -31,6 +34,19 @@ _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transp
 _LEAST = 2**22  # multiplications below which it is not worth the rounding
 
 
+# In a process without torch, whose import would take seconds: 32 ones times 32 ones.
+_PROBE = """
+import array, ctypes, sys
+multiply = ctypes.CDLL(sys.argv[1]).cblas_gemm_bf16bf16f32
+multiply.argtypes = [ctypes.c_int] * 6 + [ctypes.c_float] + [ctypes.c_void_p, ctypes.c_int] * 2
+multiply.argtypes += [ctypes.c_float, ctypes.c_void_p, ctypes.c_int]
+ones, out = array.array("H", [0x3F80] * 1024), array.array("f", [0.0] * 1024)
+place = ones.buffer_info()[0]
+multiply(101, 111, 111, 32, 32, 32, 1.0, place, 32, place, 32, 0.0, out.buffer_info()[0], 32)
+sys.exit(0 if set(out) == {32.0} else 1)
+"""
+
+
 class _State:
     """One setting for all threads, like torch's own."""
 
@@ -38,7 +54,7 @@ class _State:
 
 
 def rounding() -> Parts:
-    """As how many bfloat16 numbers a float32 number is multiplied on the CPU now; 0: as it is."""
+    """How many bfloat16 numbers stand for a float32 number in products by AMX; 0: none are made."""
     return _State.parts
 
 
@@ -55,7 +71,7 @@ def rounded_products(parts: Parts) -> Iterator[None]:
         0
     """
     before = _State.parts
-    _State.parts = parts if parts and has_amx() else 0
+    _State.parts = parts
     try:
         yield
     finally:
@@ -74,6 +90,9 @@ def has_amx() -> bool:
         return False
     if not wanted() or not supported() or not allowed() or _library() is None:
         return False
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(_path())]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        return False
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(96, 80, generator=generator) for _ in "ab")
     exact = a.double() @ b.double().T
@@ -81,11 +100,14 @@ def has_amx() -> bool:
     return bool((found - exact).norm() < 1e-4 * exact.norm())
 
 
+def _path() -> Path:
+    return Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+
+
 @lru_cache(maxsize=1)
 def _library() -> Callable[..., None] | None:
-    path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
-        found: Any = ctypes.CDLL(str(path)).cblas_gemm_bf16bf16f32
+        found: Any = ctypes.CDLL(str(_path())).cblas_gemm_bf16bf16f32
     except (OSError, AttributeError):
         return None
     number, place, factor = ctypes.c_int, ctypes.c_void_p, ctypes.c_float
@@ -140,7 +162,7 @@ def usable(x: Tensor, weight: Tensor) -> bool:
     if not _State.parts or torch.compiler.is_compiling():
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    return plain and x.ndim == 2 and len(x) * weight.numel() >= _LEAST
+    return plain and x.ndim == 2 and len(x) * weight.numel() >= _LEAST and has_amx()
 
 
 class AmxLinear(torch.autograd.Function):
