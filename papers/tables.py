@@ -144,44 +144,29 @@ def relaxed_speed() -> list[list[str]]:
             times[device, row["what"], row["alternative"]] = row["milliseconds"]
             if row.get("share_of_peak"):
                 share, epoch = row["share_of_peak"], row["seconds_per_epoch"]
-    step, graph = "forward and backward", "forward and backward, CUDA graph"
-    plain = "conv2d, channels last"
-
-    def ratio(device: str, above: tuple[str, str], below: tuple[str, str]) -> float | None:
-        found = [times.get((device, *part)) for part in (above, below)]
-        return found[0] / found[1] if found[0] and found[1] else None
-
-    peer = (step, "escnn R2Conv")
+    step, look, plain = "forward and backward", "evaluation", "conv2d, channels last"
     lines = []
-    for what, goal, least, pairs in (
-        ("strict layer faster than escnn's `R2Conv`", 1.3, True, (peer, (graph, "strict"))),
-        (
-            "soft rotation by the strict layer",
-            1.2,
-            False,
-            ((graph, "soft rotation"), (graph, "strict")),
-        ),
-        ("soft translation by `conv2d`", 4.0, False, ((graph, "soft translation"), (graph, plain))),
-        (
-            "kept kernel by `conv2d`, evaluation",
-            1.05,
-            False,
-            (("evaluation, CUDA graph", "kept kernel"), ("evaluation, CUDA graph", "conv2d")),
-        ),
+    for what, goal, kind, above, below in (
+        ("strict layer faster than escnn's `R2Conv`", 1.3, step, "escnn R2Conv", "strict"),
+        ("soft rotation by the strict layer", 1.2, step, "soft rotation", "strict"),
+        ("soft translation by `conv2d`", 4.0, step, "soft translation", plain),
+        ("kept kernel by `conv2d`, evaluation", 1.05, look, "kept kernel", "conv2d"),
     ):
-        cuda = ratio("cuda", *pairs)
-        cpu = ratio("cpu", *((kind.removesuffix(", CUDA graph"), name) for kind, name in pairs))
-        judged = [cuda] if "translation" in what else [cuda, cpu]
-        holds = all(value is None or (value >= goal) == least for value in judged)
-        said = [("not measured" if value is None else f"{value:.2f}x") for value in (cuda, cpu)]
-        lines.append([what, f"at {'least' if least else 'most'} {goal:g}x", *said, verdict(holds)])
-    eager = ratio("cuda", peer, (step, "strict"))
-    if eager is not None:
-        what = "the same, both launched one by one"
-        lines.insert(1, [what, "", f"{eager:.2f}x", "", "no goal"])
+        peer, ratios = above == "escnn R2Conv", []
+        for device, way in (("cuda", ""), ("cuda", ", CUDA graph"), ("cpu", "")):
+            first = times.get((device, kind + ("" if peer else way), above))  # it has no graph
+            second = times.get((device, kind + way, below))
+            ratios.append(first / second if first and second else None)
+        holds = [ratio is None or (ratio >= goal if peer else ratio <= goal) for ratio in ratios]
+        judged = holds[:2] if "translation" in what else holds
+        end = verdict(all(judged))
+        if not all(judged) and all(judged[1:]):
+            end = "met as a graph, **missed** one by one"
+        said = ["not measured" if ratio is None else f"{ratio:.2f}x" for ratio in ratios]
+        lines.append([what, f"at {'least' if peer else 'most'} {goal:g}x", *said, end])
     said = f"{100 * share:.0f} %, {epoch:.1f} s per epoch"
     what = "the baseline's residual network, 8 rotations, bf16, batch 64: share of the matrix peak"
-    return [*lines, [what, "40 %", said, "", verdict(share >= 0.4)]]
+    return [*lines, [what, "40 %", "", said, "", verdict(share >= 0.4)]]
 
 
 def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
@@ -217,12 +202,13 @@ def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str
         body.append([*line, f"{rows[0]['parameters']:,}", change, kept])
     head = ["set", "rotations", "epochs", "model", "accuracy", "seeds", "paper", "parameters"]
     head += ["change under a quarter turn", "omega' or fraction"]
+    ways = ["what", "goal", "H200, launched one by one", "H200, CUDA graph", "two CPU cores", ""]
     return {
         "table3": table(head, body),
         "goals": table(["what", "goal", "ours", ""], relaxed_goals(groups)),
         "study": study_table(results["study"]["rows"], results["kernel_start"]["rows"]),
         "figure4": figure4_table(results["rows"]),
-        "speed": table(["what", "goal", "H200", "two CPU cores", ""], relaxed_speed()),
+        "speed": table(ways, relaxed_speed()),
         "starts": starts_table(results["starts"]["learned"]),
         "evidence": evidence_table(results["evidence"]["rows"]),
     }
