@@ -27,7 +27,7 @@ THREE = "--kinds VAE AugVAE InvVAE"
 CLOSED = "--kinds InvVAE-similarities"
 LANES: dict[str, list[Entry]] = {
     "first": [
-        *((10, f"{WIDTHS} {added} --alike 0.3") for added in (0, 180)),
+        *((10, f"{WIDTHS} {added} --alike 0.1") for added in (0, 180)),
         *((10, f"{WIDTHS} {added} --alike 0") for added in (0, 180)),
         *((10, f"{WIDTHS} {added} --alike BEST") for added in (90, 45, 15)),
         (14, f"{ABLATION} conditional"),
@@ -67,7 +67,7 @@ def best_start(folder: Path) -> str:
             found[row["start"]][row["added"]] = row["bound_held_out"]
     both = found["alike"].keys() & found["own"].keys()
     gain = sum(found["alike"][added] - found["own"][added] for added in both)
-    return "0.3" if gain >= 0 else "0"
+    return "0.1" if gain >= 0 else "0"
 
 
 def main() -> None:

@@ -48,13 +48,8 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
 def sampled_terms(
     model: "InvariantVAE", x: Tensor, z: Tensor, prototypes: Tensor, step: Step
 ) -> tuple[Tensor, Tensor]:
-    """Log-likelihood and KL of eta, each (B,), at one sample of q(eta | x).
-
-    At first the centres of q(eta | x) are nearly the same for all images, see ``alike``.
-    """
-    share = model.config.alike
-    alike = (1 - step.progress / share).clamp_min(0.0) if share else 0.0
-    eta, log_q = model.posterior.sample(x, 1, step.generator, alike)
+    """Log-likelihood and KL of eta, each (B,), at one sample of q(eta | x)."""
+    eta, log_q = model.posterior.sample(x, 1, step.generator)
     moved = model.act(model.group.exp(eta[:, 0]), prototypes)
     fit = gaussian_log_prob(x, moved, model.noise).sum((1, 2, 3))
     return fit, (log_q - model.prior_eta.log_prob(eta, z))[:, 0]

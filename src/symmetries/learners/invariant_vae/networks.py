@@ -16,7 +16,7 @@ from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
-INITIAL_WEIGHT = 0.01  # of views
+INITIAL_OWN = 0.06  # of what an image itself says at the start
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
 TURN = 2 * math.pi
 
@@ -67,8 +67,10 @@ class Posterior(nn.Module):
 
     so that c(T_a x) = c(x) + a: what the average of equation 19 is to an invariant encoder, this is
     to an equivariant angle. If the angle is all there is, what else q is told is averaged too, so
-    that q turns with the image as a whole. Without views a prototype that half a turn leaves nearly
-    as it is keeps q on half the circle, as the angles of images upside down would have to jump.
+    that q turns with the image as a whole. A learned constant may be added to v, so that all images
+    start at about one angle, and stay there where it suits them; for images at all angles it has no
+    use. Without views a prototype that half a turn leaves nearly as it is keeps q on half the
+    circle, as the angles of images upside down would have to jump.
 
     Args:
         shape: (C, H, W) of the images.
@@ -97,13 +99,15 @@ class Posterior(nn.Module):
         if self.around:
             head = nn.Linear(config.features[-1], 2 * len(self.around), bias=len(views) == 1)
             if len(views) > 1:  # of turned constants nothing is left: no bias
-                nn.init.normal_(head.weight, std=INITIAL_WEIGHT)
+                nn.init.normal_(head.weight, std=INITIAL_OWN / math.sqrt(config.features[-1]))
                 views[:, self.around[0]] = torch.arange(len(views)) * (TURN / len(views))
             else:
                 nn.init.zeros_(head.weight)
                 nn.init.zeros_(head.bias)
                 nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
+        if len(views) > 1:
+            self.constant = nn.Parameter(torch.tensor([config.alike, 0.0]), config.alike > 0)
         windings = whole_turns(self.around, self.dim)
         self.register_buffer("views", views, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
@@ -116,13 +120,8 @@ class Posterior(nn.Module):
                 last: Any = self.distribution.base[-1]
                 last.bias[self.dim :] = free - UNIT
 
-    def forward(self, x: Tensor, alike: Tensor | float = 0.0) -> tuple[Tensor, Tensor]:
-        """The context (N, features) of images (N, C, H, W), and the centre (N, dim).
-
-        Args:
-            x: (N, C, H, W).
-            alike: length of a constant that is added to the vector of views, whatever the image.
-        """
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
         if len(self.views) == 1:
             context: Tensor = self.features(x)
             return context, self.centre(self.head(context) if self.around else context[:, :0])
@@ -132,11 +131,11 @@ class Posterior(nn.Module):
         cosine, sine = self.head(each).unbind(-1)
         angles = self.views[:, self.around[0]]
         back = (
-            (cosine * angles.cos() + sine * angles.sin()).mean(1) + alike,
-            (sine * angles.cos() - cosine * angles.sin()).mean(1),
+            cosine * angles.cos() + sine * angles.sin(),
+            sine * angles.cos() - cosine * angles.sin(),
         )
         context = each.mean(1) if self.dim == 1 else each[:, 0]
-        return context, self.centre(torch.stack(back, -1))
+        return context, self.centre(torch.stack(back, -1).mean(1) + self.constant)
 
     def centre(self, vectors: Tensor) -> Tensor:
         """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
@@ -147,14 +146,10 @@ class Posterior(nn.Module):
         return torch.stack(columns, -1)
 
     def sample(
-        self,
-        x: Tensor,
-        n: int,
-        generator: torch.Generator | None = None,
-        alike: Tensor | float = 0.0,
+        self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
-        context, centre = self(x, alike)
+        context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
         log_q = wound_log_prob(self.distribution, delta, context, self.windings)
         return centre[:, None] + delta, log_q
