@@ -66,8 +66,9 @@ safety: setup ## licences of what is installed, and known vulnerabilities
 	$(BIN)/python campaign/packages.py
 
 bench: setup ## every benchmark; results go to benchmarks/results
-	@set -e; for script in $(filter-out %/common.py,$(wildcard benchmarks/*.py)); do \
-	  echo "== $$script"; $(BIN)/python $$script; done
+	@failed=; for script in $(filter-out %/common.py %/plots.py,$(wildcard benchmarks/*.py)) benchmarks/plots.py; do \
+	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; done; \
+	  test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 docs: setup ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
