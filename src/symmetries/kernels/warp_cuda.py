@@ -103,12 +103,12 @@ def plan(
     found = Plan(images, theta, mode, height, width)
     if not found.fits():
         return None
-    key = (found.device, *found.constants.values())
+    key = (found.device, found.aligned, *found.constants.values())
     if key not in _right:
         busy = torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
         if oracle is None or busy:
             return None
-        _right[key] = _agrees(images, mode, (height, width), oracle)
+        _right[key] = _agrees(images, mode, (height, width), oracle, found.aligned)
         if not _right[key]:
             message = f"warps of {height} x {width} in CUDA C are wrong here; Triton's are used"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -117,7 +117,9 @@ def plan(
 
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
-def _agrees(like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle) -> bool:
+def _agrees(
+    like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle, aligned: bool = True
+) -> bool:
     """Whether a few random pictures come out right, with gradients to images, maps, and both."""
     source = torch.Generator().manual_seed(0)
 
@@ -133,6 +135,7 @@ def _agrees(like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle) -> b
     value = oracle(*slow)
     exact = (value.detach(), *torch.autograd.grad(value, slow, weight.double()))
     made = Plan(images, maps, mode, *size)
+    made.aligned &= aligned
     out = torch.full_like(weight, torch.nan)
     with suppress(CudaError):
         forward(made, images, maps, out)
