@@ -334,8 +334,9 @@ class PlaneConv2d(nn.Module):
         kept = self._features.get(self)
         if kept is not None or not _may_keep(self.relative):
             return kept
-        absolute = self._absolute(None) if self.relaxed else None
-        kept = _Features(self._gamma(), absolute)
+        with torch.autocast(self.relative.device.type, enabled=False):
+            absolute = self._absolute(None) if self.relaxed else None
+            kept = _Features(self._gamma(), absolute)
         if kept.gamma.requires_grad:
             return None
         self._features.put(self, kept, parameters="free")
