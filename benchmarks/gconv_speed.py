@@ -30,6 +30,7 @@ from common import interleaved, medians, record
 
 N, FIELDS, SIZE = 8, 16, 32
 Timed = Callable[[dict[str, Callable[[], None]]], dict[str, list[float]]]
+Part = Callable[[], list[dict[str, object]]]
 PEAK = 780.0  # TFLOP/s of bf16 products, as measured on an H200 (777 to 790)
 
 
@@ -206,17 +207,26 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True  # as the paper's runs set it
     sizes = (arguments.kernel, arguments.batch, timed, device)
-    parts = [partial(training, *sizes), partial(evaluation, *sizes)]
-    for batch in arguments.cifar:
-        parts.append(partial(cifar_network, batch, timed, device, arguments.compile))
+    measure(
+        f"gconv_speed-{device}", [partial(training, *sizes), partial(evaluation, *sizes)], arguments
+    )
+    networks = [
+        partial(cifar_network, batch, timed, device, arguments.compile) for batch in arguments.cifar
+    ]
+    if networks:
+        measure(f"gconv_network-{device}", networks, arguments)
+
+
+def measure(name: str, parts: list[Part], arguments: argparse.Namespace) -> None:
+    """Run parts, recorded after each: the search for cuDNN's best algorithms takes long."""
     found: list[dict[str, object]] = []
-    for part in parts:  # recorded after each: the search for cuDNN's best algorithms takes long
+    for part in parts:
         for row in part():
             row.update(kernel=arguments.kernel, batch=arguments.batch)
             row["clock"] = "processor" if arguments.processor_time else "wall"
             print(row, flush=True)
             found.append(row)
-        record(f"gconv_speed-{device}", found)
+        record(name, found)
 
 
 if __name__ == "__main__":
