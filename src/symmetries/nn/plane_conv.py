@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_images, check_pair, check_whole, invalid
+from symmetries.checks import check_choice, check_pair, check_whole, invalid
 from symmetries.groups.finite import Dihedral, principal_steps
 from symmetries.kernels.networks import Network
 from symmetries.nn.fourier import KernelNetwork, fourier_features
@@ -30,6 +30,7 @@ from symmetries.nn.gconv_kernels import (
 )
 from symmetries.nn.kernel_cache import KernelCache, Sampled
 from symmetries.nn.launched_bank import Launched, launch, launched_bank, ready
+from symmetries.nn.plane_checks import check_fields, check_signature, exporting, may_keep
 from symmetries.nn.position_conv import (
     ORDERS,
     Geometry,
@@ -213,7 +214,7 @@ class PlaneConv2d(nn.Module):
         """
         if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._taken:
             self._check(x)
-        if self.training and _exporting():
+        if self.training and exporting():
             raise invalid("model", "evaluation mode for an export", "training", "call model.eval()")
         g = self.geometry
         weight, bias = self.sampled((x.shape[2], x.shape[3]))
@@ -332,7 +333,7 @@ class PlaneConv2d(nn.Module):
         if torch.compiler.is_compiling():
             return None
         kept = self._features.get(self)
-        if kept is not None or not _may_keep(self.relative):
+        if kept is not None or not may_keep(self.relative):
             return kept
         with torch.autocast(self.relative.device.type, enabled=False):
             absolute = self._absolute(None) if self.relaxed else None
@@ -387,7 +388,7 @@ class PlaneConv2d(nn.Module):
         absolute = self._places.get(self, size) if keep else None
         if absolute is None:
             absolute = self._absolute(size)
-            if keep and _may_keep(absolute):
+            if keep and may_keep(absolute):
                 self._places.put(self, absolute, size, "free")
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
@@ -405,22 +406,7 @@ class PlaneConv2d(nn.Module):
         return phi if self.mask is None else phi * self.mask[:, None]
 
     def _check(self, x: Tensor) -> None:
-        check_images(x, "features")
-        g, (_, channels, height, width) = self.geometry, x.shape
-        expected = g.fields_in * g.elements_in
-        if channels != expected:
-            what = f"{expected} channels ({g.fields_in} fields of {g.elements_in} elements)"
-            remedy = "lift images with LiftingConv2d first" if not self.lifting else "check them"
-            raise invalid("features", what, f"{channels} channels", remedy)
-        if self.group.n % 4 == 0 and height != width:
-            remedy = "pad to a square, or use a group without quarter turns"
-            raise invalid(
-                "features", "square images for quarter turns", f"{height} x {width}", remedy
-            )
-        if g.kernel_size > min(height, width) + 2 * g.padding:
-            largest = min(height, width) + 2 * g.padding
-            remedy = "use a smaller kernel, more padding, or less pooling"
-            raise invalid("kernel_size", f"at most the image, {largest}", g.kernel_size, remedy)
+        check_fields(x, self.geometry, self.group, self.lifting)
         if self.positional:  # it casts
             check_together(weights=self.kernel.output, features=x)
             return
@@ -442,28 +428,5 @@ class PlaneConv2d(nn.Module):
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:  # noqa: ANN401
         self._forget()
-        saved = state.get(f"{prefix}signature")
-        if saved is not None and saved.tolist() != self.signature.tolist():
-            mine, theirs = (_group_text(t) for t in (self.signature, saved))
-            where = f"state_dict of {prefix.rstrip('.') or 'the layer'}"
-            raise invalid(where, f"weights for {mine}", theirs, "build the model with that group")
+        check_signature(state.get(f"{prefix}signature"), self.signature, prefix)
         super()._load_from_state_dict(state, prefix, *rest)
-
-
-def _group_text(signature: Tensor) -> str:
-    n, flips = signature.tolist()
-    return f"{n} rotations {'with' if flips else 'without'} flips"
-
-
-def _may_keep(like: Tensor) -> bool:
-    """Whether later calls can use a tensor made here: free of any mode of this call."""
-    if not can_fuse(like) or torch.is_inference_mode_enabled() or like.is_inference():
-        return False
-    return not (like.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def _exporting() -> bool:
-    exporting = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
-    if exporting is None or torch.compiler.is_dynamo_compiling():
-        return False  # under torch.compile some versions answer True as well
-    return bool(exporting())
