@@ -191,6 +191,17 @@ def test_the_gradient_of_a_full_covariance():
     assert layer.lower.grad.tril(-1).abs().max() > 0
 
 
+def test_a_full_covariance_is_not_rounded_by_autocast():
+    layer = random_layer("full", inputs=3, outputs=2, bias=False).float()
+    phi = torch.rand(4, 3, generator=seeded(3), requires_grad=True)
+    exact = layer(phi)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = layer(phi)
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0)
+    rounded[1].sum().backward()
+    assert phi.grad.dtype == layer.lower.grad.dtype == torch.float32
+
+
 def test_kl_of_the_prior_is_zero_and_bad_arguments_are_named():
     assert gaussian_kl(torch.tensor(1.4), torch.log(torch.tensor(0.7)) * 2, 2, None).item() == (
         pytest.approx(0, abs=1e-6)

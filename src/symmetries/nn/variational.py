@@ -203,9 +203,10 @@ class VariationalLinear(nn.Module):
         check_like(features, self.mean, "features")
         phi = with_ones(phi) if self.bias else phi
         if self.covariance == "full":
-            parts: tuple[Tensor, Tensor, Tensor] = FullMoments.apply(  # type: ignore[no-untyped-call]
-                phi, self.mean, self.log_diagonal, self.lower
-            )
+            with torch.autocast(phi.device.type, enabled=False):
+                parts: tuple[Tensor, Tensor, Tensor] = FullMoments.apply(  # type: ignore[no-untyped-call]
+                    phi, self.mean, self.log_diagonal, self.lower
+                )
             return parts
         return phi @ self.mean.transpose(1, 2), self._variance(phi), None
 
