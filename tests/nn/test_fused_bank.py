@@ -81,3 +81,11 @@ def test_features_of_inference_are_not_kept_for_training():
         layer.generate((9, 9))
     layer.generate((9, 9)).weight.sum().backward()
     assert layer.kernel.relative_weight.grad is not None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_kernels_are_exact_under_autocast(name):
+    layer = made(name).float()
+    exact = copy.deepcopy(layer).generate((9, 9)).weight
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(layer.generate((9, 9)).weight, exact)  # what is kept from here on, too
