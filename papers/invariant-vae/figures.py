@@ -19,7 +19,7 @@ def draw(folder: Path) -> list[Path]:
     """Draw whatever the folder holds the numbers of, into its folder ``figures``."""
     (folder / "figures").mkdir(exist_ok=True)
     written = []
-    angles: dict[tuple[str, str], dict[float, dict[str, np.ndarray]]] = {}  # by steps and start
+    angles: dict[str, dict[float, dict[str, np.ndarray]]] = {}
     for file in sorted(folder.glob("*.npz")):
         arrays = dict(np.load(file))
         path = folder / "figures" / f"{file.stem.replace('.0', '')}.png"
@@ -27,10 +27,10 @@ def draw(folder: Path) -> list[Path]:
         if part in ("rotation", "affine", "learned"):
             written.append(_joint(arrays, path))
             if part == "rotation":
-                angles.setdefault((rest[0], rest[2]), {})[float(rest[1])] = arrays
+                angles.setdefault(rest[0], {})[float(rest[-1])] = arrays
         elif part == "figure9":
             written.append(_new_images(arrays, path))
-    most = max(angles.values(), key=len, default={})  # of one setting
+    most = max(angles.values(), key=len, default={})  # with the same number of steps
     if len(most) > 1:
         written.append(_spreads(most, folder / "figures" / "figure6.png"))
     file = folder / "results.json"
@@ -108,7 +108,7 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
 
 def samples_page(folder: Path, path: Path) -> Path:
     """New digits of four models that the folder holds, fifty each."""
-    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0*.npz"}
+    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0.npz"}
     for kind in ("VAE", "AugVAE", "InvVAE"):
         files[f"{kind}, upright digits"] = f"figure9-{kind}-50000-0.0-0.npz"
     figure, axes = plt.subplots(2, 2, figsize=(9, 5.6))

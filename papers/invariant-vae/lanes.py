@@ -4,12 +4,10 @@
     python papers/invariant-vae/lanes.py second --data DATA --out OUT --limit 400
 
 Each entry is a command line of ``run.py`` and the seconds that it is expected to take. One begins
-only if it fits into what is left of the limit, judged by how long the others took. BEST stands for
-the start whose bound on training images that were held out is higher, the mean over planted ranges.
+only if it fits into what is left of the limit, judged by how long the others took.
 """
 
 import argparse
-import json
 import sys
 import time
 import traceback
@@ -20,24 +18,22 @@ import run
 
 Entry = tuple[float, str]
 WIDTHS = "--parts rotation --steps 1000 --added"
-ABLATION = "--parts ablations --short 600 --views 5 --alike BEST --which"
+ABLATION = "--parts ablations --short 600 --views 5 --which"
 NINE = "--parts figure9 --full-precision --vae-steps 2500 --symmetry-steps 3000 1500"
 LONG = "--parts figure9 --full-precision --vae-steps 10000 --symmetry-steps 3000 1500"
 THREE = "--kinds VAE AugVAE InvVAE"
 CLOSED = "--kinds InvVAE-similarities"
 LANES: dict[str, list[Entry]] = {
     "first": [
-        *((10, f"{WIDTHS} {added} --alike 0.1") for added in (0, 180)),
-        *((10, f"{WIDTHS} {added} --alike 0") for added in (0, 180)),
-        *((10, f"{WIDTHS} {added} --alike BEST") for added in (90, 45, 15)),
+        *((10, f"{WIDTHS} {added}") for added in (0, 180, 90, 45, 15)),
         (14, f"{ABLATION} conditional"),
         (14, f"{ABLATION} flexible"),
         (20, f"{ABLATION} invariance"),
         (27, f"{NINE} --rotations 90 --sizes 12500 {THREE}"),
         (18, f"{NINE} --rotations 90 --sizes 50000 {THREE}"),
-        (10, "--parts affine --steps 1000 --added 45 --alike BEST"),
-        (14, "--parts learned-noise --steps 1500 --added 0 --alike BEST"),
-        (14, "--parts learned-noise --steps 1500 --added 180 --alike BEST"),
+        (10, "--parts affine --steps 1000 --added 45"),
+        (14, "--parts learned-noise --steps 1500 --added 0"),
+        (14, "--parts learned-noise --steps 1500 --added 180"),
         (18, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
     ],
     "second": [
@@ -51,23 +47,10 @@ LANES: dict[str, list[Entry]] = {
         *((6, f"{NINE} --rotations {added} --sizes 50000 --kinds fixed") for added in (180, 0)),
     ],
     "long": [
-        (10, f"{WIDTHS} 0 --alike BEST"),
-        (105, "--parts rotation --steps 15000 --base 1000 --added 45 --alike BEST"),
+        (10, f"{WIDTHS} 0"),
+        (105, "--parts rotation --steps 15000 --base 1000 --added 45"),
     ],
 }
-
-
-def best_start(folder: Path) -> str:
-    """The ``--alike`` of the better start, among ranges that both have been run on."""
-    file = folder / "results.json"
-    rows = json.loads(file.read_text())["rows"] if file.exists() else []
-    found: dict[str, dict[float, float]] = {"alike": {}, "own": {}}
-    for row in rows:
-        if row["part"] == "rotation" and row["steps"] < 15_000:
-            found[row["start"]][row["added"]] = row["bound_held_out"]
-    both = found["alike"].keys() & found["own"].keys()
-    gain = sum(found["alike"][added] - found["own"][added] for added in both)
-    return "0.1" if gain >= 0 else "0"
 
 
 def main() -> None:
@@ -87,7 +70,6 @@ def main() -> None:
         if pace * planned > left:
             run.joint.stamp(start, f"no time for {words}")
             continue
-        words = words.replace("BEST", best_start(Path(arguments.out)))
         try:
             run.main([*words.split(), *where])
         except Exception:  # the others are worth having

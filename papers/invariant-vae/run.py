@@ -81,7 +81,7 @@ class Results:
         if arrays:
             named = ("part", "kind", "size", "added", "seed")
             if "group" in row:  # joint models
-                named = ("part", "steps", "added", "start")
+                named = ("part", "steps", "added")
             words = [str(row[k]) for k in named if k in row]
             np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
 
@@ -121,7 +121,6 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--added", type=float, nargs="+", default=[0, 15, 45, 90, 180])
     parser.add_argument("--steps", type=int, default=15_000, help="of the joint model")
     parser.add_argument("--short", type=int, default=300, help="steps on shapes, and of ablations")
-    parser.add_argument("--alike", type=float, default=None, help="of the joint model's start")
     parser.add_argument("--base", type=int, default=None, help="steps of the run without rotation")
     parser.add_argument("--which", nargs="+", default=list(joint.ABLATIONS), help="ablations")
     parser.add_argument("--augerino-steps", type=int, default=2000)
@@ -157,11 +156,6 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
     """Of the joint model."""
-    config = _joint_config(arguments)
-    return config if arguments.alike is None else replace(config, alike=arguments.alike)
-
-
-def _joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
     if arguments.quick:
         return QUICK
     if arguments.shapes:
@@ -208,11 +202,10 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
     count = 2000 if arguments.source == "mnist" else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
     for added in planted:
-        start = "alike" if config.alike else "own"
-        key = {"part": part, "steps": config.steps, "added": float(added), "start": start}
+        key = {"part": part, "steps": config.steps, "added": float(added)}
         if results.has(key):
             continue
-        upright = f"rotation-{arguments.base or config.steps}-0.0-{start}.npz"
+        upright = f"rotation-{arguments.base or config.steps}-0.0.npz"
         base = joint.stored_angles(arguments.out / upright)
         test = 3000 if arguments.source == "mnist" else 1000
         both = (

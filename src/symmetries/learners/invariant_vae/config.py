@@ -52,8 +52,6 @@ class InvariantVAEConfig(PlainData):
             paper's).
         views: evenly turned copies of an image over which the centre of q(eta | x) is averaged,
             where it is one "circle" angle: it then turns with the image. 1 is the paper's.
-        alike: length at the start of a learned constant that is added to what the views say, so
-            that all images start at about one angle. 0 has none: q turns with the image exactly.
         initial_spread: scale of q(eta | x) at the start, as a share of the bounds.
         interpolation: of all resampling.
         beta: weight of the KL of z at the start; falls to 1 as a cosine.
@@ -86,7 +84,6 @@ class InvariantVAEConfig(PlainData):
     conditional: bool = True
     angles: Literal["circle", "line"] = "circle"
     views: int = 8
-    alike: float = 0.1
     initial_spread: float = 0.03
     interpolation: Interpolation = "bilinear"
     beta: float = 10.0
@@ -112,7 +109,6 @@ class InvariantVAEConfig(PlainData):
         for name in ("learn_noise", "sampled", "flexible", "conditional", "half"):
             check_flag(getattr(self, name), name)
         check_number(self.invariance, "invariance")
-        check_number(self.alike, "alike", 0, 1)
         check_number(self.beta, "beta")
         if not 0 <= self.invariance <= 1:
             remedy = "1 is fully invariant, 0 not at all"

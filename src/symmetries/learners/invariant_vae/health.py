@@ -27,7 +27,7 @@ def warn_if_collapsed(model: "InvariantVAE", images: Tensor) -> None:
         warnings.warn(
             f"reconstructions explain only {100 * max(share, 0.0):.0f} % of the images' variance: "
             "the codes or the transformations have collapsed; train longer, make noise smaller, "
-            "or name fewer transformations (many affine ones at once break this model down; "
+            "or name fewer transformations (many affine ones at once may break this model down; "
             "learners.symmetry_model does not have the problem)",
             RuntimeWarning,
             stacklevel=6,  # who called fit

@@ -16,7 +16,7 @@ from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
-INITIAL_OWN = 0.06  # of what an image itself says at the start
+INITIAL_LENGTH = 0.06  # of the vectors of views
 UNIT = math.log(math.expm1(1 - MIN_SCALE))
 TURN = 2 * math.pi
 
@@ -67,10 +67,8 @@ class Posterior(nn.Module):
 
     so that c(T_a x) = c(x) + a: what the average of equation 19 is to an invariant encoder, this is
     to an equivariant angle. If the angle is all there is, what else q is told is averaged too, so
-    that q turns with the image as a whole. A learned constant may be added to v, so that all images
-    start at about one angle, and stay there where it suits them; for images at all angles it has no
-    use. Without views a prototype that half a turn leaves nearly as it is keeps q on half the
-    circle, as the angles of images upside down would have to jump.
+    that q turns with the image as a whole. Without views a prototype that half a turn leaves nearly
+    as it is keeps q on half the circle, as the angles of images upside down would have to jump.
 
     Args:
         shape: (C, H, W) of the images.
@@ -99,15 +97,13 @@ class Posterior(nn.Module):
         if self.around:
             head = nn.Linear(config.features[-1], 2 * len(self.around), bias=len(views) == 1)
             if len(views) > 1:  # of turned constants nothing is left: no bias
-                nn.init.normal_(head.weight, std=INITIAL_OWN / math.sqrt(config.features[-1]))
+                nn.init.normal_(head.weight, std=INITIAL_LENGTH / math.sqrt(config.features[-1]))
                 views[:, self.around[0]] = torch.arange(len(views)) * (TURN / len(views))
             else:
                 nn.init.zeros_(head.weight)
                 nn.init.zeros_(head.bias)
                 nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
-        if len(views) > 1:
-            self.constant = nn.Parameter(torch.tensor([config.alike, 0.0]), config.alike > 0)
         windings = whole_turns(self.around, self.dim)
         self.register_buffer("views", views, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
@@ -135,7 +131,7 @@ class Posterior(nn.Module):
             sine * angles.cos() - cosine * angles.sin(),
         )
         context = each.mean(1) if self.dim == 1 else each[:, 0]
-        return context, self.centre(torch.stack(back, -1).mean(1) + self.constant)
+        return context, self.centre(torch.stack(back, -1).mean(1))
 
     def centre(self, vectors: Tensor) -> Tensor:
         """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
