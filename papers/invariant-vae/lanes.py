@@ -47,8 +47,10 @@ LANES: dict[str, list[Entry]] = {
         *((6, f"{NINE} --rotations {added} --sizes 50000 --kinds fixed") for added in (180, 0)),
     ],
     "long": [
-        (10, f"{WIDTHS} 0"),
-        (105, "--parts rotation --steps 15000 --base 1000 --added 45"),
+        (18, "--parts rotation --steps 2500 --added 0"),
+        (100, "--parts rotation --steps 15000 --base 2500 --added 45"),
+        (18, f"{NINE} --rotations 90 --sizes 50000 {THREE}"),
+        (18, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
     ],
 }
 
