@@ -66,7 +66,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start, pace = time.perf_counter(), arguments.pace
     where = ["--out", arguments.out] + (["--data", arguments.data] if arguments.data else [])
-    for planned, words in LANES[arguments.lane]:
+    for place, (planned, words) in enumerate(LANES[arguments.lane]):
         begun = time.perf_counter()
         left = arguments.limit - (begun - start)
         if pace * planned > left:
@@ -76,7 +76,8 @@ def main() -> None:
             run.main([*words.split(), *where])
         except Exception:  # the others are worth having
             traceback.print_exc()
-        pace = max(arguments.pace, (time.perf_counter() - begun) / planned)
+        if place:  # the first one sets everything up
+            pace = max(arguments.pace, (time.perf_counter() - begun) / planned)
 
 
 if __name__ == "__main__":
