@@ -48,6 +48,13 @@ def test_reflect_mirrors_at_both_ends():
         assert box.half_width.item() == pytest.approx(width, abs=1e-5)
 
 
+@pytest.mark.parametrize("constraint", ["none", "softplus", "tanh", "reflect"])
+def test_several_boxes_are_constrained_at_once(constraint):
+    boxes = [UniformBox(Affine2("rotation"), w, constraint=constraint) for w in (0.2, 1.0, 3.0)]
+    together = boxes[0].constrained(torch.stack([box.free for box in boxes]))
+    assert torch.equal(together, torch.stack([box.half_width for box in boxes]))
+
+
 def test_sobol_beats_random_and_is_unbiased():
     """The mean of a smooth function: a smaller error at the same n, and right on average."""
 

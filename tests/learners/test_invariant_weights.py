@@ -180,6 +180,14 @@ def test_deeper_networks_learn_a_width_with_a_natural_last_layer(small):
     assert degrees(model)[0] != pytest.approx(math.degrees(0.3))
 
 
+def test_runs_may_differ_in_how_widths_are_held():
+    model = small_model(half_widths=(0.3, 0.5))
+    group = model.group
+    boxes = [UniformBox(group, 0.3), UniformBox(group, 0.5, constraint="tanh")]
+    mixed = InvariantModel(model.body, model.head, boxes)
+    torch.testing.assert_close(mixed.half_width, model.half_width)
+
+
 def test_augerino_rewards_width(small):
     config = TrainConfig(steps=30, batch_size=64, lr=0.02, device="cpu", progress=False)
     widths = {}
