@@ -180,13 +180,15 @@ def products():
     """Adam by gradients that are never written, against torch's; a second use, and a given one."""
     size, batch = (200, 150) if LARGE else (20, 5)
     phi = torch.randn(2, 2, batch, size, generator=GENERATOR).to(DEVICE)
-    for uses in ("once", "twice", "and its kl"):
+    for uses in ("once", "twice", "and its kl", "with a hook"):
         ends = []
         for kind in (TriangularAdam, torch.optim.Adam):
-            layer = VariationalLinear(size, 3, runs=2, bias=False, scale=0.3).to(DEVICE)
+            layer = VariationalLinear(size, 2, runs=2, bias=False, scale=0.3).to(DEVICE)
             layer = layer.double() if kind is torch.optim.Adam else layer
             optimizer = kind(layer.parameters(), lr=torch.tensor(0.01, device=DEVICE))
-            for turn in phi.to(layer.mean):
+            if uses == "with a hook":
+                layer.lower.register_hook(lambda slope: 0.5 * slope)
+            for turn in phi.to(layer.mean)[: 2 if uses == "once" else 1]:
                 optimizer.zero_grad()
                 with optimizer.products() if kind is TriangularAdam else nullcontext():
                     _, variance, kl = layer.moments_and_kl(turn)
@@ -194,7 +196,8 @@ def products():
                     loss = loss + layer.kl().sum() if uses == "and its kl" else loss
                     loss = loss + layer(turn.flip(1))[1].sqrt().sum() if uses == "twice" else loss
                     loss.backward()
-                if kind is TriangularAdam and (layer.lower.grad is None) == (uses == "and its kl"):
+                written = uses in ("and its kl", "with a hook")
+                if kind is TriangularAdam and (layer.lower.grad is not None) != written:
                     raise SystemExit(f"products, {uses}: who has the gradient?")
                 optimizer.step()
             state = optimizer.state[layer.lower]

@@ -44,7 +44,8 @@ class TriangularAdam(Adam):
         A layer finds a list, ``parameter.products``, and may put a ``FactorGradient`` there in the
         place of a gradient; the next step uses it.
         """
-        kept: dict[Tensor, list[FactorGradient]] = {p: [] for _, p in self._triangles()}
+        unseen = (p for _, p in self._triangles() if not p._backward_hooks)  # hooks see gradients
+        kept: dict[Tensor, list[FactorGradient]] = {p: [] for p in unseen}
         for parameter, products in kept.items():
             parameter.products = products  # type: ignore[attr-defined]
         try:
