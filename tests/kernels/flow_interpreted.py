@@ -57,8 +57,8 @@ def compare(dim, hidden, layers, n, samples, drop, spread=0.3):
     mask = None
     if drop:  # what the kernels' function will draw
         torch.manual_seed(7)
-        ones = torch.ones(n * samples, layers * hidden, device=DEVICE)
-        mask = torch.nn.functional.dropout(ones, drop)
+        ones = torch.ones(n * samples, layers * hidden, dtype=torch.bfloat16, device=DEVICE)
+        mask = (torch.nn.functional.dropout(ones, drop) != 0) / (1 - drop)
         torch.manual_seed(7)
     ours = results(fast, torch.float32, eta, context, None, weight, True)
     theirs = results(fast, torch.float32, eta, context, mask, weight, False)

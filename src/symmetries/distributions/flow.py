@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,9 @@ from symmetries.kernels.available import usable
 from symmetries.kernels.rounded import RoundedLinear
 from symmetries.perceptron import MLP, gelu_norm
 from symmetries.rows import draw_rows
+
+if TYPE_CHECKING:
+    from symmetries.kernels.flow import Shape
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
@@ -168,19 +172,22 @@ class ConditionalFlow(nn.Module):
 
     def _has_kernel(self, eta: Tensor, context: Tensor) -> bool:
         coupled = not self.around and self.dim > 1
-        return coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)
+        if not (coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)):
+            return False
+        from symmetries.distributions.flow_check import kernel_agrees
 
-    def _kernel_density(self, eta: Tensor, context: Tensor) -> Tensor:
-        """The same of eta (N S, dim) and the context, by kernels."""
-        from symmetries.kernels.flow import KernelFlow, Shape
+        return kernel_agrees(self._shape(len(eta) // len(context)), eta.device)
+
+    def _shape(self, samples: int) -> "Shape":
+        """Sizes and constants, for the kernels."""
+        from symmetries.kernels.flow import Shape
 
         first = self.couplings[0]
-        drop = first.dropout.p if self.training else 0.0
-        shape = Shape(
+        return Shape(
             dim=self.dim,
             hidden=self.hidden,
             layers=len(self.couplings),
-            samples=len(eta) // len(context),
+            samples=samples,
             bins=(first.rows[0] + 1) // 3,
             half=HALF,
             share=MIN_SHARE,
@@ -189,23 +196,36 @@ class ConditionalFlow(nn.Module):
             min_scale=MIN_SCALE,
             unit_scale=_UNIT_SCALE,
             epsilon=first.norm.eps,
-            dropout=drop,
+            dropout=first.dropout.p if self.training else 0.0,
         )
-        mask = None
-        if drop:  # through torch's function, so that several processes drop what one would
-            ones = torch.ones(len(eta), shape.layers * self.hidden, device=eta.device)
-            mask = F.dropout(ones, drop)
-        projected, base = self._products(context)
-        weights = [weight for layer in self.couplings for weight in layer.weights()]
+
+    def _kernel_density(self, eta: Tensor, context: Tensor) -> Tensor:
+        """The same of eta (N S, dim) and the context, by kernels."""
+        shape, mask = self._shape(len(eta) // len(context)), None
+        if shape.dropout:  # through torch's function, so that several processes drop what one would
+            size = (len(eta), shape.layers * self.hidden)
+            ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
+            mask = F.dropout(ones, shape.dropout)
+        return self._by_kernels(shape, mask, eta, *self._products(context))
+
+    def _by_kernels(
+        self, shape: "Shape", mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor
+    ) -> Tensor:
+        """Log-density (N S,), see :meth:`_density`; where the mask is 0, units are dropped."""
+        from symmetries.kernels.flow import KernelFlow
 
         def plain(
             mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor, bias: Tensor
         ) -> Tensor:
-            return self._density(mask, eta, projected.to(eta.dtype), base)
+            kept = None if mask is None else (mask != 0) / (1 - shape.dropout)
+            return self._density(kept, eta, projected.to(eta.dtype), base)
 
-        inputs = (eta, projected, base, self.project.bias, *weights)
+        inputs = (eta, projected, base, self.project.bias, *self._weights())
         density: Tensor = KernelFlow.apply(shape, plain, mask, self.bounds, *inputs)  # type: ignore[no-untyped-call]
         return density
+
+    def _weights(self) -> list[Tensor]:
+        return [weight for layer in self.couplings for weight in layer.weights()]
 
     def _products(self, context: Tensor) -> tuple[Tensor, Tensor]:
         """What the context gives: hidden units of all layers, without their bias; and the base.

@@ -1,0 +1,90 @@
+"""Whether the flow's kernels do what torch's operations do: tried once for each shape."""
+
+import copy
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from symmetries.distributions.flow import ConditionalFlow
+
+if TYPE_CHECKING:
+    from symmetries.kernels.flow import Shape
+
+LARGEST_ERROR = 0.05  # in the norm: products may be TF32; a kernel that is wrong is so by far
+CONTEXTS, FEATURES, SPREAD = 64, 8, 0.1
+_agreed: dict[tuple[object, ...], bool] = {}
+
+
+def kernel_agrees(shape: "Shape", device: torch.device) -> bool:
+    """Whether kernels for flows of this shape are right on a device.
+
+    They are compared, in value and in all gradients, with float64 on the CPU at the first use of a
+    shape; while a CUDA graph is made, an unknown shape counts as wrong.
+    """
+    key = (shape, device, torch.get_float32_matmul_precision())
+    if key not in _agreed:
+        if device.type == "cuda" and (
+            torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
+        ):
+            return False
+        _agreed[key] = _largest_error(shape, device) < LARGEST_ERROR
+        if not _agreed[key]:
+            message = "the flow's kernels are wrong on this device; torch's operations are used"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return _agreed[key]
+
+
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
+def _largest_error(shape: "Shape", device: torch.device) -> float:
+    """Of the log-density of some random points under a random flow, and of its gradients."""
+    source = torch.Generator().manual_seed(0)
+
+    def normal(*size: int) -> Tensor:
+        return torch.randn(size, generator=source, dtype=torch.float32, device="cpu")
+
+    slow = _flow(shape)
+    for parameter in slow.parameters():
+        inputs = parameter.shape[-1] if parameter.ndim > 1 else 1
+        parameter.data += SPREAD * min(1.0, (16 / inputs) ** 0.5) * normal(*parameter.shape)
+    fast = copy.deepcopy(slow).to(device)
+    slow = slow.double()
+    n, mask = CONTEXTS * shape.samples, None
+    if shape.dropout:
+        drawn = torch.rand(n, shape.layers * shape.hidden, generator=source, device="cpu")
+        mask = (drawn >= shape.dropout).to(torch.bfloat16)
+    rounded = device.type == "cuda" and torch.get_float32_matmul_precision() == "medium"
+    projected = normal(CONTEXTS, shape.layers * shape.hidden)
+    projected = projected.to(torch.bfloat16) if rounded else projected
+    given = (0.6 * normal(n, shape.dim), projected, 0.1 * normal(CONTEXTS, 2 * shape.dim))
+    grad = normal(n)
+
+    ours = [t.to(device).requires_grad_() for t in given]
+    out = fast._by_kernels(shape, None if mask is None else mask.to(device), *ours)
+    wanted = [*ours, fast.project.bias, *fast._weights()]
+    found = [out, *torch.autograd.grad(out, wanted, grad.to(device))]
+
+    exact = [t.double().requires_grad_() for t in given]
+    value = slow._density(None if mask is None else mask.double() / (1 - shape.dropout), *exact)
+    wanted = [*exact, slow.project.bias, *slow._weights()]
+    truth = [value, *torch.autograd.grad(value, wanted, grad.double())]
+    errors = [(a.cpu() - b).norm() / b.norm() for a, b in zip(found, truth, strict=True)]
+    largest = float(torch.stack(errors).detach().max())
+    return largest if largest == largest else float("inf")
+
+
+def _flow(shape: "Shape") -> ConditionalFlow:
+    """A new flow of that shape; the global random numbers stay as they are."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(0)
+        return ConditionalFlow(
+            (1.0,) * shape.dim,
+            FEATURES,
+            layers=shape.layers,
+            bins=shape.bins,
+            hidden=shape.hidden,
+            base=(),
+            dropout=shape.dropout,
+        )
