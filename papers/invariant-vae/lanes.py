@@ -46,11 +46,17 @@ LANES: dict[str, list[Entry]] = {
         *((20, f"{NINE} --rotations {added} --sizes 12500 {CLOSED}") for added in (180, 0)),
         *((6, f"{NINE} --rotations {added} --sizes 50000 --kinds fixed") for added in (180, 0)),
     ],
-    "long": [
+    "third": [
+        (40, f"{LONG} --rotations 0 --sizes 50000 --kinds AugVAE"),
+        (40, f"{LONG} --rotations 0 --sizes 12500 --kinds VAE AugVAE"),
+        (52, f"{LONG} --rotations 180 --sizes 12500 --kinds VAE AugVAE"),
+        (15, f"{NINE} --rotations 0 --sizes 25000 {THREE}"),
+        (10, f"{NINE} --rotations 0 180 --sizes 12500 --kinds fixed"),
+        (27, f"{NINE} --rotations 90 --sizes 50000 {THREE}"),
+        (15, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
+        (10, f"{NINE} --rotations 0 180 --sizes 50000 --kinds fixed"),
         (18, "--parts rotation --steps 2500 --added 0"),
         (100, "--parts rotation --steps 15000 --base 2500 --added 45"),
-        (18, f"{NINE} --rotations 90 --sizes 50000 {THREE}"),
-        (18, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
     ],
 }
 
