@@ -127,11 +127,15 @@ def test_only_large_float32_products_are_rounded(processor):
         assert amx.usable(large, weight)
         assert not amx.usable(large[:8], weight)
         assert not amx.usable(large.double(), weight.double())
+    with amx.rounded_products(2):  # three products instead of one: for larger ones
+        assert not amx.usable(large, weight)
+        assert amx.usable(large.expand(64, -1, -1).flatten(0, 1), weight)
     assert not amx.usable(large, weight)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_networks_use_them(processor, parts):
+def test_networks_use_them(processor, monkeypatch, parts):
+    monkeypatch.setitem(amx._LEAST, 2, amx._LEAST[1])
     torch.manual_seed(0)
     net, x = MLP(64, (128, 32)), torch.randn(2048, 64)
     flow, context, eta = ConditionalFlow((1.0, 1.0), 64), torch.randn(2048, 64), torch.rand(2048, 2)

@@ -31,7 +31,7 @@ Parts = Literal[0, 1, 2]
 Pieces = tuple[Tensor, ...]
 
 _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transposed
-_LEAST = 2**22  # multiplications below which it is not worth the rounding
+_LEAST = {1: 2**22, 2: 2**30}  # multiplications from which on it is worth the rounding
 
 
 # In a process without torch, whose import would take seconds: 32 ones times 32 ones.
@@ -162,7 +162,8 @@ def usable(x: Tensor, weight: Tensor) -> bool:
     if not _State.parts or torch.compiler.is_compiling():
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    return plain and x.ndim == 2 and len(x) * weight.numel() >= _LEAST and has_amx()
+    large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST[_State.parts]
+    return plain and large and has_amx()
 
 
 class AmxLinear(torch.autograd.Function):
