@@ -195,13 +195,12 @@ def _flow_forward(
 @triton.jit
 def _flow_backward(
     projected, bias, packed, mask, base, u, statistics, parameters, grad, grad_projected,
-    grad_base, grad_u, grad_parameters, scratch, partial, n, stride, KEEP: tl.constexpr,
+    grad_base, grad_u, grad_parameters, partial, n, stride, KEEP: tl.constexpr,
     HALF: tl.constexpr, SHARE: tl.constexpr, MIN_SLOPE: tl.constexpr, UNIT: tl.constexpr,
     BINS: tl.constexpr, MIN_SCALE: tl.constexpr, UNIT_SCALE: tl.constexpr, SAMPLES: tl.constexpr,
     DIM: tl.constexpr, LAYERS: tl.constexpr, WIDTH: tl.constexpr, ALIGN: tl.constexpr,
     DROP: tl.constexpr, OUT: tl.constexpr, AXES: tl.constexpr, LANES: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
-    BY_ROWS: tl.constexpr,
 ):  # fmt: skip
     """Gradients of ROWS points; those to vectors and narrow matrices are sums over these rows."""
     begin = tl.program_id(0) * ROWS
@@ -295,11 +294,6 @@ def _flow_backward(
                 mask=known[:, None] & inside[None, :], other=0.0,
             )  # fmt: skip
             dy += tl.dot(a, b, input_precision=PRECISION)
-        if BY_ROWS:  # products leave their results in small squares
-            by_rows = scratch + row[:, None] * WIDTH + columns[None, :]
-            tl.store(by_rows, dy, mask=both)
-            tl.debug_barrier()
-            dy = tl.load(by_rows, mask=both, other=0.0)
         units, rise = _hidden(
             projected + layer * WIDTH, bias + layer * WIDTH, here, own, row, there, columns,
             inside, n, stride, first, kept, SAMPLES, most,
