@@ -146,14 +146,16 @@ def cross(job: Job, names: tuple[str, ...], images: list[Tensor], labels: Tensor
     if key not in CROSSED:
         boxes = search(images, labels, job.training.crossed)
         CROSSED[key] = boxes, blurred(images, labels, job.training.crossed, boxes)
-    boxes, blurs = CROSSED[key]
-    found = dict(zip(names, boxes, strict=True))
+    found = dict(zip(names, CROSSED[key][0], strict=True))
     runs = (replace(run, width=widths(best(found[run.set], run.row))) for run in job.runs)
-    return replace(job, runs=tuple(runs), blur=max(blurs, key=lambda b: blurs[b]))
+    return replace(job, runs=tuple(runs))
 
 
 def tried(job: Job, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """For each set the boxes that a search with trained filters has tried, and their bounds."""
+    """For each set the boxes that a search with trained filters has tried, and their bounds.
+
+    Beside them, for comparison only, the mean bound of the best boxes with blurred filters.
+    """
     boxes, blurs = CROSSED.get((names, getattr(job.training, "crossed", None)), ([], {}))
     named = dict(zip(names, boxes, strict=False))
     found = {n: {" ".join(map(str, b)): v for b, v in of.items()} for n, of in named.items()}

@@ -1,6 +1,8 @@
 """Paper 0's widths by the bound on images that the filters have not seen; its stored results."""
 
 import importlib
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,25 @@ def test_turned_digits_ask_for_turns_and_upright_ones_do_not(crossed, monkeypatc
     assert worse < upright[NONE] - 0.5, "the bound is one of the unseen images"
     few = crossed.bounds([NONE], [0], [data[1].images[:700]], data[1].labels[:700], how)
     torch.testing.assert_close(few.item(), upright[NONE], rtol=1e-3, atol=1e-3)
+
+
+def test_every_stored_batch_has_a_command_that_makes_it(crossed):
+    """Family, kind, tag, rows and steps of each are those of a job that run.py trains."""
+    jobs = importlib.import_module("jobs")
+    every = [job for part in jobs.PARTS for job in jobs.jobs(part)]
+    tables = json.loads((PAPER / "results.json").read_text())["tables"]
+    others = {"deeper", "sgpr", "toy"}
+    for table, batches in tables.items():
+        for batch in batches if table not in others else ():
+            name = (table, *(batch[key] for key in ("family", "kind", "tag")))
+            made = [job for job in every if (job.table, job.family, job.kind, job.tag) == name]
+            assert made, name
+            rows = {(run.row, run.set) for run in made[0].runs}
+            assert {(run["row"], run["set"]) for run in batch["runs"]} == rows, name
+            stored, how = batch["training"], asdict(made[0].training)
+            stages = [(stored, how)]
+            if "fine" in how:
+                stages = [(stored.get(s, stored), how[s]) for s in ("coarse", "fine") if how[s]]
+            for said, meant in stages:
+                keys = ("steps", "batch_size", "samples", "sampling", "lr")
+                assert {k: said[k] for k in keys} == {k: meant[k] for k in keys}, name
