@@ -197,6 +197,7 @@ def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most-seconds", type=float, default=1e9, help="begin no learner after")
+    parser.add_argument("--learners", nargs="+", default=[""], help="that begin so; all by default")
     options = parser.parse_args()
     data, began, rows = Data(), time.perf_counter(), []
     learners: dict[str, Callable[[], Iterator[tuple[str, list[Numbers]]]]] = {
@@ -211,6 +212,8 @@ def main() -> None:
     learners["invariant VAE"] = lambda: both_ways(joint, data)
     learners["invariant weights"] = lambda: classifier_both_ways(data)  # the longest
     for what, ways in learners.items():
+        if not what.startswith(tuple(options.learners)):
+            continue
         if time.perf_counter() - began > options.most_seconds:
             print("out of time before", what, flush=True)
             break

@@ -59,6 +59,8 @@ def test_launches_fill_the_grid(monkeypatch):
     monkeypatch.setattr(warp_cuda, "cuda_kernel", kernel)
     monkeypatch.setattr(warp_cuda, "can_overlap", lambda device: True)
     made = plan(5, 3, 28, 28, versions=4)
+    made.compile_all()
+    assert calls == []
     made.launch("warp_forward")
     made.launch("warp_backward", to_map=True)
     made.launch("warp_backward", to_images=True, to_map=True)
@@ -141,6 +143,7 @@ def test_what_is_wrong_at_first_use_is_not_used(monkeypatch, wrong):
     forward, backward = by_torch(wrong)
     monkeypatch.setattr(warp_cuda, "forward", forward)
     monkeypatch.setattr(warp_cuda, "backward", backward)
+    monkeypatch.setattr(warp_cuda.Plan, "compile_all", lambda made: None)
     with torch.inference_mode():  # where it may happen to be first
         images = torch.rand(1, 1, 12, 9)
         assert warp_cuda._agrees(images, "bilinear", (12, 9), oracle) == (not wrong)
@@ -150,7 +153,8 @@ def test_kernels_that_do_not_compile_are_not_used(monkeypatch):
     def fail(*rest):
         raise warp_cuda.CudaError("no")
 
-    monkeypatch.setattr(warp_cuda, "forward", fail)
+    monkeypatch.setattr(warp_cuda, "cuda_kernel", fail)
+    monkeypatch.setattr(warp_cuda, "can_overlap", lambda device: False)
     assert not warp_cuda._agrees(torch.rand(1, 1, 12, 9), "bilinear", (12, 9), oracle)
 
 
