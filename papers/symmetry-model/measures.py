@@ -34,7 +34,8 @@ def orbit_variance(model: SymmetryModel, x: Tensor, refine: int = 0) -> dict[str
     """How far prototypes of 8 rotations of an image differ, over how far images differ.
 
     "ratio" divides by the variance of the pixels over all images, "orbit_ratio" by the variance of
-    the 8 rotated images themselves.
+    the 8 rotated images themselves, "own_ratio" by that over all prototypes, which does not depend
+    on how large prototypes happen to be.
     """
     versions = turned(x)
     prototypes = model.prototype(versions.flatten(0, 1), refine).unflatten(0, (len(x), 8))
@@ -42,6 +43,7 @@ def orbit_variance(model: SymmetryModel, x: Tensor, refine: int = 0) -> dict[str
     return {
         "ratio": within / float(x.var(0, correction=0).mean()),
         "orbit_ratio": within / float(versions.var(1, correction=0).mean()),
+        "own_ratio": within / float(prototypes[:, 0].var(0, correction=0).mean()),
     }
 
 

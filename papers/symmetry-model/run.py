@@ -86,7 +86,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ablations", action="store_true", help="of appendix B, and of ours")
-    parser.add_argument("--label", default=OURS_NAME, help="name of the rows, such as full")
+    parser.add_argument("--label", default=OURS_NAME, help="a variant of the ablations, in full")
     parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
     parser.add_argument("--images", type=int, default=None, help="use the first so many")
     parser.add_argument("--looked-at", type=int, default=None, help="test images to measure on")
@@ -150,13 +150,13 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
         },
     }
     row |= prototype_measures(model, test.images[: arguments.looked_at])
+    if "rotation" in model.group.names:
+        learned = train.images[: arguments.looked_at // 2].to(device)
+        row["orbit_variance_learned"] = measures.orbit_variance(model, learned)
     if arguments.task.startswith("sprites-affine"):
         row["heart_prototypes"] = planted.heart_prototypes(model, test)
     if not arguments.ablations:
         row |= family_measures(model, test.images[:FAMILY_IMAGES])
-        learned = train.images[: arguments.looked_at // 2].to(device)
-        if "rotation" in model.group.names:
-            row["orbit_variance_learned"] = measures.orbit_variance(model, learned)
         row |= distribution_measures(arguments, model, test, added)
         name = f"{arguments.task}-{added:g}-{seed}"
         name += "" if variant == OURS_NAME else f"-{variant}"
