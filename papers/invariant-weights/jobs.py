@@ -329,6 +329,8 @@ def point() -> Iterator[Job]:
             trials += [
                 ("point long", None, runs, long),
                 ("point fixed long", None, fixed_runs, long),
+                ("point long ours", None, runs, replace(Stochastic(20_000), posterior="point")),
+                ("full long ours", None, runs, Stochastic(20_000)),
             ]
         for tag, examples, those, training in trials:
             yield Job(
