@@ -28,6 +28,8 @@ POINT = {
     "point long": "point estimate, the paper's rates, 20,000 steps",
     "full paper": "Gaussian, the paper's rates",
     "point": "point estimate, our rates",
+    "point long ours": "point estimate, our rates, 20,000 steps",
+    "full long ours": "Gaussian, our rates, 20,000 steps",
     "point few": "point estimate, 1,000 images, our rates",
     "full few": "Gaussian, 1,000 images, our rates",
 }
