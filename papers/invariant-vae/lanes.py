@@ -20,6 +20,7 @@ Entry = tuple[float, str]
 WIDTHS = "--parts rotation --steps 1000 --added"
 ABLATION = "--parts ablations --short 600 --views 5 --which"
 NINE = "--parts figure9 --full-precision --vae-steps 2500 --symmetry-steps 3000 1500"
+MIDDLE = "--parts figure9 --full-precision --vae-steps 5000 --symmetry-steps 3000 1500"
 LONG = "--parts figure9 --full-precision --vae-steps 10000 --symmetry-steps 3000 1500"
 THREE = "--kinds VAE AugVAE InvVAE"
 CLOSED = "--kinds InvVAE-similarities"
@@ -47,16 +48,18 @@ LANES: dict[str, list[Entry]] = {
         *((6, f"{NINE} --rotations {added} --sizes 50000 --kinds fixed") for added in (180, 0)),
     ],
     "third": [
-        (40, f"{LONG} --rotations 0 --sizes 50000 --kinds AugVAE"),
-        (40, f"{LONG} --rotations 0 --sizes 12500 --kinds VAE AugVAE"),
-        (52, f"{LONG} --rotations 180 --sizes 12500 --kinds VAE AugVAE"),
+        (24, f"{NINE} --rotations 0 --sizes 12500 50000 --kinds InvVAE"),
+        (24, f"{NINE} --rotations 180 --sizes 12500 50000 --kinds InvVAE"),
+        (27, f"{LONG} --rotations 0 --sizes 50000 --kinds AugVAE"),
+        (22, f"{MIDDLE} --rotations 0 --sizes 12500 --kinds VAE AugVAE"),
+        (22, f"{MIDDLE} --rotations 180 --sizes 12500 --kinds VAE AugVAE"),
         (15, f"{NINE} --rotations 0 --sizes 25000 {THREE}"),
+        (6, f"{NINE} --rotations 180 --sizes 25000 --kinds InvVAE"),
         (10, f"{NINE} --rotations 0 180 --sizes 12500 --kinds fixed"),
         (27, f"{NINE} --rotations 90 --sizes 50000 {THREE}"),
-        (15, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
+        (20, f"{NINE} --rotations 90 --sizes 25000 {THREE}"),
+        (6, f"{NINE} --rotations 90 --sizes 12500 --kinds InvVAE"),
         (10, f"{NINE} --rotations 0 180 --sizes 50000 --kinds fixed"),
-        (18, "--parts rotation --steps 2500 --added 0"),
-        (100, "--parts rotation --steps 15000 --base 2500 --added 45"),
     ],
 }
 

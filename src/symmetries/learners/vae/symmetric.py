@@ -34,6 +34,7 @@ from symmetries.rows import draw_rows
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
+ROUNDS = 8  # to find the noise that moves
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # tried for the proposal, shares of the bounds
@@ -177,31 +178,39 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor) -> None:
-        """S^2 is the mean of (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat).
+        r"""S^2 is the mean of l = (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat).
 
-        Once as it is, for the noise of pixels of x. And once moved back to the prototype, the mean
-        over those images that have the pixel in their frame; as moving smooths it, it is scaled so
-        that the squares over T_f(x) S^2 are 1 on average. The VAE's own noise is found on their
-        prototypes. Images that the VAE has not seen give larger noise, and better bounds.
+        That is the noise of pixels of x. The noise that moves is the one that makes images
+        likeliest, where l / T_f(x) S^2 is 1 on average at every pixel of the prototype,
+
+        .. math:: S^2 \leftarrow S^2 \cdot \mathrm{mean}\; T_{f(x)}^{-1} (l / T_{f(x)} S^2),
+
+        some times over, the mean over those images that have the pixel in their frame. The VAE's
+        own noise is found on their prototypes. Images that the VAE has not seen give larger noise,
+        and better bounds.
         """
         here = self.vae.device
         self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
-        total, moved, seen = (torch.zeros_like(self.noise) for _ in range(3))
-        back = ImageAction(self.symmetry.group)
-        for element, left in self._left(images):
-            total += left.sum(0)
-            if self.moves_pixels:
-                inverse = self.symmetry.group.inverse(element)
-                moved += back(inverse, left).sum(0)
-                seen += back(inverse, torch.ones_like(left)).sum(0)
         least = self.vae.config.least_noise
+        left = list(self._left(images))
+        total = torch.stack([part.sum(0) for _, part in left]).sum(0)
         self.noise.copy_((total / len(images)).sqrt().clamp_min(least))
         if not self.moves_pixels:
             return
-        self.prototype_noise.copy_((moved / seen.clamp_min(1.0)).sqrt().clamp_min(least))
-        each = [left / self._scale(at, True).square() for at, left in self._left(images)]
-        factor = torch.cat([ratio.mean((1, 2, 3)) for ratio in each]).mean().sqrt()
-        self.prototype_noise.mul_(factor).clamp_min_(least)
+        self.prototype_noise.copy_(self.noise.mean().expand_as(self.noise))
+        for _ in range(ROUNDS):
+            parts = [(at, part / self._scale(at, True).square()) for at, part in left]
+            self.prototype_noise.mul_(self._mean_back(parts).sqrt()).clamp_min_(least)
+
+    def _mean_back(self, parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
+        """The mean (C, H, W) of pictures that are moved back by their elements, within frames."""
+        back = ImageAction(self.symmetry.group)
+        total, seen = torch.zeros_like(self.noise), torch.zeros_like(self.noise)
+        for element, part in parts:
+            inverse = self.symmetry.group.inverse(element)
+            total += back(inverse, part).sum(0)
+            seen += back(inverse, torch.ones_like(part)).sum(0)
+        return total / seen.clamp_min(1.0)
 
     def _left(self, images: Tensor) -> Iterator[tuple[Any, Tensor]]:
         """The elements of images, and the squares of what reconstructions leave of them."""
