@@ -129,7 +129,7 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
             chosen = sorted(
                 (row["size"], row["bound"], row.get("prototype_bound"))
                 for row in rows
-                if (row["kind"], row["added"], row["seed"]) == (kind, degrees, 0)
+                if (row["kind"], row["added"], row["seed"]) == (kind, degrees, 0) and "bound" in row
             )
             if not chosen:
                 continue

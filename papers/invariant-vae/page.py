@@ -193,6 +193,7 @@ def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
             for kind in KINDS:
                 for key, name in names_of(kind).items():
                     chosen = of(rows, steps=steps, added=added, kind=kind)
+                    chosen = [row for row in chosen if key in row]
                     if chosen:
                         said = [f"{steps:,}", f"±{added:g}", name]
                         lines.append([*said, *cells(chosen, sizes, key)])
@@ -222,6 +223,7 @@ def joint_rows(rows: Sequence[Row]) -> list[list[str]]:
     every = rotation_rows(rows) + of(rows, part="learned-noise")
     for added in sorted({row["added"] for row in every}):
         others = of(rows, part="figure9", source="mnist", added=added, size=50_000, seed=0)
+        others = [row for row in others if "bound" in row]
         if not others:
             continue
         for row in of(every, added=added):
