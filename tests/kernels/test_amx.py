@@ -9,12 +9,12 @@ from symmetries.kernels import amx
 from symmetries.perceptron import MLP
 from symmetries.training.products import fast_products
 
-ERRORS = {1: 4e-3, 2: 1e-5}
+ERROR = 4e-3
 
 
 def exact_product(a, b, *, turned_a=False, turned_b=False):
-    """What the processor does, by float64: sums of products of the first pieces."""
-    left, right = (sum(part.double() for part in pieces) for pieces in (a, b))
+    """What the processor does, by float64."""
+    left, right = a.double(), b.double()
     return ((left.T if turned_a else left) @ (right.T if turned_b else right)).float()
 
 
@@ -30,30 +30,20 @@ def error(ours, exact):
     return float((ours.double() - exact).norm() / exact.norm())
 
 
-@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("biased", [True, False])
-def test_linear_layer_and_its_gradients(processor, parts, biased):
+def test_linear_layer_and_its_gradients(processor, biased):
     torch.manual_seed(0)
     x, weight = torch.randn(120, 70, requires_grad=True), torch.randn(50, 70, requires_grad=True)
     bias = torch.randn(50, requires_grad=True) if biased else None
     inputs = [t for t in (x, weight, bias) if t is not None]
-    with amx.rounded_products(parts):
-        out = amx.linear(x, weight, bias)
+    out = amx.linear(x, weight, bias)
     grad = torch.randn_like(out)
     exact = nn.functional.linear(*(t.double() for t in inputs))
     wanted = torch.autograd.grad(exact, inputs, grad.double())
     found = torch.autograd.grad(out, inputs, grad)
-    assert error(out.detach(), exact.detach()) < ERRORS[parts]
+    assert error(out.detach(), exact.detach()) < ERROR
     for a, b in zip(found, wanted, strict=True):
-        assert error(a, b) < ERRORS[parts]
-
-
-def test_two_pieces_hold_sixteen_bits():
-    x = torch.randn(1000)
-    first, second = amx.pieces(x, 2)
-    assert first.dtype == second.dtype == torch.bfloat16
-    assert float(((first.double() + second.double() - x) / x).abs().max()) < 2**-16
-    assert torch.equal(amx.pieces(x, 1)[0], first)
+        assert error(a, b) < ERROR
 
 
 def test_second_gradients(processor):
@@ -65,31 +55,31 @@ def test_second_gradients(processor):
         first = torch.autograd.grad(out, x, create_graph=True)[0]
         return torch.autograd.grad(first.square().sum(), weight)[0]
 
-    with amx.rounded_products(2):
-        assert error(second(amx.linear), second(nn.functional.linear)) < 1e-4
+    assert error(second(amx.linear), second(nn.functional.linear)) < 2 * ERROR
 
 
 def test_several_models_at_once(processor):
     torch.manual_seed(0)
     x, weights = torch.randn(40, 30), torch.randn(3, 20, 30, requires_grad=True)
     bias = torch.randn(3, 20)
-    with amx.rounded_products(2):
-        together = torch.vmap(amx.linear, in_dims=(None, 0, 0))(x, weights, bias)
-        alone = torch.stack([amx.linear(x, w, b) for w, b in zip(weights, bias, strict=True)])
+    together = torch.vmap(amx.linear, in_dims=(None, 0, 0))(x, weights, bias)
+    alone = torch.stack([amx.linear(x, w, b) for w, b in zip(weights, bias, strict=True)])
     assert torch.equal(together, alone)
     a, b = (torch.autograd.grad(out.square().sum(), weights)[0] for out in (together, alone))
     assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize(("products", "parts"), [("tf32", 2), ("bf16", 1), (None, 0)])
-def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, parts):
-    assert amx.rounding() == 0
+@pytest.mark.parametrize(
+    ("products", "rounded"), [("auto", True), ("bf16", True), ("tf32", False), (None, False)]
+)
+def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, rounded):
+    assert not amx.rounding()
     with fast_products(products):
-        assert amx.rounding() == parts
+        assert amx.rounding() is rounded
         with pytest.raises(KeyError), fast_products("bf16"):
             raise KeyError
-        assert amx.rounding() == parts
-    assert amx.rounding() == 0
+        assert amx.rounding() is rounded
+    assert not amx.rounding()
 
 
 def test_off_where_the_processor_lacks_it(monkeypatch):
@@ -122,20 +112,15 @@ def test_off_where_products_are_wrong(asked_again, monkeypatch):
 
 
 def test_only_large_float32_products_are_rounded(processor):
-    with amx.rounded_products(1):
+    with amx.rounded_products():
         large, weight = torch.ones(4096, 64), torch.ones(64, 64)
         assert amx.usable(large, weight)
         assert not amx.usable(large[:8], weight)
         assert not amx.usable(large.double(), weight.double())
-    with amx.rounded_products(2):  # three products instead of one: for larger ones
-        assert not amx.usable(large, weight)
-        assert amx.usable(large.expand(64, -1, -1).flatten(0, 1), weight)
     assert not amx.usable(large, weight)
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_networks_use_them(processor, monkeypatch, parts):
-    monkeypatch.setitem(amx._LEAST, 2, amx._LEAST[1])
+def test_networks_use_them(processor):
     torch.manual_seed(0)
     net, x = MLP(64, (128, 32)), torch.randn(2048, 64)
     flow, context, eta = ConditionalFlow((1.0, 1.0), 64), torch.randn(2048, 64), torch.rand(2048, 2)
@@ -143,10 +128,10 @@ def test_networks_use_them(processor, monkeypatch, parts):
         for parameter in flow.couplings.parameters():
             parameter.add_(0.02 * torch.randn_like(parameter))
     exact = net(x), flow.log_prob(eta, context)
-    with amx.rounded_products(parts):
+    with amx.rounded_products():
         found = net(x), flow.log_prob(eta, context)
     for a, b in zip(found, exact, strict=True):
-        assert 0 < error(a, b.double()) < 10 * ERRORS[parts]
+        assert 0 < error(a, b.double()) < 10 * ERROR
 
 
 def test_rows_in_parts_give_what_all_rows_give(monkeypatch):

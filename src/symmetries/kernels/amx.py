@@ -1,15 +1,14 @@
-"""Matrix products by bfloat16 on processors that have AMX, summed up in float32.
+"""Matrix products rounded to bfloat16 on processors that have AMX, summed up in float32.
 
 Intel's matrix units multiply bfloat16 three to five times as fast as its vector units multiply
-float32. A number rounded to bfloat16 keeps 8 bits; as the sum of two such numbers, 16: three
-products then stand for one (the fourth, of the two small parts, is left out), with an error of
-4e-6 where TF32 has 3e-4.
-
-Torch's own way to these units (oneDNN) asks the processor for the shape of its tiles, and ends in
+float32. Torch's own way to them (oneDNN) asks the processor for the shape of its tiles, and ends in
 an illegal instruction on virtual machines that hide the answer; so the product is asked from the
 MKL that torch's library carries, by its public name. Whether a virtual processor has what it says
 it has can only be found out by another process, which may end by trying. Where there is no such
 library, no such processor, or the first product fails or is wrong, nothing here is used.
+
+(Two bfloat16 numbers for one of float32, and three products for one, would keep 16 bits; on two
+cores the rounding then costs what the products save.)
 """
 
 import ctypes
@@ -20,18 +19,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from symmetries.kernels.available import wanted
 
-Parts = Literal[0, 1, 2]
-Pieces = tuple[Tensor, ...]
-
 _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transposed
-_LEAST = {1: 2**22, 2: 2**30}  # multiplications from which on it is worth the rounding
+_LEAST = 2**22  # multiplications below which it is not worth the rounding
 
 
 # In a process without torch, whose import would take seconds: 32 ones times 32 ones.
@@ -50,32 +46,32 @@ sys.exit(0 if set(out) == {32.0} else 1)
 class _State:
     """One setting for all threads, like torch's own."""
 
-    parts: Parts = 0
+    rounded = False
 
 
-def rounding() -> Parts:
-    """How many bfloat16 numbers stand for a float32 number in products by AMX; 0: none are made."""
-    return _State.parts
+def rounding() -> bool:
+    """Whether products of the library's networks are to be rounded on the CPU."""
+    return _State.rounded
 
 
 @contextmanager
-def rounded_products(parts: Parts) -> Iterator[None]:
-    """Products of the library's networks on the CPU inside the block by AMX, where it is there.
+def rounded_products(rounded: bool = True) -> Iterator[None]:
+    """Round the products of the library's networks on the CPU inside the block, if it has AMX.
 
     Args:
-        parts: bfloat16 numbers that stand for one number; 0 leaves products alone.
+        rounded: False leaves them alone.
 
     Example:
-        >>> with rounded_products(0):
+        >>> with rounded_products(False):
         ...     rounding()
-        0
+        False
     """
-    before = _State.parts
-    _State.parts = parts
+    before = _State.rounded
+    _State.rounded = rounded
     try:
         yield
     finally:
-        _State.parts = before
+        _State.rounded = before
 
 
 @lru_cache(maxsize=1)
@@ -94,10 +90,9 @@ def has_amx() -> bool:
     if subprocess.run(command, capture_output=True, check=False).returncode:
         return False
     generator = torch.Generator().manual_seed(0)
-    a, b = (torch.randn(96, 80, generator=generator) for _ in "ab")
+    a, b = (torch.randn(96, 80, generator=generator).bfloat16() for _ in "ab")
     exact = a.double() @ b.double().T
-    found = product(pieces(a, 2), pieces(b, 2), turned_b=True)
-    return bool((found - exact).norm() < 1e-4 * exact.norm())
+    return bool((product(a, b, turned_b=True) - exact).norm() < 1e-4 * exact.norm())
 
 
 def _path() -> Path:
@@ -117,17 +112,8 @@ def _library() -> Callable[..., None] | None:
     return found  # type: ignore[no-any-return]
 
 
-def pieces(x: Tensor, parts: int) -> Pieces:
-    """Numbers in bfloat16 whose sum is x, but for what the last of them rounds off."""
-    first = x.to(torch.bfloat16).contiguous()
-    if parts == 1:
-        return (first,)
-    rest = first.float()
-    return first, torch.sub(x, rest, out=rest).to(torch.bfloat16)
-
-
-def product(a: Pieces, b: Pieces, *, turned_a: bool = False, turned_b: bool = False) -> Tensor:
-    """A B in float32, of the pieces of matrices that may be meant transposed.
+def product(a: Tensor, b: Tensor, *, turned_a: bool = False, turned_b: bool = False) -> Tensor:
+    """A B in float32, of contiguous bfloat16 matrices that may be meant transposed.
 
     Args:
         a: (m, k), or (k, m) where it is turned.
@@ -139,30 +125,28 @@ def product(a: Pieces, b: Pieces, *, turned_a: bool = False, turned_b: bool = Fa
         (m, n).
 
     Example:
-        >>> if has_amx():
-        ...     x = torch.randn(3, 4)
-        ...     assert torch.allclose(product(pieces(x, 2), pieces(x, 2), turned_b=True), x @ x.T)
+        >>> x = torch.randn(3, 4).bfloat16()
+        >>> not has_amx() or torch.allclose(product(x, x, turned_b=True), x.float() @ x.float().T)
+        True
     """
-    m, k = reversed(a[0].shape) if turned_a else a[0].shape
-    n = b[0].shape[0] if turned_b else b[0].shape[1]
+    m, k = reversed(a.shape) if turned_a else a.shape
+    n = b.shape[0] if turned_b else b.shape[1]
     out = torch.empty(m, n, dtype=torch.float32)
     multiply = _library()
     if multiply is None:
         raise RuntimeError("this build of torch has no product of bfloat16 matrices")
     flags = (_TURNED if turned_a else _PLAIN, _TURNED if turned_b else _PLAIN)
-    pairs = [(x, y) for i, x in enumerate(a) for j, y in enumerate(b) if i + j < len(a)]
-    for turn, (x, y) in enumerate(pairs):
-        places = (x.data_ptr(), x.shape[1], y.data_ptr(), y.shape[1])
-        multiply(_ROWS, *flags, m, n, k, 1.0, *places, float(turn > 0), out.data_ptr(), n)
+    places = (a.data_ptr(), a.shape[1], b.data_ptr(), b.shape[1])
+    multiply(_ROWS, *flags, m, n, k, 1.0, *places, 0.0, out.data_ptr(), n)
     return out
 
 
 def usable(x: Tensor, weight: Tensor) -> bool:
     """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here."""
-    if not _State.parts or torch.compiler.is_compiling():
+    if not _State.rounded or torch.compiler.is_compiling():
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST[_State.parts]
+    large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST
     return plain and large and has_amx()
 
 
@@ -170,33 +154,32 @@ class AmxLinear(torch.autograd.Function):
     """x W^T + b by rounded products; so are the gradients."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, parts: Parts) -> Pieces:
-        """The products (N, outputs), and the pieces of x and W."""
-        left, right = pieces(x, parts), pieces(weight, parts)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The products (N, outputs), and x and W as they were rounded."""
+        left, right = _rounded(x), _rounded(weight)
         out = product(left, right, turned_b=True)
-        return out if bias is None else out.add_(bias), *left, *right
+        return out if bias is None else out.add_(bias), left, right
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Pieces) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         """Keep what the gradients need."""
         ctx.save_for_backward(*inputs[:2], *output[1:])
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
-        ctx.biased, ctx.parts = inputs[2] is not None, inputs[3]
+        ctx.biased = inputs[2] is not None
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         """Gradients to x, W and b."""
-        x, weight, *saved = ctx.saved_tensors
+        x, weight, left, right = ctx.saved_tensors
         needs = ctx.needs_input_grad
         to_bias = grad.sum(0) if ctx.biased and needs[2] else None
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return grad @ weight, grad.T @ x, to_bias, None
-        left = pieces(grad, ctx.parts)
-        to_x = product(left, tuple(saved[ctx.parts :])) if needs[0] else None
-        right = tuple(saved[: ctx.parts])
-        to_weight = product(left, right, turned_a=True) if needs[1] else None
-        return to_x, to_weight, to_bias, None
+            return grad @ weight, grad.T @ x, to_bias
+        rounded = _rounded(grad)
+        to_x = product(rounded, right) if needs[0] else None
+        to_weight = product(rounded, left, turned_a=True) if needs[1] else None
+        return to_x, to_weight, to_bias
 
     @staticmethod
     def vmap(
@@ -205,21 +188,24 @@ class AmxLinear(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        parts: Parts,
-    ) -> tuple[Pieces, tuple[int, ...]]:
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         """Several models: one after the other."""
         several = []
         for model in range(info.batch_size):
             own = [
                 part if part is None or where is None else part.select(where, model)
-                for part, where in zip((x, weight, bias), in_dims[:3], strict=True)
+                for part, where in zip((x, weight, bias), in_dims, strict=True)
             ]
-            several.append(AmxLinear.apply(*own, parts))  # type: ignore[no-untyped-call]
+            several.append(AmxLinear.apply(*own))  # type: ignore[no-untyped-call]
         stacked = tuple(torch.stack(each) for each in zip(*several, strict=True))
         return stacked, (0,) * len(stacked)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Linear layer x W^T + b of float32 tensors, by rounded products."""
-    out: Tensor = AmxLinear.apply(x, weight, bias, _State.parts)[0]  # type: ignore[no-untyped-call]
+    out: Tensor = AmxLinear.apply(x, weight, bias)[0]  # type: ignore[no-untyped-call]
     return out
+
+
+def _rounded(x: Tensor) -> Tensor:
+    return x.to(torch.bfloat16).contiguous()

@@ -8,7 +8,7 @@ import torch
 
 from symmetries.kernels.amx import rounded_products
 
-Products = Literal["tf32", "bf16"]
+Products = Literal["auto", "tf32", "bf16"]
 
 
 @contextmanager
@@ -19,11 +19,11 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
     for.
 
     Args:
-        products: "tf32", ten bits on CUDA; or "bf16", seven bits, for the networks that honour it
+        products: "tf32", ten bits on CUDA; "bf16", seven bits, for the networks that honour it
             (:class:`symmetries.perceptron.MLP`,
-            :class:`symmetries.distributions.flow.ConditionalFlow`) and TF32 elsewhere. On
-            processors with AMX these networks' products have 16 bits and seven
-            (:mod:`symmetries.kernels.amx`); other processors multiply float32. None changes
+            :class:`symmetries.distributions.flow.ConditionalFlow`), on CUDA, where others have
+            TF32, and on processors with AMX (:mod:`symmetries.kernels.amx`); "auto", TF32 on CUDA
+            and bfloat16 on such processors. Other processors multiply float32. None changes
             nothing.
 
     Example:
@@ -41,7 +41,7 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
     cudnn, tried = torch.backends.cudnn, torch.backends.cudnn.benchmark
     cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
     try:
-        with rounded_products(1 if products == "bf16" else 2):
+        with rounded_products(products != "tf32"):
             yield
     finally:
         torch.set_float32_matmul_precision(before)

@@ -121,9 +121,9 @@ class SymmetryConfig(PlainData):
             prototypes of one image.
         holdout: share of the images kept back in the second training; the weights that explain
             those best are kept. Without it p(eta | x_hat) learns small data sets by heart.
-        products: of matrices in networks' wide layers while training: "tf32", or "bf16", which is
-            faster and rounds more; parameters and everything else are float32. On processors with
-            AMX the first has 16 bits; others multiply float32.
+        products: of matrices in networks' wide layers while training: "tf32" on CUDA; "bf16", which
+            is faster and rounds more, on CUDA and on processors with AMX; "auto", the first on
+            CUDA and the second on such processors. Parameters and everything else are float32.
         inference: training of the inference network.
         generative: training of the generative network.
     """
@@ -155,7 +155,7 @@ class SymmetryConfig(PlainData):
     circular: Literal["exact", "all", "none"] = "exact"
     consistency: float = 0.0
     holdout: float = 0.1
-    products: Literal["tf32", "bf16"] = "tf32"
+    products: Literal["auto", "tf32", "bf16"] = "auto"
     inference: Stage = field(default_factory=Stage)
     generative: Stage = field(default_factory=lambda: Stage(lr=3e-3, final=0.03, clip=2.0))
 
@@ -167,7 +167,7 @@ class SymmetryConfig(PlainData):
         check_choice(self.loss, ("symmetric", "one-sided"), "loss")
         check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
         check_choice(self.circular, ("exact", "all", "none"), "circular")
-        check_choice(self.products, ("tf32", "bf16"), "products")
+        check_choice(self.products, ("auto", "tf32", "bf16"), "products")
         for name in ("samples", "layers", "bins", "conditioner"):
             check_whole(getattr(self, name), name, most=MOST)
         check_flag(self.sampled, "sampled")
