@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import math
 import re
 from pathlib import Path
 from statistics import mean
@@ -87,25 +86,34 @@ def test_numbers_in_the_text_are_those_of_the_results():
         assert (f"{min(rows['IR-free']['nu']):.2f}", f"{max(rows['IR-free']['nu']):.2f}") == ends
         bound, free = rows["IR"]["accuracy"], rows["IR-free"]["accuracy"]
         assert abs(bound["mean"] - free["mean"]) < bound["std"]
-    runs = results("symmetry-model")["runs"]
-    model = [run for run in runs if (run["task"], run["variant"]) == ("mnist-affine", "ours")]
-    (long,) = (run for run in runs if run["variant"] == "full")
-    assert [f"{100 * long['iterated'][place]:.2f}" for place in (1, 2)] == ["2.06", "0.84"]
-    ratios = [long[f"orbit_variance_refine_{n}"]["ratio"] for n in (0, 2)]
-    assert [f"{ratio:.3f}" for ratio in ratios] == ["0.036", "0.026"]
-    for place, ends in ((1, ("2.8", "3.2")), (2, ("1.3", "1.6")), (5, ("0.7", "0.8"))):
-        found = [100 * run["iterated"][place] for run in model]
-        assert (f"{min(found):.1f}", f"{max(found):.1f}") == ends
-    assert all(abs(run["rotation"]["ratio"] - 1) < 0.03 for run in model)
-    scales = [part for run in model for part in run["summary"] if part["unit"] == "factor"]
-    floors = [part["noise_floor"] for part in scales]
-    assert (f"{min(floors):.2f}", f"{max(floors):.2f}") == ("1.13", "1.20")
-    assert round(model[0]["summary"][2]["per_class"]["0"]) == 140
-    family = [run["family_floor"]["scale_x"] for run in model if "family_floor" in run]
-    assert {f"{math.exp(value):.2f}" for value in family} == {"1.11"}
-    sprites = next(run for run in runs if run["task"] == "sprites-affine")
-    assert max(sprites["heart_prototypes"].values()) < 5
-    assert f"{sprites['orbit_variance_refine_0']['ratio']:.3f}" == "0.009"
+    content = results("symmetry-model")
+    before = [run for run in content["before_variety"]["runs"] if run["added"] == run["seed"] == 0]
+    ends = {
+        run["stages"]["inference"]["steps"]: run["stages"]["inference"]["last"] for run in before
+    }
+    assert [f"{ends[n]['agreement']:.3f}" for n in (4000, 60_000)] == ["0.019", "0.012"]
+    assert {f"{r['orbit_variance_refine_0']['ratio']:.3f}" for r in before} == {"0.036"}
+    model = [run for run in content["runs"] if run["variant"] == "ours" and "rotation" in run]
+    assert all(abs(run["rotation"]["ratio"] - 1) < 0.05 for run in model)
+    left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in model]
+    assert 0.15 < min(left) < max(left) < 0.7  # a fifth to two thirds
+    sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
+    assert len(sprites) == 3
+    for run in sprites:
+        said = {name: part[2]["verdict"] for name, part in run["by_shape"].items()}
+        assert said == {"square": "full", "ellipse": "partial", "heart": "absent"}
+    assert [run["sprites"]["heart"]["share_between"] < 0.05 for run in sprites] == [
+        False,
+        True,
+        True,
+    ]
+    lines = {}
+    for row in content["classifiers"]:
+        lines.setdefault((row["way"], row["labels"]), []).append(row["accuracy"])
+    few = {way: mean(lines[way, 500]) for way in ("none", "augerino", "discovered")}
+    gains = [few["discovered"] - few[way] for way in ("none", "augerino")]
+    assert [f"{gain:.1f}" for gain in gains] == ["2.0", "0.8"]
+    assert all(len(lines[way, n]) == 3 for way in few for n in (500, 5000, 50_000))
     relaxed = results("relaxed-equivariance")["rows"]
     kept = [
         part["value"]

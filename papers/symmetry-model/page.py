@@ -1,7 +1,6 @@
 """The tables of this page, from results.json; ``papers/tables.py`` writes them into the README."""
 
 from collections.abc import Callable, Sequence
-from math import exp
 from statistics import mean
 from typing import Any
 
@@ -9,18 +8,19 @@ Row = dict[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 Verdict = Callable[[bool], str]
 DIGITS = "0123456789"
+FULL = 60_000  # steps of each stage in the paper
 
 
 def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[str, str]:
     """All tables of the page by name."""
     goal = expected["targets"]
     mnist = columns(results["runs"])
-    # The long run's second stage was cut short: it says something about f only.
-    first = [run for run in mnist if run["seed"] == 0 and run["variant"] == "ours"]
+    first = [run for run in mnist if run["seed"] == 0 and not is_full(run)]
     head = ["parameter", "unit", *map(column_name, first)]
-    trials = results["trials"]["rows"]
-    return {
+    studies = results["studies"]
+    found = {
         "goals": goals(mnist, goal, table, verdict),
+        "family": family(mnist, table),
         "widths": table(head, widths_and_floors(first)),
         "modes": table(
             ["digit", *DIGITS],
@@ -30,24 +30,32 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             ],
         ),
         "planted": planted(results["runs"], goal, table, verdict),
+        "shapes": shapes(results["runs"], table),
         "ablations": table(ABLATION_HEAD, ablation_rows(results["ablations"])),
         "classifiers": table(*classifier_rows(results["classifiers"])),
-        "quick": quick(results["quick"], table),
-        "variants": table(VARIANT_HEAD, variant_rows(trials)),
     }
+    if "moments" in studies:
+        found["moments"] = table(MOMENTS_HEAD, moment_rows(studies["moments"]["rows"]))
+    if "few-images" in studies:
+        found["few"] = table(FEW_HEAD, few_rows(studies["few-images"]["rows"]))
+    return found
 
 
 def columns(runs: Sequence[Row]) -> list[Row]:
     """Runs on MNIST under affine transformations: short ones by angle and seed, then the long."""
     chosen = [run for run in runs if run["task"] == "mnist-affine"]
-    order = ("ours", "full")
-    return sorted(chosen, key=lambda r: (order.index(r["variant"]), r["added"], r["seed"]))
+    return sorted(chosen, key=lambda run: (is_full(run), run["added"], run["seed"]))
+
+
+def is_full(run: Row) -> bool:
+    """Whether the first stage was as long as the paper's."""
+    return bool(run["stages"]["inference"]["steps"] >= FULL)
 
 
 def column_name(run: Row) -> str:
     """What a column is called."""
     steps = " + ".join(f"{stage['steps'] // 1000}k" for stage in run["stages"].values())
-    return f"added {run['added']:g}" + (f", {steps}" if run["variant"] == "full" else "")
+    return f"added {run['added']:g}" + (f", {steps}" if is_full(run) else "")
 
 
 def span(values: Sequence[float], form: str) -> str:
@@ -76,7 +84,7 @@ def goals(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str
         met = sum(map(holds, every))
         counted = f"{met} of {len(every)}"
         # What is asked "after the full run" is judged by that.
-        full = [value(run) for run in runs if run["variant"] == "full"]
+        full = [value(run) for run in runs if is_full(run)]
         decides = full if full and "width90" not in what else every
         return [what, said, *cells, f"{verdict(all(map(holds, decides)))} ({counted})"]
 
@@ -111,13 +119,7 @@ def goals(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str
             lambda v: bool(low <= v <= high),
         )
     )
-    enough = goal["full_run_steps"]
-    full = [
-        run
-        for run in runs
-        if run["variant"] == "full"
-        and all(stage["steps"] >= enough for stage in run["stages"].values())
-    ]
+    full = [run for run in runs if all(stage["steps"] >= FULL for stage in run["stages"].values())]
     if full:
         limit = goal["full_run_seconds"]
         cells = ["-"] * len(names)
@@ -191,6 +193,7 @@ def sprite_lines(name: str, part: Row, goal: Row, verdict: Verdict) -> list[list
 ABLATION_HEAD = [
     "task",
     "variant",
+    "steps",
     "orbit variance",
     "refine=2",
     "next eta after 1",
@@ -204,7 +207,8 @@ def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
     """First stage alone, one thing changed at a time."""
     body = []
     for row in rows:
-        numbers = [f"{row[f'orbit_variance_refine_{n}']['ratio']:.3f}" for n in (0, 2)]
+        numbers = [f"{row['stages']['inference']['steps']:,}"]
+        numbers += [f"{row[f'orbit_variance_refine_{n}']['ratio']:.3f}" for n in (0, 2)]
         numbers += [f"{row['iterated'][n]:.1%}" for n in (1, 5)]
         hearts = row.get("heart_prototypes", {})
         angles = [f"{hearts[f'moved_{k}']:.0f}" for k in ("median", "90_percent") if hearts]
@@ -226,32 +230,80 @@ def classifier_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     return ["augmentation", *(f"{count:,} labels" for count in counts)], body
 
 
-def quick(rows: Sequence[Row], table: Table) -> str:
-    """Widths, floors and verdicts of the quick preset, a column for each parameter."""
+def family(runs: Sequence[Row], table: Table) -> str:
+    """The variance over an orbit: found, with the best parameters, with exact elements."""
+    runs = [run for run in runs if "family_orbit" in run]
+    names = list(dict.fromkeys(map(column_name, runs)))
+
+    def line(what: str, value: Callable[[Row], float]) -> list[str]:
+        cells = [
+            span([value(run) for run in runs if column_name(run) == name], ".3f") for name in names
+        ]
+        return [what, *cells]
+
+    body = [
+        line("f, on test images", lambda run: run["orbit_variance_refine_0"]["ratio"]),
+        line("f, on images it learned from", lambda run: run["orbit_variance_learned"]["ratio"]),
+        line("the best five parameters", lambda run: run["family_orbit"]["best"]),
+        line("exact elements", lambda run: run["family_orbit"]["exact"]),
+    ]
+    return table(["prototypes from", *names], body)
+
+
+def shapes(runs: Sequence[Row], table: Table) -> str:
+    """Width, floor and verdict of the rotation for each shape, seeds beside each other."""
+    mine = [run for run in runs if run["task"] == "sprites-affine" and "by_shape" in run]
+    parts = [
+        ("all", [rotation_of(run["summary"]) for run in mine]),
+        *(
+            (f"{name}s", [rotation_of(run["by_shape"][name]) for run in mine])
+            for name in mine[0]["by_shape"]
+        ),
+    ]
+    body = [
+        [
+            name,
+            " / ".join(f"{part['width90']:.0f}" for part in found),
+            " / ".join(f"{part['noise_floor']:.0f}" for part in found),
+            " / ".join(part["verdict"] for part in found),
+        ]
+        for name, found in parts
+    ]
+    return table(["sprites", "width90 of the rotation", "floor", "verdict"], body)
+
+
+def rotation_of(parts: Sequence[Row]) -> Row:
+    """The part of a summary that is about rotation."""
+    return next(part for part in parts if part["name"] == "rotation")
+
+
+def reading(part: Sequence[Any]) -> str:
+    """A width, its floor and the verdict in a cell."""
+    return f"{part[0]:.3g}, floor {part[1]:.2g}: {part[2]}"
+
+
+MOMENTS_HEAD = ["data", "moments", "turns", "shift_x", "shift_y", "rotation", "agreement"]
+
+
+def moment_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """The quick preset, by what f is given."""
     body = []
     for row in rows:
-        cells = [f"{w:.3g}, floor {f:.2g}: {said}" for w, f, said in row["parts"].values()]
-        body.append([str(row["seed"]), *cells])
-    return table(["seed", *rows[0]["parts"]], body)
+        given = [row["data"], row["moments"], "forgiven" if row["turns"] else "-"]
+        cells = [reading(row["found"][name]) for name in ("shift_x", "shift_y", "rotation")]
+        body.append([*given, *cells, f"{row['agreement']:.4f}"])
+    return body
 
 
-VARIANT_HEAD = [
-    "variant",
-    "orbit variance",
-    "refine=2",
-    "next eta after 1",
-    "after 5",
-    "floor of scale_x, a factor",
-]
+FEW_HEAD = ["images", "eta", "steps, dropout", "width90", "on test images", "floor", "warned"]
 
 
-def variant_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """Trials of the first stage."""
+def few_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """What p learns from few images."""
     body = []
     for row in rows:
-        if row["task"] == "mnist-affine":
-            numbers = [f"{row[f'orbit_variance_refine_{n}']:.3f}" for n in (0, 2)]
-            numbers += [f"{row['iterated'][n]:.1%}" for n in (1, 5)]
-            numbers.append(f"{exp(row['noise_floor_log_scale_x']):.2f}")
-            body.append([row["variant"], *numbers])
+        steps = f"{row['generative_steps']}, {row['feature_dropout']}"
+        widths = [f"{row[name][0]:.0f}" for name in ("learned", "test")]
+        floor, warned = f"{row['learned'][1]:.0f}", "yes" if row["warned"] else "-"
+        body.append([f"{row['images']:,}", row["eta"], steps, *widths, floor, warned])
     return body
