@@ -12,6 +12,7 @@ from tasks import sprite_factors
 
 from symmetries.data.rendering import SpriteFactors
 
+COARSE = 72  # dots per inch of pictures made of many small ones
 LIMITS = {"scale": (0.45, 1.05), "orientation": (0, 6.3), "x": (0, 1), "y": (0, 1)}
 
 
@@ -91,7 +92,7 @@ def _picture(images: np.ndarray, labels: list[str], path: Path) -> Path:
     height = images.shape[3]
     axis.set_yticks([(i + 0.5) * height for i in range(rows)], labels)
     axis.set_xticks([])
-    return _save(figure, path)
+    return _save(figure, path, COARSE)
 
 
 def _rows(arrays: dict[str, np.ndarray], path: Path) -> Path:
@@ -115,7 +116,7 @@ def _orbits(arrays: dict[str, np.ndarray], path: Path) -> Path:
         axis.set_yticks([(i + 0.5) * height for i in range(len(labels))], labels, fontsize=7)
         axis.set_xticks([])
         axis.set_title(f"{name} moves" if name != "all" else "everything moves", fontsize=9)
-    return _save(figure, path)
+    return _save(figure, path, COARSE)
 
 
 def _chains(arrays: dict[str, np.ndarray], path: Path) -> Path:
@@ -190,8 +191,8 @@ def _joints(arrays: dict[str, np.ndarray], path: Path) -> Path:
     return _save(figure, path)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def _save(figure: Figure, path: Path, dpi: int = 120) -> Path:
     figure.tight_layout()
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    figure.savefig(path, dpi=dpi, bbox_inches="tight")
     plt.close(figure)
     return path
