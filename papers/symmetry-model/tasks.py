@@ -154,8 +154,8 @@ QUICK = replace(
     layers=2,
     conditioner=32,
     base=(32,),
-    inference=Stage(steps=400, batch_size=64, lr=3e-3, warmup=0.1),
-    generative=Stage(steps=300, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+    inference=Stage(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
+    generative=Stage(steps=250, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
 )
 QUICK_TASKS = {
     "digits-rotation": Task("rotation,translation", digits_rotated, QUICK),
