@@ -62,6 +62,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         ),
         "figure9": table(*efficiency(of(nine, steps=SHORT))),
         "long": table(*efficiency([row for row in nine if row["steps"] > SHORT])),
+        "half-size": table(*efficiency(results["half_size"]["rows"])),
         "residual": table(["components", "upright", "turned", "nats lost"], residual_rows(rows)),
         "joint": table(["model", "added", "bound on x, nats", "error"], joint_rows(rows)),
     }
@@ -262,7 +263,8 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     )
     nine = of(rows, part="figure9", source="mnist")
     for steps in sorted({row["steps"] for row in nine}):
-        lines += losses(of(nine, steps=steps), goal, verdict, steps)
+        lines += losses(of(nine, steps=steps), goal, verdict, f"{steps:,} steps")
+    lines += losses(results["half_size"]["rows"], goal, verdict, "14 x 14 pixels")
     every = rows + results["earlier"]["rows"]
     timed = {"joint_seconds": of(every, part="rotation", steps=15_000)}
     timed["vae_seconds"] = of(nine, kind="VAE", steps=20_000)
@@ -276,7 +278,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     return lines
 
 
-def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, steps: int) -> list[list[str]]:
+def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str) -> list[list[str]]:
     """How much each kind loses with fewer examples and with more rotation, in nats."""
     sizes = sorted({row["size"] for row in grid})
 
@@ -297,7 +299,7 @@ def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, steps: int) -> list
     cases += [(f"±180 for ±0, {n:,} images", (180.0, n), (0.0, n)) for n in sizes]
     for what, to, at in cases:
         lost = {kind: change(kind, to, at) for kind in KINDS}
-        gap, what = lost["VAE"], f"{what}, {steps:,} steps"
+        gap, what = lost["VAE"], f"{what}, {said_of}"
         if gap is None:
             continue
         lines.append([f"VAE: {what}", "gets worse", f"{gap:+.1f} nats", verdict(gap < 0)])
