@@ -7,7 +7,6 @@ import copy
 
 import torch
 
-from symmetries.distributions import flow as flows
 from symmetries.distributions.flow import ConditionalFlow
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -58,8 +57,7 @@ def compare(dim, hidden, layers, n, samples, drop, spread=0.3):
     mask = None
     if drop:  # what the kernels' function will draw
         torch.manual_seed(7)
-        kind = torch.bfloat16 if flows.WHOLE else torch.float32
-        ones = torch.ones(n * samples, layers * hidden, dtype=kind, device=DEVICE)
+        ones = torch.ones(n * samples, layers * hidden, dtype=torch.bfloat16, device=DEVICE)
         mask = (torch.nn.functional.dropout(ones, drop) != 0) / (1 - drop)
         torch.manual_seed(7)
     ours = results(fast, torch.float32, eta, context, None, weight, True)
@@ -74,7 +72,7 @@ if __name__ == "__main__":
     cases = [(2, 8, 3, 6, 1, 0.0), (5, 12, 4, 8, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
     if LARGE:
         cases += [(5, 256, 6, 2560, 1, 0.1), (6, 200, 5, 700, 3, 0.0)]
-    for case, flows.WHOLE in [(case, whole) for case in cases for whole in (False, True)]:
+    for case in cases:
         ours, theirs = compare(*case)
         print(f"{case} {max(ours):.1e}, torch {max(theirs):.1e}")  # noqa: T201
         for place, (a, b) in enumerate(zip(ours, theirs, strict=True)):

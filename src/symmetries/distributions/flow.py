@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
-WHOLE = False  # whether all layers are one kernel, instead of two for each
 Rows = tuple[Tensor, ...]
 _MAX_HIDDEN = 1024  # a program of the kernels holds some rows of hidden units
 _UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))
@@ -175,8 +174,6 @@ class ConditionalFlow(nn.Module):
         coupled = not self.around and self.dim > 1
         if not (coupled and self.hidden <= _MAX_HIDDEN and usable(eta, context, self.bounds)):
             return False
-        if not WHOLE:
-            return True
         from symmetries.distributions.flow_check import kernel_agrees
 
         return kernel_agrees(self._shape(len(eta) // len(context)), eta.device)
@@ -207,8 +204,7 @@ class ConditionalFlow(nn.Module):
         shape, mask = self._shape(len(eta) // len(context)), None
         if shape.dropout:  # through torch's function, so that several processes drop what one would
             size = (len(eta), shape.layers * self.hidden)
-            kind = torch.bfloat16 if WHOLE else torch.float32
-            ones = torch.ones(size, dtype=kind, device=eta.device)
+            ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
             mask = F.dropout(ones, shape.dropout)
         return self._by_kernels(shape, mask, eta, *self._products(context))
 
@@ -217,7 +213,6 @@ class ConditionalFlow(nn.Module):
     ) -> Tensor:
         """Log-density (N S,), see :meth:`_density`; where the mask is 0, units are dropped."""
         from symmetries.kernels.flow import KernelFlow
-        from symmetries.kernels.flow_whole import WholeFlow
 
         def plain(
             mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor, bias: Tensor
@@ -226,8 +221,7 @@ class ConditionalFlow(nn.Module):
             return self._density(kept, eta, projected.to(eta.dtype), base)
 
         inputs = (eta, projected, base, self.project.bias, *self._weights())
-        function = WholeFlow if WHOLE else KernelFlow
-        density: Tensor = function.apply(shape, plain, mask, self.bounds, *inputs)  # type: ignore[no-untyped-call]
+        density: Tensor = KernelFlow.apply(shape, plain, mask, self.bounds, *inputs)  # type: ignore[no-untyped-call]
         return density
 
     def _weights(self) -> list[Tensor]:

@@ -1,10 +1,8 @@
-"""Log-density of a flow of coupling splines: two kernels a layer forward, two backward.
+"""Log-density of a flow of coupling splines: one kernel forward and one backward for all layers.
 
-The hidden units of a layer (what the context gives, the kept coordinates through a narrow matrix,
-gelu, norm, dropout) are one kernel; the parameters that they give, by a product, and the splines of
-these are another. Everything between lies in buffers of all layers, so the backward
-pass forms the gradients to the weights of all layers together, and torch's automatic
-differentiation sees one function instead of some thirty nodes a layer.
+Hidden units, parameters and coordinates of all layers are kept; the backward pass gives the
+gradients of the splines' parameters and, for each of its programs, sums over points of the
+gradients to the vectors. What is left is one product for the weights and two sums over programs.
 
 Coordinates are rows of u (dim, n). Layer l bends those of its own parity and keeps the others.
 """
@@ -16,23 +14,15 @@ import torch
 import triton
 from torch import Tensor
 
-from symmetries.kernels.flow_layers import (
-    _base_backward,
-    _base_forward,
-    _hidden_backward,
-    _hidden_forward,
-    _spline_backward,
-    _spline_forward,
-)
+from symmetries.kernels.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.kernels.sums import column_sums
 
-_ROWS = 2  # of a program, which is one warp: its sums need no barrier
-_ROWS_BACK, _WARPS_BACK = 8, 4
-_PAD = 16  # columns beside the hidden units, of which the first holds ones
-_PARTS = 16  # of the points, in the products that sum over them
-_BLOCK = 64
-_TILE = 16  # rows of a program that multiplies
-_CHUNK = 64
+_ROWS, _WARPS = 32, 8  # points of a program
+_TILE = 16_384  # numbers of a matrix that a program multiplies at a time
+_ALIGN = 16
+_WIDE = 256
+_PARTS = 16  # of the points, in the product that sums over them
+_DEPTH = 32
 _LOG_2_PI = 1.8378770664093453
 
 
@@ -67,6 +57,37 @@ class Shape(NamedTuple):
         return (self.half, self.share, self.min_slope, self.unit_slope, self.bins)
 
 
+def _precision() -> str:
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def _packed(weights: Sequence[Tensor]) -> Tensor:
+    """Weights of all layers one after the other, but the biases of the parameters at the end."""
+    matrices = [weight.reshape(-1) for i, weight in enumerate(weights) if i % 5 < 4]
+    return torch.cat(matrices + [weight.reshape(-1) for weight in weights[4::5]])
+
+
+def _align(shape: Shape) -> int:
+    return 1 if shape.hidden % _ALIGN else _ALIGN
+
+
+def _rows(shape: Shape) -> int:
+    """Points of a program."""
+    return _ROWS if shape.hidden <= _WIDE else 16
+
+
+def _sizes(shape: Shape, forward: bool) -> tuple[Any, ...]:
+    """Constants that both kernels end with."""
+    most = (shape.dim + 1) // 2
+    out = max(16, triton.next_power_of_2(shape.rows * most))
+    block = max(16, triton.next_power_of_2(shape.hidden))
+    most_numbers = _TILE // (out if forward else block)
+    chunk = max(16, min(block if forward else out, most_numbers))
+    lanes, axes = triton.next_power_of_2(shape.bins), triton.next_power_of_2(most)
+    first = (shape.dim, shape.layers, shape.hidden, _align(shape), shape.dropout > 0)
+    return (*first, out, axes, lanes, _rows(shape), block, chunk, _precision())
+
+
 class KernelFlow(torch.autograd.Function):
     """log p of points u (N S, dim); ``plain`` is torch's form of the same function.
 
@@ -89,42 +110,25 @@ class KernelFlow(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         """The log-densities (N S,)."""
-        n, dim, hidden = len(eta), shape.dim, shape.hidden
-        projected, base = projected.contiguous(), base.contiguous()
-        u = eta.new_empty(shape.layers + 1, dim, n)
-        torch.mul(eta.T, (shape.half / bounds)[:, None], out=u[0])
-        units = eta.new_empty(shape.layers, n, hidden + _PAD)
+        n, size = len(eta), shape.rows * ((shape.dim + 1) // 2)
+        eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
+        packed = _packed(weights)
+        u = eta.new_empty(shape.layers + 1, shape.dim, n)
+        units = eta.new_empty(shape.layers, n, shape.hidden)
         statistics = eta.new_empty(shape.layers, 2, n)
-        counts = [shape.bent(layer) for layer in range(shape.layers)]
-        logs = eta.new_empty(sum(counts), n)
-        stride, done, made = shape.layers * hidden, 0, []
-        for layer, bent in enumerate(counts):
-            read, gamma, beta, weight, shift = weights[5 * layer : 5 * layer + 5]
-            part = slice(layer * hidden, (layer + 1) * hidden)
-            dropped = projected if mask is None else mask
-            _hidden_forward[(triton.cdiv(n, _ROWS),)](
-                projected[:, part], bias[part], u[layer], read, gamma, beta, dropped[:, part],
-                units[layer],
-                statistics[layer, 0], statistics[layer, 1], n, stride, shape.epsilon,
-                1.0 - shape.dropout, shape.samples, *_kept(shape, layer), hidden,
-                _PAD, mask is not None, _ROWS, triton.next_power_of_2(hidden), num_warps=1,
-            )  # fmt: skip
-            parameters = eta.new_empty(n, len(weight))
-            _spline_forward[(triton.cdiv(n, _TILE),)](
-                u[layer], units[layer], weight, shift, parameters, u[layer + 1], logs[done:], n,
-                *shape.splines(), layer % 2, bent, dim - bent, hidden, _PAD, *_tile(bent, weight),
-                num_warps=4,
-            )  # fmt: skip
-            made.append(parameters)
-            done += bent
+        parameters = eta.new_empty(shape.layers, n, size)
         out = eta.new_empty(n)
-        _base_forward[(triton.cdiv(n, _BLOCK),)](
-            u[-1], logs, base, bounds, out, n, shape.half, shape.min_scale, shape.unit_scale,
-            shape.samples, dim, sum(counts), _LOG_2_PI, _BLOCK, num_warps=2,
+        _flow_forward[(triton.cdiv(n, _rows(shape)),)](
+            eta, bounds, projected, bias, packed, projected if mask is None else mask, base, u,
+            units, statistics, parameters, out, n, shape.layers * shape.hidden, shape.epsilon,
+            1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale, _LOG_2_PI,
+            shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
+            num_stages=1,
         )  # fmt: skip
         ctx.save_for_backward(
-            mask, bounds, eta, projected, base, bias, u, units, statistics, *made, *weights
-        )
+            mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters,
+            *weights,
+        )  # fmt: skip
         ctx.shape, ctx.plain = shape, plain
         return out
 
@@ -132,10 +136,10 @@ class KernelFlow(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to the points, to what the context gives, and to the weights."""
         shape: Shape = ctx.shape
-        mask, bounds, eta, projected, base, bias, u, units, statistics, *rest = ctx.saved_tensors
-        made, weights = rest[: shape.layers], rest[shape.layers :]
+        mask, bounds, eta, projected, base, bias, packed, *made = ctx.saved_tensors
+        u, units, statistics, parameters, *rest = made
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [eta, projected, base, bias, *weights]
+            inputs = [eta, projected, base, bias, *rest]
             wanted = [t for t in inputs if t.requires_grad]
             out = ctx.plain(mask, eta, projected, base, bias)
             found = iter(
@@ -143,94 +147,60 @@ class KernelFlow(torch.autograd.Function):
             )
             each = (next(found) if t.requires_grad else None for t in inputs)
             return None, None, None, None, *each
-        n, dim, hidden, samples = len(eta), shape.dim, shape.hidden, shape.samples
+        n, dim, hidden, layers = len(eta), shape.dim, shape.hidden, shape.layers
         grad = grad.contiguous()
-        grad_u = eta.new_empty(dim, n)
+        grad_u, grad_parameters = torch.empty_like(u), torch.empty_like(parameters)
         grad_base = eta.new_empty(n, 2 * dim)
-        _base_backward[(triton.cdiv(n, _BLOCK),)](
-            u[-1], base, grad, grad_u, grad_base, n, shape.min_scale, shape.unit_scale, samples,
-            dim, _BLOCK, num_warps=2,
+        grad_projected = projected.new_empty(n, layers * hidden)
+        programs = triton.cdiv(n, _rows(shape))
+        vectors = eta.new_empty(programs, layers, (dim + 1) // 2 + 3, hidden)
+        _flow_backward[(programs,)](
+            projected, bias, packed, projected if mask is None else mask, base, u, statistics,
+            parameters, grad, grad_projected, grad_base, grad_u, grad_parameters,
+            vectors, n,
+            layers * hidden, 1.0 - shape.dropout, *shape.splines(), shape.min_scale,
+            shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
+            num_warps=_WARPS,
+            num_stages=1,
         )  # fmt: skip
-        grad_projected = projected.new_empty(n, shape.layers * hidden)
-        programs = triton.cdiv(n, _ROWS_BACK)
-        # Layers of one parity have the same sizes: their gradients are formed together.
-        turns = [list(range(turn, shape.layers, 2)) for turn in (0, 1)]
-        to_parameters = [
-            eta.new_empty(len(turn), n, shape.rows * shape.bent(i)) for i, turn in enumerate(turns)
-        ]
-        partials = [
-            eta.new_empty(len(turn), programs, dim - shape.bent(i) + 3, hidden)
-            for i, turn in enumerate(turns)
-        ]
-        for layer in reversed(range(shape.layers)):
-            read, gamma, _beta, weight, _bias = weights[5 * layer : 5 * layer + 5]
-            parity, place = layer % 2, layer // 2
-            to_these, bent = to_parameters[parity][place], shape.bent(layer)
-            to_units = eta.new_empty(n, hidden)
-            _spline_backward[(triton.cdiv(n, _TILE),)](
-                u[layer], u[layer + 1], made[layer], weight, grad, grad_u, to_these, to_units, n,
-                *shape.splines(), parity, bent, hidden, *_tile(bent, weight), num_warps=4,
-            )  # fmt: skip
-            part = slice(layer * hidden, (layer + 1) * hidden)
-            dropped = projected if mask is None else mask
-            _hidden_backward[(programs,)](
-                projected[:, part], bias[part], u[layer], read, gamma, dropped[:, part],
-                statistics[layer, 0], statistics[layer, 1], to_units, grad_projected[:, part],
-                grad_u, partials[parity][place], n, shape.layers * hidden, 1.0 - shape.dropout,
-                samples, *_kept(shape, layer), hidden, mask is not None, _ROWS_BACK,
-                triton.next_power_of_2(hidden), num_warps=_WARPS_BACK,
-            )  # fmt: skip
-        rest = _weight_gradients(shape, turns, to_parameters, partials, units, weights)
-        if samples > 1:
-            grad_projected = grad_projected.unflatten(0, (-1, samples)).sum(1)
-            grad_base = grad_base.unflatten(0, (-1, samples)).sum(1)
+        matrices = _matrices(shape, grad_parameters, units)
+        sums = column_sums(vectors.flatten(1)).view(layers, -1)
+        if shape.samples > 1:
+            grad_projected = grad_projected.unflatten(0, (-1, shape.samples)).sum(1)
+            grad_base = grad_base.unflatten(0, (-1, shape.samples)).sum(1)
         grad_eta = None
         if ctx.needs_input_grad[4]:
-            grad_eta = (grad_u * (shape.half / bounds)[:, None]).T
-        return None, None, None, None, grad_eta, grad_projected, grad_base, *rest
+            grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
+        to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
+        others = _split(shape, sums, matrices, rest)
+        return None, None, None, None, grad_eta, grad_projected, grad_base, to_bias, *others
 
 
-def _tile(bent: int, weight: Tensor) -> tuple[int, int, int, int, str]:
-    """Columns of parameters and of axes, rows, and depth of a program's product; its precision."""
-    exact = torch.get_float32_matmul_precision() == "highest"
-    columns = max(16, triton.next_power_of_2(len(weight)))
-    axes = triton.next_power_of_2(bent)
-    return columns, axes, _TILE, _CHUNK, "ieee" if exact else "tf32"
+def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
+    """Gradients (layers, parameters (hidden + 1)) to weights and biases of the parameters."""
+    n, size = grad_parameters.shape[1:]
+    steps = triton.cdiv(n, _PARTS * _DEPTH)
+    columns = min(64, max(16, triton.next_power_of_2(shape.hidden)))
+    partial = units.new_empty(_PARTS, shape.layers, size * (shape.hidden + 1))
+    out = max(16, triton.next_power_of_2(size))
+    _flow_weights[(shape.layers, triton.cdiv(shape.hidden, columns), _PARTS)](
+        grad_parameters, units, partial, n, steps, shape.dim, shape.bins, shape.layers,
+        shape.hidden, out, _DEPTH, columns, _precision(), num_warps=4,
+    )  # fmt: skip
+    return column_sums(partial.flatten(1)).view(shape.layers, -1)
 
 
-def _kept(shape: Shape, layer: int) -> tuple[int, int]:
-    """First of the coordinates that a layer keeps, and how many there are."""
-    return 1 - layer % 2, shape.dim - shape.bent(layer)
-
-
-def _weight_gradients(
-    shape: Shape,
-    turns: Sequence[Sequence[int]],
-    to_parameters: Sequence[Tensor],
-    partials: Sequence[Tensor],
-    units: Tensor,
-    weights: Sequence[Tensor],
+def _split(
+    shape: Shape, sums: Tensor, matrices: Tensor, weights: Sequence[Tensor]
 ) -> list[Tensor | None]:
-    """Gradients to the bias and all weights, by one product and one sum for each parity."""
-    found: list[Tensor | None] = [None] * len(weights)
-    biases: list[Tensor] = [units] * shape.layers
-    for parity, turn in enumerate(turns):
-        if not turn:
-            continue
-        products = _long_product(to_parameters[parity], units[parity::2, :, : shape.hidden + 1])
-        sums = column_sums(partials[parity].flatten(2)).view(len(turn), -1, shape.hidden)
-        for place, layer in enumerate(turn):
-            weight, shift = products[place].split((shape.hidden, 1), 1)
-            each = (sums[place, 3:].T, sums[place, 0], sums[place, 1], weight)
-            found[5 * layer : 5 * layer + 5] = *each, shift.reshape(weights[5 * layer + 4].shape)
-            biases[layer] = sums[place, 2]
-    return [torch.cat(biases), *found]
-
-
-def _long_product(a: Tensor, b: Tensor) -> Tensor:
-    """a^T b (L, k, m) of long matrices (L, n, k) and (L, n, m), in parts that run side by side."""
-    n = a.shape[1]
-    if n % _PARTS:
-        return a.mT @ b
-    parts: Tensor = a.unflatten(1, (_PARTS, -1)).mT @ b.unflatten(1, (_PARTS, -1))
-    return parts.sum(1)
+    """Gradients to the weights, each a contiguous part of the sums."""
+    found: list[Tensor | None] = []
+    hidden, size = shape.hidden, shape.rows * ((shape.dim + 1) // 2)
+    for layer in range(shape.layers):
+        count, kept = shape.rows * shape.bent(layer), shape.dim - shape.bent(layer)
+        read = sums[layer, 3 * hidden : (3 + kept) * hidden].view(hidden, kept)
+        weight = matrices[layer, : count * hidden].view(count, hidden)
+        shift = matrices[layer, size * hidden : size * hidden + count]
+        gain, move = sums[layer, :hidden], sums[layer, hidden : 2 * hidden]
+        found += [read, gain, move, weight, shift.view(weights[5 * layer + 4].shape)]
+    return found
