@@ -7,8 +7,7 @@ import torch
 
 from symmetries.actions.resample import warp
 from symmetries.groups.affine import affine_exp
-from symmetries.kernels import warp_cuda
-from symmetries.kernels.compiler import can_overlap, has_compiler
+from symmetries.kernels.compiler import has_compiler
 from symmetries.perceptron import gelu_norm
 from symmetries.training.adam import KernelAdam, KernelAdamW
 
@@ -42,50 +41,6 @@ def warps():
                 return warp(x, t, interpolation=mode)
 
             yield f"{mode} warp, {n} x {channels} x {side} x {side}", compare(run, images, theta)
-
-
-def chain(images, theta):
-    """Warps after warps, after memory that is set or copied, after torch's kernels; gradients."""
-    x = images
-    for _ in range(4):
-        x = warp(warp(x, theta), theta)
-        y = torch.zeros_like(x)
-        y += warp(x.clone(), theta)
-        x = y.tanh()
-    return x, *torch.autograd.grad(x.square().sum(), (images, theta))
-
-
-def chains():
-    """In a CUDA graph, where kernels may overlap, against one kernel at a time: the same bits."""
-    n = 2560
-    images = torch.rand(n, 1, 28, 28, device=DEVICE, requires_grad=True)
-    theta = affine_exp(0.1 * torch.randn(n, 6, device=DEVICE))[:, :2].detach().requires_grad_()
-    plain = warp_cuda.Plan.launch
-
-    def alone(*given, **flags):
-        torch.cuda.synchronize()
-        plain(*given, **flags)
-        torch.cuda.synchronize()
-
-    warp_cuda.Plan.launch = alone
-    exact = chain(images, theta)
-    warp_cuda.Plan.launch = plain
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        chain(images, theta)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = chain(images, theta)
-    worst = 0.0
-    for _ in range(20):
-        for part in found:
-            part.detach().fill_(torch.nan)
-        graph.replay()
-        pairs = zip(found, exact, strict=True)
-        worst = max(worst, *(error(a, b.detach().double()) for a, b in pairs))
-    yield f"{n} warps in a chain, overlap {can_overlap(0)}", worst
 
 
 def norms():
@@ -130,7 +85,7 @@ if __name__ == "__main__":
         raise SystemExit("needs a GPU, and the NVRTC library of torch's CUDA builds")
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
-    for part in (warps, chains, norms, optimisers):
+    for part in (warps, norms, optimisers):
         for name, worst in part():
             print(f"{name} {worst:.1e}")  # noqa: T201
             if not worst < 2e-5:

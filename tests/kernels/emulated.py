@@ -34,7 +34,7 @@ int main() {{
 
 def emulate(made, name, *tensors, to_images=False, to_map=False):
     """In the place of a launch: compile, run, and fetch what was written."""
-    flags = {"TO_IMAGES": int(to_images), "TO_MAP": int(to_map), "EARLY": 0}
+    flags = {"TO_IMAGES": int(to_images), "TO_MAP": int(to_map)}
     flags["FOURS"] = int(made.by_fours(to_images, to_map))
     code = SOURCE.read_text().replace("extern __shared__ float memory[];", "")
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ import torch
 
 from symmetries.kernels import adam, warp_cuda
 from symmetries.kernels.available import VARIABLE, usable, wanted
-from symmetries.kernels.compiler import _Launch, _value, has_compiler
+from symmetries.kernels.compiler import _value, has_compiler
 from symmetries.training import adam as steps
 
 
@@ -57,7 +57,6 @@ def test_launches_fill_the_grid(monkeypatch):
         return lambda *rest: calls.append((given, rest))
 
     monkeypatch.setattr(warp_cuda, "cuda_kernel", kernel)
-    monkeypatch.setattr(warp_cuda, "can_overlap", lambda device: True)
     made = plan(5, 3, 28, 28, versions=4)
     made.compile_all()
     assert calls == []
@@ -67,13 +66,6 @@ def test_launches_fill_the_grid(monkeypatch):
     assert [rest[0] for _, rest in calls] == [(5, 3, 4), (5, 3, 4), (5, 3, 1)]
     assert [given[3] // made.source for given, _ in calls] == [1, 1, 2]
     assert all(rest[1:] == (128, 4, 24, 6) for _, rest in calls)
-    assert dict(calls[0][0][2])["EARLY"] == 1
-
-
-def test_a_launch_has_the_layout_of_the_driver():
-    launch = _Launch((7, 8, 9), (32, 1, 1), 100, 0, None, 1)
-    assert (list(launch.grid), list(launch.block)) == ([7, 8, 9], [32, 1, 1])
-    assert (_Launch.shared.offset, _Launch.stream.offset, _Launch.count.offset) == (24, 32, 48)
 
 
 def test_large_images_are_left_to_triton_and_coefficients_are_not_filtered_again():
@@ -154,7 +146,6 @@ def test_kernels_that_do_not_compile_are_not_used(monkeypatch):
         raise warp_cuda.CudaError("no")
 
     monkeypatch.setattr(warp_cuda, "cuda_kernel", fail)
-    monkeypatch.setattr(warp_cuda, "can_overlap", lambda device: False)
     assert not warp_cuda._agrees(torch.rand(1, 1, 12, 9), "bilinear", (12, 9), oracle)
 
 

@@ -5,7 +5,6 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
-import os
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -106,43 +105,6 @@ def _enter(device: int) -> None:
         _check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
 
-class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int),
-        ("unused", ctypes.c_int),
-        ("value", ctypes.c_int),
-        ("rest", ctypes.c_char * 60),
-    )
-
-
-class _Launch(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.c_void_p),
-        ("count", ctypes.c_uint),
-    )
-
-
-_MAY_OVERLAP = _Attribute(kind=6, value=1)  # ..._PROGRAMMATIC_STREAM_SERIALIZATION
-
-
-#: "1": warps may begin while the kernel before them ends (Hopper and later); off by default.
-OVERLAP = "SYMMETRIES_OVERLAP"
-
-
-def can_overlap(device: int) -> bool:
-    """Whether a kernel's blocks can wait for the end of the kernel before, and shall."""
-    wanted_too = os.environ.get(OVERLAP, "0") == "1"
-    return wanted_too and torch.cuda.get_device_capability(device) >= (9, 0)
-
-
 class CudaKernel:
     """A compiled kernel.
 
@@ -151,23 +113,15 @@ class CudaKernel:
         module: that of its module, which must stay loaded.
         shared: bytes of dynamic shared memory.
         device: number of the GPU.
-        early: whether it may be launched before the kernel before it has ended; it must wait for
-            that end (griddepcontrol.wait) before it touches memory.
     """
 
     def __init__(
-        self,
-        function: ctypes.c_void_p,
-        module: ctypes.c_void_p,
-        shared: int,
-        device: int,
-        early: bool = False,
+        self, function: ctypes.c_void_p, module: ctypes.c_void_p, shared: int, device: int
     ) -> None:
         self.function = function
         self.module = module
         self.shared = shared
         self.device = device
-        self.early = early
 
     def __call__(self, grid: tuple[int, ...], threads: int, *arguments: Argument) -> None:
         """Launch on the current stream; numbers are passed as C's int and float."""
@@ -177,27 +131,15 @@ class CudaKernel:
         with torch.cuda.device(self.device):
             _enter(self.device)
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            if self.early:
-                one = ctypes.addressof(_MAY_OVERLAP)
-                launch = _Launch(sizes, (threads, 1, 1), self.shared, stream.value, one, 1)
-                code = _driver().cuLaunchKernelEx(
-                    ctypes.byref(launch), self.function, pointers, None
-                )
-            else:
-                code = _driver().cuLaunchKernel(
-                    self.function, *sizes, threads, 1, 1, self.shared, stream, pointers, None
-                )
-        _check(code, "a launch")
+            code = _driver().cuLaunchKernel(
+                self.function, *sizes, threads, 1, 1, self.shared, stream, pointers, None
+            )
+        _check(code, "cuLaunchKernel")
 
 
 @cache
 def cuda_kernel(
-    file: str,
-    name: str,
-    constants: tuple[tuple[str, int], ...],
-    shared: int,
-    device: int,
-    early: bool = False,
+    file: str, name: str, constants: tuple[tuple[str, int], ...], shared: int, device: int
 ) -> CudaKernel:
     """A kernel of one of this folder's files.
 
@@ -207,7 +149,6 @@ def cuda_kernel(
         constants: names and values that the source leaves open.
         shared: bytes of dynamic shared memory.
         device: number of the GPU.
-        early: see :class:`CudaKernel`.
     """
     source = resources.files("symmetries.kernels").joinpath(file).read_bytes()
     options = [_architecture(device), b"-default-device", b"--std=c++17"]
@@ -222,4 +163,4 @@ def cuda_kernel(
         _check(handle, "cuModuleGetFunction")
         if shared > _USUAL_SHARED:
             _check(driver.cuFuncSetAttribute(function, _MOST_DYNAMIC, shared), "cuFuncSetAttribute")
-    return CudaKernel(function, module, shared, device, early)
+    return CudaKernel(function, module, shared, device)

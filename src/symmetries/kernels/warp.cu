@@ -11,8 +11,8 @@
 // cubic B-spline), PITCH (length of rows in shared memory), WARPS, COLUMNS (tiles beside each other;
 // a multiple of WARPS, or WARPS of it), TO_MAP, TO_IMAGES, FILTER (whether the source is made of
 // images, H x W, by the prefilter of cubic B-splines), FOURS (rows of images are copied four numbers at
-// a time), EARLY (see `wait`). Blocks are images by channels by versions, of which each image has as
-// many as maps; where images need a gradient, one block has all versions.
+// a time). Blocks are images by channels by versions, of which each image has as many as maps; where
+// images need a gradient, one block has all versions.
 
 constexpr int SH = H + 2 * MARGIN, SW = W + 2 * MARGIN;
 constexpr int INSET = FILTER ? MARGIN : 0;  // of the images in the source
@@ -246,20 +246,10 @@ struct Place {
   }
 };
 
-// Blocks of the next kernel may come as soon as there is room for them, if it was launched so, and
-// wait here until all kernels before it have ended. It saves the pause between two kernels.
-__device__ __forceinline__ void wait() {
-#if EARLY
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
              float* __restrict__ out, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
-  wait();
   float* source = memory + BORDER * PITCH + BORDER;
   const Pixels pixels;
   const Place place(versions);
@@ -351,7 +341,6 @@ warp_backward(const float* __restrict__ images, const float* __restrict__ theta,
               const float* __restrict__ grad_out, float* __restrict__ grad_images,
               float* __restrict__ grad_theta, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
-  wait();
   __shared__ float parts[WARPS * 8];
   __shared__ unsigned most[WARPS];
   float* source = memory + BORDER * PITCH + BORDER;

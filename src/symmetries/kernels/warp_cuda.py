@@ -8,13 +8,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from symmetries.kernels.compiler import (
-    CudaError,
-    CudaKernel,
-    can_overlap,
-    cuda_kernel,
-    has_compiler,
-)
+from symmetries.kernels.compiler import CudaError, CudaKernel, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
 _MOST_SHARED = 96 * 1024  # bytes of a block
@@ -73,16 +67,14 @@ class Plan:
 
     def kernel(self, name: str, to_images: bool = False, to_map: bool = False) -> CudaKernel:
         """A kernel, compiled for this size and these gradients."""
-        early = can_overlap(self.device)
         flags = {
             "TO_IMAGES": int(to_images),
             "TO_MAP": int(to_map),
             "FOURS": int(self.by_fours(to_images, to_map)),
-            "EARLY": int(early),
         }
         constants = tuple((self.constants | flags).items())
         shared = max(1, to_images + to_map) * self.source
-        return cuda_kernel("warp.cu", name, constants, shared, self.device, early)
+        return cuda_kernel("warp.cu", name, constants, shared, self.device)
 
     def compile_all(self) -> None:
         """Compile all kernels at once: one after another is four times as long."""
