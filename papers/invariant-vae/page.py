@@ -202,12 +202,12 @@ def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
-    """Bound and reconstruction error for each size, means over seeds."""
+    """Bound and reconstruction error for each size, means over runs."""
     error = "prototype_error" if key == "prototype_bound" else "reconstruction_error"
     texts = []
     for size in sizes:
         same = of(rows, size=size)
-        seeds = f", {len(same)} seeds" if len(same) > 1 else ""
+        seeds = f", {len(same)} runs" if len(same) > 1 else ""
         text = f"{average(same, key):.1f} ({1e3 * average(same, error):.1f}{seeds})" if same else ""
         texts.append(text or "not run")
     return texts
@@ -283,13 +283,9 @@ def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str) -> li
     sizes = sorted({row["size"] for row in grid})
 
     def change(kind: str, to: tuple[float, int], at: tuple[float, int], key: str = "bound") -> Any:  # noqa: ANN401
-        """The mean over the seeds that both have."""
-        ends = [
-            {r["seed"]: r[key] for r in of(grid, kind=kind, added=a, size=n) if key in r}
-            for a, n in (to, at)
-        ]
-        both = ends[0].keys() & ends[1].keys()
-        return sum(ends[0][s] - ends[1][s] for s in both) / len(both) if both else None
+        """The difference of the means over runs."""
+        ends = [[r for r in of(grid, kind=kind, added=a, size=n) if key in r] for a, n in (to, at)]
+        return average(ends[0], key) - average(ends[1], key) if all(ends) else None
 
     lines = []
     few, many = sizes[0], sizes[-1]
