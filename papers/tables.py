@@ -181,6 +181,10 @@ def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str
                 kind += f" from {row['omega']:g}"
             key = (row["data"], row["augment"], row["rotations"], row["epochs"])
             groups.setdefault((*key, kind, row["penalty"]), []).append(row)
+    longest = {key[:3]: max(k[3] for k in groups if k[:3] == key[:3]) for key in groups}
+    groups = {
+        key: groups[key] for key in sorted(groups, key=model_order) if key[3] == longest[key[:3]]
+    }
     body = []
     for (data, augment, n, epochs, kind, penalty), rows in groups.items():
         name = data + ("_augmented" if augment else "")
@@ -212,6 +216,14 @@ def relaxed_cifar(results: dict[str, Any], expected: dict[str, Any]) -> dict[str
         "starts": starts_table(results["starts"]["learned"]),
         "evidence": evidence_table(results["evidence"]["rows"]),
     }
+
+
+def model_order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sets, without augmentation first, rotations, then models as the paper has them."""
+    data, augment, n, epochs, kind, penalty = key
+    kinds = ("strict", "partial", "soft fixed", "soft learned")
+    place = next(i for i in range(len(kinds)) if kind.startswith(kinds[i]))
+    return (len(data), augment, n, epochs, place, penalty or 0.0, kind)
 
 
 def standard_error(values: Sequence[float]) -> float:
