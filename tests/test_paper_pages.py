@@ -87,7 +87,10 @@ def test_numbers_in_the_text_are_those_of_the_results():
         bound, free = rows["IR"]["accuracy"], rows["IR-free"]["accuracy"]
         assert abs(bound["mean"] - free["mean"]) < bound["std"]
     content = results("symmetry-model")
-    before = [run for run in content["before_variety"]["runs"] if run["added"] == run["seed"] == 0]
+    old = [run for run in content["before_variety"]["runs"] if run["added"] == run["seed"] == 0]
+    before = [run for run in old if run["task"] == "mnist-affine"]
+    (once,) = (run for run in old if run["task"] == "sprites-affine")
+    assert round(once["summary"][2]["noise_floor"]) == 115
     ends = {
         run["stages"]["inference"]["steps"]: run["stages"]["inference"]["last"] for run in before
     }
@@ -95,6 +98,19 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert {f"{r['orbit_variance_refine_0']['ratio']:.3f}" for r in before} == {"0.036"}
     model = [run for run in content["runs"] if run["variant"] == "ours" and "rotation" in run]
     assert all(abs(run["rotation"]["ratio"] - 1) < 0.05 for run in model)
+    (long,) = (run for run in content["runs"] if run["variant"] == "one-sided")
+    said = [f"{long['orbit_variance_refine_0'][name]:.3f}" for name in ("ratio", "own_ratio")]
+    assert said == ["0.024", "0.026"]
+    assert [f"{100 * long['iterated'][place]:.1f}" for place in (1, 2)] == ["3.0", "1.4"]
+    short = {
+        row["variant"]: f"{row['orbit_variance_refine_0']['ratio']:.3f}"
+        for row in content["ablations"]
+        if row["task"] == "mnist-affine" and row["stages"]["inference"]["steps"] == 3000
+    }
+    assert (short["one-sided"], short["all"]) == ("0.028", "0.032")
+    for place, ends in ((1, ("2.6", "3.1")), (2, ("1.3", "1.8"))):
+        found = [100 * run["iterated"][place] for run in model]
+        assert (f"{min(found):.1f}", f"{max(found):.1f}") == ends
     left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in model]
     assert 0.15 < min(left) < max(left) < 0.7  # a fifth to two thirds
     sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
@@ -113,6 +129,9 @@ def test_numbers_in_the_text_are_those_of_the_results():
     few = {way: mean(lines[way, 500]) for way in ("none", "augerino", "discovered")}
     gains = [few["discovered"] - few[way] for way in ("none", "augerino")]
     assert [f"{gain:.1f}" for gain in gains] == ["2.0", "0.8"]
+    more = {way: mean(lines[way, 5000]) - mean(lines["none", 5000]) for way in few}
+    assert [f"{more[way]:.1f}" for way in ("discovered", "augerino")] == ["0.2", "0.3"]
+    assert f"{mean(lines['discovered', 50_000]) - mean(lines['none', 50_000]):.1f}" == "-0.2"
     assert all(len(lines[way, n]) == 3 for way in few for n in (500, 5000, 50_000))
     relaxed = results("relaxed-equivariance")["rows"]
     kept = [
