@@ -4,12 +4,15 @@ Target on two CPU cores: a bilinear warp of 2,560 images of 28 x 28 with backwar
 faster than affine_grid + grid_sample, no case slower. Ratios scatter by about 20 % from run to run;
 with OMP_WAIT_POLICY=PASSIVE they are lower, and the small batch of 128 was once half as fast. The
 floor is the time to move the bytes once: images read and written forwards, images and gradient read
-and a gradient written backwards.
+and a gradient written backwards. ``--few``: few images, where the calls themselves cost, by
+processor time on one thread, which a busy machine disturbs less.
 
-    python benchmarks/warp.py
+    python benchmarks/warp.py [--few]
 """
 
+import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +36,7 @@ CASES = (
     (8, 1, 28, "bilinear"),
     (32768, 1, 28, "bilinear"),
 )
+FEW = tuple((n, 1, 28, mode) for n in (1, 2, 4, 8, 32) for mode in ("bilinear", "bicubic"))
 
 Warp = Callable[[Tensor, Tensor], Tensor]
 
@@ -68,9 +72,15 @@ def ours(mode: Interpolation) -> Warp:
 
 def main() -> None:
     """Measure and record."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--few", action="store_true", help="few images, by processor time")
+    few = parser.parse_args().few
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if few:
+        torch.set_num_threads(1)
+    clock, repeat = (time.process_time, 20) if few else (time.perf_counter, 1)
     rows = []
-    for n, channels, side, mode in CASES:
+    for n, channels, side, mode in FEW if few else CASES:
         images = torch.rand(n, channels, side, side, device=device, requires_grad=True)
         theta = affine_exp(0.2 * torch.randn(n, 6, device=device))[:, :2].requires_grad_()
         weight = torch.randn(n, channels, side, side, device=device)
@@ -79,10 +89,12 @@ def main() -> None:
         def step(
             function: Warp, images: Tensor = images, theta: Tensor = theta, w: Tensor = weight
         ) -> None:
-            torch.autograd.grad(function(images, theta), (images, theta), w)
+            for _ in range(repeat):
+                torch.autograd.grad(function(images, theta), (images, theta), w)
 
         calls = {name: lambda f=f: step(f) for name, f in functions.items() if f is not None}
-        times = medians(interleaved(calls, rounds=31 if n < 10_000 else 7))
+        times = medians(interleaved(calls, 31 if n < 10_000 else 7, clock))
+        times = {name: t / repeat for name, t in times.items()}
         floor = seconds_to_move(5 * 4 * images.numel(), device)
         row = {"n": n, "channels": channels, "side": side, "mode": mode}
         row |= {f"{name} (ms)": 1e3 * t for name, t in times.items()}
@@ -92,7 +104,7 @@ def main() -> None:
         row |= {"floor (ms)": 1e3 * floor, "ours over floor": times["ours"] / floor}
         rows.append(row)
         print(row)
-    record(f"warp-{device}", rows)
+    record(f"warp{'_few' if few else ''}-{device}", rows)
 
 
 if __name__ == "__main__":
