@@ -46,6 +46,9 @@ def test_cells_are_judged_by_the_mean_over_seeds_and_time_is_summed(quality):
     (row,) = quality.invariant_weights({"tables": {"table2": batches}}, expected)
     assert (row["cells"], row["reached"], row["models"]) == (2, 1, 3)
     assert row["minutes"] == pytest.approx(1.0)
+    assert row["GPU"] == "contended"  # unless it is said
+    batches[0]["made"]["note"] = "alone on the GPU"
+    (row,) = quality.invariant_weights({"tables": {"table2": batches}}, expected)
     assert row["GPU"] == "alone"
 
 
