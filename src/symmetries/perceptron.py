@@ -47,9 +47,10 @@ class MLP(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
-        if x.device.type == "cpu" and x.ndim == 2 and not self._drops:
+        traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+        if x.device.type == "cpu" and x.ndim == 2 and not (self._drops or traced):
             parts = len(x) * x.element_size() * self._widest // _MOST
-            if parts > 1 and not torch.compiler.is_compiling():
+            if parts > 1:
                 return torch.cat([self._hidden(part) for part in x.chunk(parts)])
         return self._hidden(x)
 
