@@ -47,7 +47,7 @@ class MLP(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
-        traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+        traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
         if x.device.type == "cpu" and x.ndim == 2 and not (self._drops or traced):
             parts = len(x) * x.element_size() * self._widest // _MOST
             if parts > 1:
