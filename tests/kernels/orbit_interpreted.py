@@ -176,11 +176,16 @@ def triangles():
         torch.testing.assert_close(ours.cpu(), exact.cpu(), rtol=1e-4, atol=1e-5)
 
 
+def _halve(parameter):
+    parameter.grad.mul_(0.5)
+
+
 def products():
     """Adam by gradients that are never written, against torch's; a second use, and a given one."""
     size, batch = (200, 150) if LARGE else (20, 5)
     phi = torch.randn(2, 2, batch, size, generator=GENERATOR).to(DEVICE)
-    for uses in ("once", "twice", "and its kl", "with a hook"):
+    hooks = ("with a hook", "with a later hook")
+    for uses in ("once", "twice", "and its kl", *hooks, "frozen", "looked at"):
         ends = []
         for kind in (TriangularAdam, torch.optim.Adam):
             layer = VariationalLinear(size, 2, runs=2, bias=False, scale=0.3).to(DEVICE)
@@ -188,20 +193,29 @@ def products():
             optimizer = kind(layer.parameters(), lr=torch.tensor(0.01, device=DEVICE))
             if uses == "with a hook":
                 layer.lower.register_hook(lambda slope: 0.5 * slope)
+            if uses == "with a later hook":
+                layer.lower.register_post_accumulate_grad_hook(_halve)
+            layer.lower.requires_grad_(uses != "frozen")
             for turn in phi.to(layer.mean)[: 2 if uses == "once" else 1]:
                 optimizer.zero_grad()
-                with optimizer.products() if kind is TriangularAdam else nullcontext():
+                turn = turn.clone().requires_grad_()
+                with optimizer.products() if kind is TriangularAdam else nullcontext([]) as made:
                     _, variance, kl = layer.moments_and_kl(turn)
                     loss = (variance.log().sum() + 0.1 * kl.sum()) / 10
                     loss = loss + layer.kl().sum() if uses == "and its kl" else loss
                     loss = loss + layer(turn.flip(1))[1].sqrt().sum() if uses == "twice" else loss
+                    if uses == "looked at":
+                        torch.autograd.grad(loss, turn, retain_graph=True)
+                    for products in made:
+                        products.clear()
                     loss.backward()
-                written = uses in ("and its kl", "with a hook")
+                written = uses in ("and its kl", *hooks)
                 if kind is TriangularAdam and (layer.lower.grad is not None) != written:
                     raise SystemExit(f"products, {uses}: who has the gradient?")
                 optimizer.step()
-            state = optimizer.state[layer.lower]
-            ends.append([layer.lower, layer.log_diagonal, state["exp_avg"], state["exp_avg_sq"]])
+            state = optimizer.state.get(layer.lower, {})
+            moments = [state[name] for name in ("exp_avg", "exp_avg_sq") if name in state]
+            ends.append([layer.lower, layer.log_diagonal, *moments])
         for ours, exact in zip(*ends, strict=True):
             if not error(ours, exact) < 2e-4:  # a gradient near 0 is moved by its sign
                 raise SystemExit(f"products, {uses}: {error(ours, exact)}")

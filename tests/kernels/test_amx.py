@@ -1,5 +1,8 @@
 """Products by bfloat16 on processors with AMX: how exact, where used, and turned off again."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -74,13 +77,20 @@ def test_several_models_at_once(processor):
     ("products", "rounded"), [("auto", True), ("bf16", True), ("tf32", False), (None, False)]
 )
 def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, rounded):
-    assert not amx.rounding()
+    sizes = torch.ones(4096, 64), torch.ones(64, 64)
+    assert not amx.usable(*sizes)
     with fast_products(products):
-        assert amx.rounding() is rounded
+        assert amx.usable(*sizes) is rounded
         with pytest.raises(KeyError), fast_products("bf16"):
             raise KeyError
-        assert amx.rounding() is rounded
-    assert not amx.rounding()
+        assert amx.usable(*sizes) is rounded
+    assert not amx.usable(*sizes)
+
+
+def test_a_thread_has_a_setting_of_its_own(processor):
+    sizes = torch.ones(4096, 64), torch.ones(64, 64)
+    with amx.rounded_products(), ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(amx.usable, *sizes).result()
 
 
 def test_off_where_the_processor_lacks_it(monkeypatch):
@@ -101,10 +111,19 @@ def test_kernels_can_be_turned_off(asked_again, monkeypatch):
     assert not amx.has_amx()
 
 
-@pytest.mark.parametrize("end", ["sys.exit(1)", "os.kill(os.getpid(), 4)"])
-def test_off_where_another_process_fails_to_multiply(asked_again, monkeypatch, end):
+@pytest.mark.parametrize(
+    ("end", "survives"),
+    [("pass", True), ("sys.exit(1)", False), ("os.kill(os.getpid(), 4)", False)],
+)
+def test_another_process_tries_first(monkeypatch, end, survives):
     monkeypatch.setattr(amx, "_PROBE", f"import os, sys; {end}")
-    assert not amx.has_amx()
+    assert amx._survives() is survives
+
+
+@pytest.mark.parametrize("python", ["", "no-such-program", None])
+def test_off_where_no_process_can_be_started(monkeypatch, python):
+    monkeypatch.setattr(sys, "executable", python)
+    assert not amx._survives()
 
 
 def test_off_where_products_are_wrong(asked_again, monkeypatch):

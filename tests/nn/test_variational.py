@@ -191,6 +191,17 @@ def test_the_gradient_of_a_full_covariance():
     assert layer.lower.grad.tril(-1).abs().max() > 0
 
 
+def test_a_full_covariance_takes_rounded_features_under_autocast():
+    layer = VariationalLinear(6, 3)
+    features = torch.randn(4, 6).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mean, variance = layer(features)
+    (mean.sum() + variance.sum()).backward()
+    exact, _ = layer(features.float())
+    assert torch.allclose(mean.float(), exact)
+    assert layer.lower.grad.isfinite().all()
+
+
 def test_a_full_covariance_is_not_rounded_by_autocast():
     layer = random_layer("full", inputs=3, outputs=2, bias=False).float()
     phi = torch.rand(4, 3, generator=seeded(3), requires_grad=True)

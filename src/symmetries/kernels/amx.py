@@ -6,9 +6,6 @@ an illegal instruction on virtual machines that hide the answer; so the product 
 MKL that torch's library carries, by its public name. Whether a virtual processor has what it says
 it has can only be found out by another process, which may end by trying. Where there is no such
 library, no such processor, or the first product fails or is wrong, nothing here is used.
-
-(Two bfloat16 numbers for one of float32, and three products for one, would keep 16 bits; on two
-cores the rounding then costs what the products save.)
 """
 
 import ctypes
@@ -17,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,28 +28,22 @@ _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transp
 _LEAST = 2**22  # multiplications below which it is not worth the rounding
 
 
-# In a process without torch, whose import would take seconds: 32 ones times 32 ones.
+# In a process without torch, whose import would take seconds: ones times ones, small and large.
 _PROBE = """
 import array, ctypes, sys
 multiply = ctypes.CDLL(sys.argv[1]).cblas_gemm_bf16bf16f32
 multiply.argtypes = [ctypes.c_int] * 6 + [ctypes.c_float] + [ctypes.c_void_p, ctypes.c_int] * 2
 multiply.argtypes += [ctypes.c_float, ctypes.c_void_p, ctypes.c_int]
-ones, out = array.array("H", [0x3F80] * 1024), array.array("f", [0.0] * 1024)
-place = ones.buffer_info()[0]
-multiply(101, 111, 111, 32, 32, 32, 1.0, place, 32, place, 32, 0.0, out.buffer_info()[0], 32)
-sys.exit(0 if set(out) == {32.0} else 1)
+for n in (32, 256):
+    ones, out = array.array("H", [0x3F80] * n * n), array.array("f", [0.0] * n * n)
+    place = ones.buffer_info()[0]
+    multiply(101, 111, 111, n, n, n, 1.0, place, n, place, n, 0.0, out.buffer_info()[0], n)
+    if set(out) != {float(n)}:
+        sys.exit(1)
 """
 
 
-class _State:
-    """One setting for all threads, like torch's own."""
-
-    rounded = False
-
-
-def rounding() -> bool:
-    """Whether products of the library's networks are to be rounded on the CPU."""
-    return _State.rounded
+_ROUNDED: ContextVar[bool] = ContextVar("rounded", default=False)
 
 
 @contextmanager
@@ -62,16 +54,16 @@ def rounded_products(rounded: bool = True) -> Iterator[None]:
         rounded: False leaves them alone.
 
     Example:
+        >>> x, weight = torch.randn(512, 128), torch.randn(128, 128)
         >>> with rounded_products(False):
-        ...     rounding()
+        ...     usable(x, weight)
         False
     """
-    before = _State.rounded
-    _State.rounded = rounded
+    token = _ROUNDED.set(rounded)
     try:
         yield
     finally:
-        _State.rounded = before
+        _ROUNDED.reset(token)
 
 
 @lru_cache(maxsize=1)
@@ -86,13 +78,27 @@ def has_amx() -> bool:
         return False
     if not wanted() or not supported() or not allowed() or _library() is None:
         return False
-    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(_path())]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
+    if not _survives():
         return False
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(96, 80, generator=generator).bfloat16() for _ in "ab")
     exact = a.double() @ b.double().T
     return bool((product(a, b, turned_b=True) - exact).norm() < 1e-4 * exact.norm())
+
+
+def _survives() -> bool:
+    """Whether another process gets through its products; no where none can be started."""
+    if not sys.executable or getattr(sys, "frozen", False):  # a program of its own, not Python
+        return False
+    command = [sys.executable, "-I", "-S", "-c", _PROBE, str(_path())]
+    silent = subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            command, stdin=silent, stdout=silent, stderr=silent, timeout=60, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
 
 
 def _path() -> Path:
@@ -143,7 +149,7 @@ def product(a: Tensor, b: Tensor, *, turned_a: bool = False, turned_b: bool = Fa
 
 def usable(x: Tensor, weight: Tensor) -> bool:
     """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here."""
-    if not _State.rounded or torch.compiler.is_compiling():
+    if not _ROUNDED.get() or torch.compiler.is_compiling():
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
     large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST

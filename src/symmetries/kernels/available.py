@@ -1,7 +1,9 @@
 """Where kernels may be used."""
 
 import importlib.util
+import math
 import os
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -33,3 +35,19 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return False
     return wanted()
+
+
+def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
+    """Largest |a - b| / |b| of pairs of tensors, infinite where one of them is not finite.
+
+    Example:
+        >>> ones, nothing = torch.ones(2), torch.tensor([torch.nan, 1.0])
+        >>> largest_difference([(ones, ones), (2 * ones, ones)])
+        1.0
+        >>> largest_difference([(nothing, ones), (ones, ones)])
+        inf
+    """
+    errors = [
+        float((a.double() - b.double()).detach().norm() / b.detach().norm()) for a, b in pairs
+    ]
+    return max(errors) if all(map(math.isfinite, errors)) else math.inf

@@ -87,8 +87,10 @@ def _hidden(
     h = tl.load(projected + at, mask=both, other=0.0).to(tl.float32)
     h += tl.load(bias + columns, mask=inside, other=0.0)[None, :]
     for j in tl.static_range(MOST):
-        value = tl.load(u + (1 - first + 2 * j) * n + row, mask=there & (j < kept), other=0.0)
-        weight = tl.load(packed + columns * kept + j, mask=inside & (j < kept), other=0.0)
+        real = there & (j + 0 * row < kept)  # a tensor where numbers are Python's: masks of bits
+        value = tl.load(u + (1 - first + 2 * j) * n + row, mask=real, other=0.0)
+        used = inside & (j + 0 * columns < kept)
+        weight = tl.load(packed + columns * kept + j, mask=used, other=0.0)
         h += value[:, None] * weight[None, :]
     share, density = _share(h)
     return h * share, share + h * 0.3989422804014327 * density
@@ -317,13 +319,13 @@ def _flow_backward(
         tl.store(target + columns[None, :], d, mask=both)
         for j in tl.static_range(most):
             other = (1 - first + 2 * j) * n + row
-            real = there & (j < kept)
+            real = there & (j + 0 * row < kept)
+            wanted = inside & (j + 0 * columns < kept)
             value = tl.load(here + other, mask=real, other=0.0)
-            weight = tl.load(own + columns * kept + j, mask=inside & (j < kept), other=0.0)
+            weight = tl.load(own + columns * kept + j, mask=wanted, other=0.0)
             tl.store(
-                sums + 3 * WIDTH + columns * kept + j, tl.sum(d * value[:, None], 0),
-                mask=inside & (j < kept),
-            )  # fmt: skip
+                sums + 3 * WIDTH + columns * kept + j, tl.sum(d * value[:, None], 0), mask=wanted
+            )
             given_u = tl.load(to_here + DIM * n + other, mask=real, other=0.0)
             tl.store(to_here + other, given_u + tl.sum(d * weight[None, :], 1), mask=real)
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.kernels.available import usable
+from symmetries.kernels.available import largest_difference, usable
 from symmetries.kernels.networks import Network, learned
 from symmetries.nn.fourier import fourier_features, unit_relu
 from symmetries.nn.gconv_kernels import filter_bank
@@ -122,11 +122,8 @@ def _disagreement(network: Network, lifting: bool) -> float:
                     total = total + made.bias.square().sum()
                 gradients = torch.autograd.grad(total, wanted)
                 found.append([*(t for t in made if t is not None), *gradients])
-    worst = 0.0
-    for mine, exact in ((found[0], found[2]), (found[1], found[3])):
-        for a, b in zip(mine, exact, strict=True):
-            worst = max(worst, float((a.double() - b).detach().norm() / b.detach().norm()))
-    return worst
+    pairs = [*zip(found[0], found[2], strict=True), *zip(found[1], found[3], strict=True)]
+    return largest_difference(pairs)
 
 
 class _Bank(torch.autograd.Function):

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.kernels.available import usable
+from symmetries.kernels.available import largest_difference, usable
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 ORDERS = ("auto", "factored", "table")
@@ -171,8 +171,7 @@ def _disagreement(
             y = position_conv2d(x, phi, output, None, g, "factored")
             given = torch.linspace(-1, 1, y.numel(), device=device).view_as(y).to(kind)
             found.append([y, *torch.autograd.grad(y, (x, phi, output), given)])
-    pairs = zip(*found, strict=True)
-    return max(float((a.double() - b).detach().norm() / b.detach().norm()) for a, b in pairs)
+    return largest_difference(zip(*found, strict=True))
 
 
 class _Gathered(torch.autograd.Function):

@@ -205,7 +205,7 @@ class VariationalLinear(nn.Module):
         if self.covariance == "full":
             with torch.autocast(phi.device.type, enabled=False):
                 parts: tuple[Tensor, Tensor, Tensor] = FullMoments.apply(  # type: ignore[no-untyped-call]
-                    phi, self.mean, self.log_diagonal, self.lower
+                    phi.to(self.mean.dtype), self.mean, self.log_diagonal, self.lower
                 )
             return parts
         return phi @ self.mean.transpose(1, 2), self._variance(phi), None
@@ -289,6 +289,8 @@ class FullMoments(torch.autograd.Function):
             )
             ready = torch.cuda.current_stream().record_event() if phi.is_cuda else None
             product = FactorGradient(columns, slope, factor, ready)
+            if not ctx.needs_input_grad[3]:
+                return small[0], small[1], small[2], None
             if ctx.products is None:
                 return small[0], small[1], small[2], product.written(lower)
             ctx.products.append(product)

@@ -38,18 +38,19 @@ class TriangularAdam(Adam):
     _side: torch.cuda.Stream | None = None
 
     @contextmanager
-    def products(self) -> Iterator[None]:
+    def products(self) -> Iterator[list[list["FactorGradient"]]]:
         """While gradients are computed: those of triangles need not be written.
 
         A layer finds a list, ``parameter.products``, and may put a ``FactorGradient`` there in the
-        place of a gradient; the next step uses it.
+        place of a gradient; the next step uses it. All lists are handed out: they are to be cleared
+        before the backward pass that counts, as a loss may have had gradients of its own.
         """
-        unseen = (p for _, p in self._triangles() if not p._backward_hooks)  # hooks see gradients
-        kept: dict[Tensor, list[FactorGradient]] = {p: [] for p in unseen}
+        kept: dict[Tensor, list[FactorGradient]]
+        kept = {p: [] for _, p in self._triangles() if not self._is_seen(p)}
         for parameter, products in kept.items():
             parameter.products = products  # type: ignore[attr-defined]
         try:
-            yield
+            yield [*kept.values()]
         finally:
             for parameter in kept:
                 del parameter.products  # type: ignore[attr-defined]
@@ -70,11 +71,24 @@ class TriangularAdam(Adam):
         self._products = None
         return result
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients, and products in their place."""
+        self._products = None
+        super().zero_grad(set_to_none)
+
+    def _is_seen(self, parameter: Tensor) -> bool:
+        """Whether a hook may look at the gradient, which must then be written."""
+        hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")
+        return any(getattr(parameter, name, None) for name in hooks) or bool(
+            self._optimizer_step_pre_hooks
+        )
+
     def _triangles(self) -> Iterator[tuple[Group, Tensor]]:
         """Those that are moved here, and their groups."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if is_triangular(parameter) and not group["weight_decay"]:
+                moved = parameter.requires_grad and not group["weight_decay"]
+                if moved and is_triangular(parameter):
                     yield group, parameter
 
     def _move(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from symmetries.training.optim import clipped_parameters
 from symmetries.training.skipping import BadBatches
 from symmetries.training.step import Step
 from symmetries.training.triangular import TriangularAdam
+
+if TYPE_CHECKING:
+    from symmetries.kernels.factors import FactorGradient
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
@@ -138,19 +142,21 @@ class Update:
         batch = self.batches.batch(inputs)
         loss: Tensor
         metrics: Metrics
-        with self._products():
+        with self._products() as products:
             with precision.forward_context():
                 batch = precision.convert_input(batch) if self.converts else batch
                 loss, metrics = self.objective(batch, self.step)
+            for made in products:
+                made.clear()  # by gradients that the loss itself asked for
             self.fabric.backward(loss)
         return metrics
 
-    def _products(self) -> AbstractContextManager[None]:
+    def _products(self) -> AbstractContextManager[list[list["FactorGradient"]]]:
         """Where only the optimiser looks at gradients, those of triangles are not written."""
         alone = self.clip is None and self.bad is None and self.fabric.world_size == 1
         if alone and self.plain and isinstance(self.optimizer, TriangularAdam):
             return self.optimizer.products()
-        return nullcontext()
+        return nullcontext([])
 
     def __call__(self, inputs: Batch) -> Metrics:
         """Do the step; returns its numbers, on the device."""

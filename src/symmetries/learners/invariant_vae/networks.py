@@ -121,7 +121,7 @@ class Posterior(nn.Module):
         if len(self.views) == 1:
             context: Tensor = self.features(x)
             return context, self.centre(self.head(context) if self.around else context[:, :0])
-        with torch.no_grad():
+        with torch.set_grad_enabled(torch.is_grad_enabled() and x.requires_grad):
             seen = self.act.orbit(self.group.exp(self.views), x)  # (N, views, C, H, W)
         each = self.features(seen.flatten(0, 1)).unflatten(0, seen.shape[:2])
         cosine, sine = self.head(each).unbind(-1)
