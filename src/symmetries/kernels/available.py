@@ -41,7 +41,7 @@ def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
     """Largest |a - b| / |b| of pairs of tensors, infinite where one of them is not finite.
 
     Example:
-        >>> ones, nothing = torch.ones(2), torch.tensor([torch.nan, 1.0])
+        >>> ones, nothing = torch.ones(4), torch.full((4,), torch.nan)
         >>> largest_difference([(ones, ones), (2 * ones, ones)])
         1.0
         >>> largest_difference([(nothing, ones), (ones, ones)])
