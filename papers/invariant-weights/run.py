@@ -117,6 +117,8 @@ class Store:
         def key(b: dict) -> tuple:
             return tuple(b.get(k) for k in ("family", "kind", "tag", "seed"))
 
+        if "widths" in batch:
+            batch = batch | {"widths": _curve(batch["widths"])}
         kept = [b for b in self.tables.get(table, []) if key(b) != key(batch)]
         self.tables[table] = [*kept, batch]
 
@@ -125,6 +127,19 @@ class Store:
         self.path.write_text(json.dumps(content, indent=1) + "\n")
         if self.arrays:
             np.savez_compressed(self.array_path, **self.arrays)
+
+
+def _curve(rows: list) -> list:
+    """Rows (step, widths) with the digits that a figure shows, without those between equal ones."""
+    if not rows or not isinstance(rows[0], list):
+        return rows
+    rounded = [[step, *(float(f"{width:.5g}") for width in widths)] for step, *widths in rows]
+    ends = {0, len(rounded) - 1}
+    return [
+        row
+        for i, row in enumerate(rounded)
+        if i in ends or not rounded[i - 1][1:] == row[1:] == rounded[i + 1][1:]
+    ]
 
 
 def main() -> None:

@@ -83,3 +83,12 @@ def test_every_stored_batch_has_a_command_that_makes_it(crossed):
             for said, meant in stages:
                 keys = ("steps", "batch_size", "samples", "sampling", "lr")
                 assert {k: said[k] for k in keys} == {k: meant[k] for k in keys}, name
+
+
+def test_stored_curves_say_nothing_twice():
+    tables = json.loads((PAPER / "results.json").read_text())["tables"]
+    curves = [b["widths"] for batches in tables.values() for b in batches if "widths" in b]
+    rows = [[row[1:] for row in curve] for curve in curves if isinstance(curve[0], list)]
+    assert any(len(curve) > 50 for curve in rows)
+    for curve in rows:
+        assert not any(a == b == c for a, b, c in zip(curve, curve[1:], curve[2:], strict=False))
