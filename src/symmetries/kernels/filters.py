@@ -24,7 +24,6 @@ from symmetries.kernels.networks import Network, learned
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
 BLOCK = 64  # columns at a time
-_WARPS = 4
 MEAN = tl.constexpr(1 / math.sqrt(2 * math.pi))
 DEVIATION = tl.constexpr(math.sqrt(0.5 - 1 / (2 * math.pi)))
 TURN = tl.constexpr(2 * math.pi)
@@ -51,6 +50,42 @@ def _absolute(
 
 
 @triton.jit
+def _samples(rows, taps, elements_in, ROWS: tl.constexpr):
+    """Which of this program's rows there are; their taps, elements out and elements in."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    return row < rows, row % taps, row // taps // elements_in, row // taps % elements_in
+
+
+@triton.jit
+def _first_layer(
+    gamma, first, first_bias, inside, H: tl.constexpr, F: tl.constexpr, ROWS: tl.constexpr
+):
+    """The rows' features gamma (ROWS, F), and gamma A^T + b (ROWS, H)."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    f, h = tl.arange(0, F), tl.arange(0, H)
+    g = tl.load(gamma + row[:, None] * F + f[None, :], mask=inside[:, None], other=0.0)
+    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="tf32x3")
+    return g, z + tl.load(first_bias + h)[None, :]
+
+
+@triton.jit
+def _which(i, j, E: tl.constexpr, LIFTING: tl.constexpr):
+    """One at each row's absolute element (ROWS, E), zero elsewhere."""
+    own = i if LIFTING else j
+    return (own[:, None] == tl.arange(0, E)[None, :]).to(tl.float32)
+
+
+@triton.jit
+def _second_layer(z, second, second_bias, H: tl.constexpr):
+    """unit(z), y = unit(z) B^T + c, and unit(y), each (ROWS, H)."""
+    h = tl.arange(0, H)
+    unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
+    y = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
+    y += tl.load(second_bias + h)[None, :]
+    return unit, y, (tl.maximum(y, 0.0) - MEAN) / DEVIATION
+
+
+@triton.jit
 def _filters(
     gamma, first, first_bias, second, second_bias, output, mask, bias, coordinates, directions,
     omega, absolute_weight, bank, full_bias, rows, columns, fields_in, taps, elements_out,
@@ -59,24 +94,15 @@ def _filters(
     ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, LIFTING: tl.constexpr,
     BIASED: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = row < rows
-    tap, i, j = row % taps, row // taps // elements_in, row // taps % elements_in
-    f, h = tl.arange(0, F), tl.arange(0, H)
-    g = tl.load(gamma + row[:, None] * F + f[None, :], mask=inside[:, None], other=0.0)
-    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="tf32x3")
-    z += tl.load(first_bias + h)[None, :]
+    inside, tap, i, j = _samples(rows, taps, elements_in, ROWS)
+    h = tl.arange(0, H)
+    _, z = _first_layer(gamma, first, first_bias, inside, H, F, ROWS)
     if A > 0:
         _, _, _, _, s = _absolute(
             coordinates, directions, omega, absolute_weight, elements, H, F, A, E, SCALE
         )
-        own = i if LIFTING else j
-        which = (own[:, None] == tl.arange(0, E)[None, :]).to(tl.float32)
-        z = tl.dot(which, s, z, input_precision="tf32x3")
-    unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
-    z = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
-    z += tl.load(second_bias + h)[None, :]
-    phi = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
+        z = tl.dot(_which(i, j, E, LIFTING), s, z, input_precision="tf32x3")
+    _, _, phi = _second_layer(z, second, second_bias, H)
     if MASKED:
         phi *= tl.load(mask + tap)[:, None]
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -112,24 +138,16 @@ def _gradients(
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, LIFTING: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    inside = row < rows
-    tap, i, j = row % taps, row // taps // elements_in, row // taps % elements_in
+    inside, tap, i, j = _samples(rows, taps, elements_in, ROWS)
     f, h = tl.arange(0, F), tl.arange(0, H)
-    g = tl.load(gamma + row[:, None] * F + f[None, :], mask=inside[:, None], other=0.0)
-    z = tl.dot(g, tl.load(first + h[None, :] * F + f[:, None]), input_precision="tf32x3")
-    z += tl.load(first_bias + h)[None, :]
+    g, z = _first_layer(gamma, first, first_bias, inside, H, F, ROWS)
     if A > 0:
         cosine, sine, by_cosine, by_sine, s = _absolute(
             coordinates, directions, omega, absolute_weight, elements, H, F, A, E, SCALE
         )
-        own = i if LIFTING else j
-        which = (own[:, None] == tl.arange(0, E)[None, :]).to(tl.float32)
+        which = _which(i, j, E, LIFTING)
         z = tl.dot(which, s, z, input_precision="tf32x3")
-    unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
-    y = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
-    y += tl.load(second_bias + h)[None, :]
-    phi = (tl.maximum(y, 0.0) - MEAN) / DEVIATION
+    unit, y, phi = _second_layer(z, second, second_bias, H)
     if MASKED:
         kept = tl.load(mask + tap)[:, None]
         phi *= kept

@@ -26,7 +26,6 @@ class Launch:
         grid: of two.
         numbers: the whole numbers.
         constants: by name, in the order of the kernel's arguments.
-        warps: of a program.
     """
 
     def __init__(
@@ -35,13 +34,11 @@ class Launch:
         grid: tuple[int, int],
         numbers: tuple[int, ...],
         constants: Mapping[str, int | float],
-        warps: int = 4,
     ) -> None:
         self.kernel = kernel
         self.grid = grid
         self.numbers = numbers
         self.constants = constants
-        self.warps = warps
         self.rest = (*numbers, *constants.values())
         self.compiled: Any = None
         self.device = -1
@@ -66,9 +63,7 @@ class Launch:
                     return
         first = tensors[0]
         with torch.cuda.device(first.device) if first.is_cuda else nullcontext():
-            made = self.kernel[self.grid](
-                *tensors, *self.numbers, **self.constants, num_warps=self.warps
-            )
+            made = self.kernel[self.grid](*tensors, *self.numbers, **self.constants)
         known = all(hasattr(made, name) for name in ("run", "function", "packed_metadata"))
         aligned = all(tensor.data_ptr() % _ALIGNED == 0 for tensor in tensors)
         if first.is_cuda and known and aligned and not _FAILED:
