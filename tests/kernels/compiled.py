@@ -1,7 +1,13 @@
-"""Kernels in CUDA C that have no interpreter, against torch: ``python tests/kernels/compiled.py``.
+"""Every kernel as it is compiled, against torch: ``python tests/kernels/compiled.py`` on a GPU.
 
-Needs a GPU. Warps and norms in CUDA C are also behind the functions that ``interpreted.py`` checks.
+Kernels in CUDA C, which have no interpreter, here; Triton's in the scripts beside this one, which
+run at the same time in processes of their own.
 """
+
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import torch
 
@@ -12,6 +18,7 @@ from symmetries.perceptron import gelu_norm
 from symmetries.training.adam import KernelAdam, KernelAdamW
 
 DEVICE = "cuda"
+HERE = Path(__file__).parent
 
 
 def error(ours, exact):
@@ -41,6 +48,41 @@ def warps():
                 return warp(x, t, interpolation=mode)
 
             yield f"{mode} warp, {n} x {channels} x {side} x {side}", compare(run, images, theta)
+
+
+def chain(images, theta):
+    """Warps after warps, and after torch's kernels; the gradients."""
+    leaves = [images.detach().requires_grad_(), theta.detach().requires_grad_()]
+    x = leaves[0]
+    for _ in range(4):
+        x = warp(warp(x, leaves[1]), leaves[1])
+        y = torch.zeros_like(x)
+        y += warp(x.clone(), leaves[1])
+        x = y.tanh()
+    gradients = torch.autograd.grad(x.square().sum(), leaves)
+    return [x.detach(), *gradients]
+
+
+def graphs():
+    """Kernels in a CUDA graph against the same one by one."""
+    images = torch.rand(2560, 1, 28, 28, device=DEVICE)
+    theta = affine_exp(0.1 * torch.randn(2560, 6, device=DEVICE))[:, :2].contiguous()
+    exact = [part.double() for part in chain(images, theta)]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        chain(images, theta)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = chain(images, theta)
+    worst = 0.0
+    for _ in range(20):
+        for part in found:
+            part.fill_(torch.nan)
+        graph.replay()
+        worst = max(worst, *(error(a, b) for a, b in zip(found, exact, strict=True)))
+    yield "chain of warps in a graph", worst
 
 
 def norms():
@@ -80,13 +122,34 @@ def optimisers():
         yield kind.__name__, max(error(p.detach(), q.detach().double()) for p, q in pairs)
 
 
+def main():
+    """Check all; the scripts' reports follow ours."""
+    began = time.perf_counter()
+    started = {
+        path.stem: subprocess.Popen(
+            [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for path in sorted(HERE.glob("*interpreted*.py"))
+    }
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("highest")
+    wrong = []
+    for part in (warps, norms, optimisers, graphs):
+        for name, worst in part():
+            print(f"{name} {worst:.1e}", flush=True)  # noqa: T201
+            if not worst < 2e-5:
+                wrong.append(f"{name}: largest relative error {worst:.1e}, allowed 2e-5")
+    for name, process in started.items():
+        report, _ = process.communicate()
+        seconds = time.perf_counter() - began
+        head = f"== {name}, status {process.returncode}, {seconds:.0f} s"
+        print(f"{head}\n{report}", flush=True)  # noqa: T201
+        if process.returncode:
+            wrong.append(name)
+    raise SystemExit("wrong: " + "; ".join(wrong) if wrong else 0)
+
+
 if __name__ == "__main__":
     if not has_compiler():
         raise SystemExit("needs a GPU, and the NVRTC library of torch's CUDA builds")
-    torch.manual_seed(0)
-    torch.set_float32_matmul_precision("highest")
-    for part in (warps, norms, optimisers):
-        for name, worst in part():
-            print(f"{name} {worst:.1e}")  # noqa: T201
-            if not worst < 2e-5:
-                raise SystemExit(f"{name}: largest relative error {worst:.1e}, allowed 2e-5")
+    main()
