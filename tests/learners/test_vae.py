@@ -434,6 +434,17 @@ def test_noise_that_moves_with_prototypes_describes_turned_images_better():
     assert moving > fixed + 10
 
 
+def test_a_mean_over_frames_counts_pixels_by_how_much_of_them_is_seen():
+    model = one_code_model(Affine2("rotation"))
+    element = model.symmetry.group.exp(torch.tensor([[0.6]]))
+    whole = ImageAction(Affine2("rotation"))(
+        model.symmetry.group.inverse(element), torch.ones(1, *SHAPE)
+    )[0]
+    assert bool(((whole > 0) & (whole < 0.9)).any())  # corners are seen in part
+    mean = model._mean_back([(element, torch.full((1, *SHAPE), 3.0))])
+    torch.testing.assert_close(mean, 3.0 * (whole > 0))
+
+
 def test_noise_does_not_move_with_colours():
     model = InvVAE(Turning(Affine2("rotation")), TINY)
     model.symmetry.group = Colour("hue")

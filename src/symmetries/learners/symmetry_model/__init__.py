@@ -7,6 +7,7 @@ transformation of a prototype is.
 
 from symmetries.learners.symmetry_model.config import PRESETS, Stage, SymmetryConfig
 from symmetries.learners.symmetry_model.model import SymmetryModel
+from symmetries.learners.symmetry_model.sizes import at_mean_size
 from symmetries.learners.symmetry_model.summary import SymmetrySummary, TransformationSummary
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "SymmetryModel",
     "SymmetrySummary",
     "TransformationSummary",
+    "at_mean_size",
 ]

@@ -210,7 +210,8 @@ class InvVAE(nn.Module):
             inverse = self.symmetry.group.inverse(element)
             total += back(inverse, part).sum(0)
             seen += back(inverse, torch.ones_like(part)).sum(0)
-        return total / seen.clamp_min(1.0)
+        # A pixel that no image has is background to all of them.
+        return total / seen.clamp_min(torch.finfo(seen.dtype).tiny)
 
     def _left(self, images: Tensor) -> Iterator[tuple[Any, Tensor]]:
         """The elements of images, and the squares of what reconstructions leave of them."""
