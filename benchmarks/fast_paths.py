@@ -54,7 +54,7 @@ Fit = tuple[Any, Callable[[], Numbers]]  # what trains, and how it is judged aft
 def no_fast_path() -> Iterator[None]:
     """Torch's own operations in float32."""
     products, rounded = ensemble.fast_products, torch.backends.cudnn.allow_tf32
-    os.environ[VARIABLE], ensemble.fast_products = "0", nullcontext
+    os.environ[VARIABLE], ensemble.fast_products = "0", lambda *_: nullcontext()
     torch.backends.cudnn.allow_tf32 = False
     try:
         yield

@@ -166,10 +166,18 @@ def triangles():
         other = torch.nn.Parameter(torch.ones(3, device=DEVICE))
         optimizer = kind([weight, other], lr=0.1)
         for turn in range(4):
-            optimizer.zero_grad()
-            loss = ((weight - turn).tril(-1) ** 2).sum() + (other - turn).square().sum()
-            loss.backward()
-            optimizer.step()
+
+            def gradients(turn=turn, optimizer=optimizer, weight=weight, other=other):
+                optimizer.zero_grad()
+                loss = ((weight - turn).tril(-1) ** 2).sum() + (other - turn).square().sum()
+                loss.backward()
+                return loss
+
+            if turn % 2 and optimizer.step(gradients) is None:
+                raise SystemExit("a step by a closure has no loss")
+            if turn % 2 == 0:
+                gradients()
+                optimizer.step()
         state = optimizer.state_dict()["state"]
         ends.append([weight, other, *(state[0][k] for k in ("step", "exp_avg", "exp_avg_sq"))])
     for ours, exact in zip(*ends, strict=True):

@@ -101,14 +101,36 @@ def test_off_where_the_processor_lacks_it(monkeypatch):
 
 @pytest.fixture
 def asked_again():
-    amx.has_amx.cache_clear()
+    amx._is_right.cache_clear()
     yield
-    amx.has_amx.cache_clear()
+    amx._is_right.cache_clear()
 
 
-def test_kernels_can_be_turned_off(asked_again, monkeypatch):
+def test_kernels_can_be_turned_off_and_on(monkeypatch):
+    monkeypatch.setattr(amx, "_is_right", lambda: True)
     monkeypatch.setenv("SYMMETRIES_KERNELS", "0")
     assert not amx.has_amx()
+    monkeypatch.delenv("SYMMETRIES_KERNELS")
+    assert amx.has_amx()
+
+
+def test_autocast_has_its_own_rules(processor):
+    sizes = torch.ones(4096, 64), torch.ones(64, 64)
+    with fast_products("bf16"):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not amx.usable(*sizes)
+        assert amx.usable(*sizes)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision"), [("cpu", "high"), ("cuda", "medium"), ("auto", "medium")]
+)
+def test_a_run_on_the_cpu_of_a_machine_with_cuda_leaves_its_products(
+    monkeypatch, device, precision
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with fast_products("bf16", device):
+        assert torch.get_float32_matmul_precision() == precision
 
 
 @pytest.mark.parametrize(

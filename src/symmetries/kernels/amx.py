@@ -66,17 +66,21 @@ def rounded_products(rounded: bool = True) -> Iterator[None]:
         _ROUNDED.reset(token)
 
 
-@lru_cache(maxsize=1)
 def has_amx() -> bool:
     """Whether this processor, system and torch can do it, and do it right (tried once).
 
     ``SYMMETRIES_KERNELS=0`` says no.
     """
+    return wanted() and _is_right()
+
+
+@lru_cache(maxsize=1)
+def _is_right() -> bool:
     supported = getattr(torch.cpu, "_is_amx_tile_supported", None)
     allowed = getattr(torch.cpu, "_init_amx", None)  # asks the system for the tiles
     if platform.machine() != "x86_64" or supported is None or allowed is None:
         return False
-    if not wanted() or not supported() or not allowed() or _library() is None:
+    if not supported() or not allowed() or _library() is None:
         return False
     if not _survives():
         return False
@@ -148,8 +152,11 @@ def product(a: Tensor, b: Tensor, *, turned_a: bool = False, turned_b: bool = Fa
 
 
 def usable(x: Tensor, weight: Tensor) -> bool:
-    """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here."""
-    if not _ROUNDED.get() or torch.compiler.is_compiling():
+    """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here.
+
+    Not under autocast, which has its own rules for what is rounded and what comes out.
+    """
+    if not _ROUNDED.get() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
     large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST

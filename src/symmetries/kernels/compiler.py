@@ -23,10 +23,14 @@ class CudaError(RuntimeError):
     """A call of the driver or of the compiler failed."""
 
 
-@cache
 def has_compiler() -> bool:
     """Whether kernels in CUDA C can be compiled and launched here, and are wanted."""
-    if not wanted() or not torch.cuda.is_available() or torch.version.cuda is None:
+    return wanted() and _compiles()
+
+
+@cache
+def _compiles() -> bool:
+    if not torch.cuda.is_available() or torch.version.cuda is None:
         return False
     try:
         _driver()

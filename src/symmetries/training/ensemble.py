@@ -189,10 +189,10 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
     if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(j, Job) for j in jobs):
         remedy = "make each as Job(model, loss, data, config)"
         raise invalid("jobs", "a list of Jobs, at least one", short(jobs), remedy)
-    products = jobs[0].products
+    config, products = jobs[0].config, jobs[0].products
     if len(jobs) == 1:
         job = jobs[0]
-        with fast_products(products):
+        with fast_products(products, config.device):
             return [
                 train(
                     job.model,
@@ -203,7 +203,6 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
                     on_step=job.on_step,
                 )
             ]
-    config = jobs[0].config
     _check_alike(jobs)
     ensemble = Ensemble(jobs)
 
@@ -219,7 +218,7 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
     data, seeds = [job.data for job in jobs], [job.config.seed for job in jobs]
     watched = on_step if any(job.on_step for job in jobs) else None
     try:
-        with fast_products(products):
+        with fast_products(products, config.device):
             history = run_loop(
                 ensemble, loss, data, config, seeds, ensemble.groups(jobs[0]), watched
             )

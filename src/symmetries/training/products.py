@@ -12,7 +12,7 @@ Products = Literal["auto", "tf32", "bf16"]
 
 
 @contextmanager
-def fast_products(products: Products | None = "tf32") -> Iterator[None]:
+def fast_products(products: Products | None = "tf32", device: str = "auto") -> Iterator[None]:
     """Rounded matrix products inside the block; torch's settings are put back after it.
 
     Convolutions are those that cuDNN finds fastest, by trial, unless deterministic ones are asked
@@ -25,6 +25,7 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
             TF32, and on processors with AMX (:mod:`symmetries.kernels.amx`); "auto", TF32 on CUDA
             and bfloat16 on such processors. Other processors multiply float32. None changes
             nothing.
+        device: that of the run, as :class:`symmetries.training.TrainConfig` names it.
 
     Example:
         >>> with fast_products():
@@ -36,7 +37,8 @@ def fast_products(products: Products | None = "tf32") -> Iterator[None]:
         return
     before = torch.get_float32_matmul_precision()
     # "medium" would reach torch's products on the CPU too, where some processors cannot do them.
-    medium = products == "bf16" and torch.cuda.is_available()
+    cuda = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
+    medium = products == "bf16" and cuda
     torch.set_float32_matmul_precision("medium" if medium else "high")
     cudnn, tried = torch.backends.cudnn, torch.backends.cudnn.benchmark
     cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())

@@ -35,7 +35,10 @@ class TriangularAdam(Adam):
     """
 
     _products: dict[Tensor, list["FactorGradient"]] | None = None
-    _side: torch.cuda.Stream | None = None
+
+    def __init__(self, *settings: Any, **named: Any) -> None:  # noqa: ANN401 - torch's
+        super().__init__(*settings, **named)
+        self._sides: dict[torch.device, torch.cuda.Stream] = {}
 
     @contextmanager
     def products(self) -> Iterator[list[list["FactorGradient"]]]:
@@ -58,18 +61,30 @@ class TriangularAdam(Adam):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - torch's
-        """One step."""
+        """One step.
+
+        Args:
+            closure: computes the loss and its gradients anew, before the step.
+        """
+        if closure is None:
+            self._step()
+            return None
+        with torch.enable_grad():
+            loss = closure()
+        self._step()
+        return loss
+
+    def _step(self) -> None:
         skips = getattr(self, "found_inf", None) is not None  # the fused step knows how
         own = [] if skips else [(group, p, p.grad) for group, p in self._triangles()]
         for _, parameter, _ in own:
             parameter.grad = None  # not for the others' step
-        result = super().step(closure)
+        super().step()
         products = self._products or {}
         for group, parameter, grad in own:
             parameter.grad = grad
             self._move(group, parameter, grad, products.get(parameter, []))
         self._products = None
-        return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget gradients, and products in their place."""
@@ -111,12 +126,14 @@ class TriangularAdam(Adam):
             product.adam_(parameter, *self._arguments(group, parameter))
             return
         # Nothing else needs the factors any more, so this need not wait for the other gradients.
-        if self._side is None:
-            self._side = torch.cuda.Stream(parameter.device)
-        self._side.wait_event(product.ready)
-        with torch.cuda.stream(self._side):
+        device = parameter.device
+        if device not in self._sides:
+            self._sides[device] = torch.cuda.Stream(device)
+        side = self._sides[device]
+        side.wait_event(product.ready)
+        with torch.cuda.stream(side):
             product.adam_(parameter, *self._arguments(group, parameter))
-        torch.cuda.current_stream(parameter.device).wait_stream(self._side)
+        torch.cuda.current_stream(device).wait_stream(side)
 
     def _arguments(self, group: Group, parameter: Tensor) -> tuple[Any, ...]:
         """Moments, number of the step, rate, betas and epsilon."""
