@@ -14,11 +14,17 @@ from symmetries.groups.finite import Cyclic, Dihedral
 from symmetries.groups.names import parse_group
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import PRESETS
+from symmetries.learners.symmetry_model.coordinates import content_centre
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
     lie_inference_loss,
     settling,
+)
+from symmetries.learners.symmetry_model.moments import (
+    STANDARD_SIZE,
+    content_size,
+    off_centre,
 )
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
@@ -574,6 +580,17 @@ class CentreOfMass(Known):
         return torch.stack(((mass.sum(1) * axis).sum(1), -(mass.sum(2) * axis).sum(1)), -1)
 
 
+class ShiftedAnswers(CentreOfMass):
+    """The same with prototypes beside the middle."""
+
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, images, noise=None):
+        return super().forward(images) - self.shift
+
+
 def test_f_settles_at_its_prototypes_and_nowhere_else():
     net, group = CentreOfMass(), Affine2("translation")
     act = ImageAction(group)
@@ -581,9 +598,13 @@ def test_f_settles_at_its_prototypes_and_nowhere_else():
     step = Step(10, 0, CPU)
     step.begin(0)
     there = group.exp(-net(images))
-    assert float(settling(net, images, step, act, there)) < 1e-5
+    assert float(settling(net, images, step, act, there, 0.1)) < 1e-5
     elsewhere = group.exp(-net(images) + 0.2)
-    assert float(settling(net, images, step, act, elsewhere)) > 5e-3
+    far = float(settling(net, images, step, act, elsewhere, 0.1))
+    assert far > 5e-3
+    step.begin(0)
+    settling(net, images, step, act, there, 0.1)
+    assert float(settling(net, images, step, act, elsewhere, 1.0)) == pytest.approx(10 * far)
 
 
 def test_settling_grows_from_nothing():
@@ -599,3 +620,46 @@ def test_settling_grows_from_nothing():
         share = float(step.progress) * float(terms["settling"])
         assert extra[-1] == pytest.approx(share, abs=1e-6)
     assert extra[0] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_prototypes_are_pulled_to_the_middle_at_one_size():
+    images = blobs(5)
+    centre = content_centre(images)
+    size = content_size(images, centre)
+    group = Affine2("affine")
+    there = group.exp(torch.cat((-centre, torch.zeros(5, 4)), 1))
+    zoom = (STANDARD_SIZE / size).log()
+    larger = group.exp(torch.nn.functional.pad(zoom[:, None].expand(5, 2), (3, 1)))
+    shear = group.exp(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 0.4]))
+    both = (shear @ larger @ there)[:, None]  # a shear keeps the area
+    assert off_centre(images, both, 0.0, sized=True).abs().max() < 1e-6
+    moved = group.exp(torch.tensor([0.3, 0.0, 0.0, 0.0, 0.0, 0.0])) @ both
+    far = off_centre(images, moved, 0.0, sized=True)
+    assert torch.allclose(far, torch.full((5, 1), 0.09), atol=1e-5)
+    assert torch.allclose(
+        off_centre(images, (larger @ there)[:, None], 0.0, sized=False),
+        torch.zeros(5, 1),
+        atol=1e-6,
+    )
+    smaller = off_centre(images, there[:, None], 0.0, sized=True)
+    assert torch.allclose(smaller[:, 0], zoom.square(), atol=1e-5)
+
+
+def test_centring_moves_prototypes_and_its_weight_counts():
+    """Equivariant functions have nothing else to lose: this term says where prototypes go."""
+    act = ImageAction(Affine2("translation"))
+    terms = []
+    for shift in (0.0, 0.3):
+        found = []
+        for weight in (0.0, 2.0):
+            config = replace(QUICK, alignment=0.0, centring=weight)
+            step = Step(10, 0, CPU)
+            step.begin(0)
+            found.append(lie_inference_loss(ShiftedAnswers(shift), blobs(4), step, act, config))
+        plain, pulled = found
+        assert "centring" not in plain
+        expected = float(plain["loss"] + 2 * pulled["centring"])
+        assert float(pulled["loss"]) == pytest.approx(expected, rel=1e-5)
+        terms.append(float(pulled["centring"]))
+    assert terms[0] < 0.01
+    assert terms[1] == pytest.approx(0.18, rel=0.15)

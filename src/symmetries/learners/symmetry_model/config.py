@@ -102,6 +102,12 @@ class SymmetryConfig(PlainData):
         settling: weight, at the end, of the loss that makes f find small transformations of
             prototypes, so that iterated prototypes come to rest; it grows from 0, and is no part of
             the paper's.
+        settling_unit: how much a miss by one bound counts there, for parameters that are no angles;
+            half a turn counts 1.
+        centring: weight of the loss that puts prototypes into the middle of the frame and, where
+            the family has scales in both directions, gives them one size. Any prototype of an orbit
+            is as good as another, and this chooses one that does not lie at the frame's edge. For
+            families of affine transformations with both shifts; 0 turns it off (the paper's).
         variety: largest entry of random matrices V that change every image, x to T_{1 + V} x,
             before f learns from it, so that f meets more orbits than there are images; 0 turns it
             off (the paper's). The second training sees the images as they are.
@@ -141,6 +147,8 @@ class SymmetryConfig(PlainData):
     turns: bool = False
     alignment_share: float = 1.0
     settling: float = 1.0
+    settling_unit: float = 0.1
+    centring: float = 0.0
     variety: float = 0.0
     blur: float = 0.0
     blur_share: float = 0.01
@@ -178,7 +186,8 @@ class SymmetryConfig(PlainData):
         for name in ("inference", "generative"):
             if not isinstance(getattr(self, name), Stage):
                 raise wrong_type(name, "a Stage", getattr(self, name), "try Stage(steps=1000)")
-        for name in ("invertibility", "alignment", "settling", "blur", "consistency"):
+        weights = ("invertibility", "alignment", "settling", "settling_unit", "centring")
+        for name in (*weights, "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
         check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")

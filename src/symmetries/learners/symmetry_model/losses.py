@@ -22,6 +22,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.config import SymmetryConfig
+from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
@@ -39,7 +40,6 @@ from symmetries.training import Step
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
 NEAR = 0.25  # of the bounds: how far from prototypes f is asked again
-SETTLING_UNIT = 0.1  # of a miss by one bound; half a turn is a miss of 1
 
 
 def lie_inference_loss(
@@ -63,7 +63,8 @@ def lie_inference_loss(
         config: which form of the loss.
 
     Returns:
-        "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "settling".
+        "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "centring",
+        "settling".
     """
     group, k, b = act.group, config.samples, len(images)
     images = _blurred(_varied(images, step, act, config), step, config)
@@ -94,10 +95,15 @@ def lie_inference_loss(
         there, back = _flat(e1_inverse), _flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
+    if config.centring and has_shifts(group):
+        to_prototype = group.compose(e1_inverse, r1)
+        sized = bool(size_columns(group))
+        off = off_centre(images, to_prototype, act.fill, sized=sized).mean()
+        terms |= {"loss": terms["loss"] + config.centring * off, "centring": off}
     if config.settling:
         with torch.no_grad():
             to_prototype = _map(lambda part: part[:, 0], group.compose(e1_inverse, r1))
-        left = settling(net, images, step, act, to_prototype)
+        left = settling(net, images, step, act, to_prototype, config.settling_unit)
         weight = config.settling * step.progress  # prototypes must be there first
         terms |= {"loss": terms["loss"] + weight * left, "settling": left}
     return terms
@@ -109,6 +115,7 @@ def settling(
     step: Step,
     act: ImageAction,
     to_prototype: Any,  # noqa: ANN401 - elements differ by group
+    unit: float,
 ) -> Tensor:
     """How well f finds small transformations s of prototypes: the mean of d(f(T_s x_hat), s).
 
@@ -118,7 +125,7 @@ def settling(
     no gradient here; it only becomes a place where f comes to rest.
 
     The distance d of parameters (shifts as f predicts them: where the picture ends) is
-    (1 - cos) / 2 for angles and a tenth of the square, in units of the bounds, for others. (A
+    (1 - cos) / 2 for angles and ``unit`` times the square, in units of the bounds, for others. (A
     distance of matrices would prefer an f that shrinks prototypes as long as their angles are
     uncertain.)
 
@@ -128,6 +135,7 @@ def settling(
         step: gives random numbers.
         act: the transformations.
         to_prototype: elements (B,) that turn x into x_hat.
+        unit: of a miss by one bound.
     """
     group = act.group
     with torch.no_grad():
@@ -138,7 +146,7 @@ def settling(
         answer = net.positions_of(near, moved)
     miss = net.positions(seen) - answer
     terms = [
-        (1 - torch.cos(part)) / 2 if angle else SETTLING_UNIT * (part / bound).square()
+        (1 - torch.cos(part)) / 2 if angle else unit * (part / bound).square()
         for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True)
     ]
     return torch.stack(terms).sum(0).mean()

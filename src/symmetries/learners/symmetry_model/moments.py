@@ -85,3 +85,34 @@ def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, 
         scale = scale * (size / STANDARD_SIZE)[:, None, None]
     # What the view has at p is what the picture has at c + e^z p.
     return warp(images, torch.cat((scale, centre[..., None]), -1), fill=fill), centre, zoom
+
+
+def off_centre(images: Tensor, element: Tensor, fill: float, *, sized: bool) -> Tensor:
+    """How far T x is from the middle of the frame and, where ``sized``, from one size, (N, K).
+
+    |T c|^2 for the centre of mass c of x, plus (z + log det(T) / 2)^2 for its log-size z. Both are
+    those of x itself, so that nothing is said about what falls out of the frame on the way.
+
+    Args:
+        images: x (N, C, H, W).
+        element: T (N, K, 3, 3).
+        fill: value of the background, which has no mass.
+        sized: look at the size, too.
+
+    Example:
+        >>> image = torch.zeros(1, 1, 8, 8)
+        >>> image[..., 1:3, 3:5] = 1.0  # its centre is at (0, 0.5)
+        >>> group = Affine2("translation")
+        >>> two = group.exp(torch.tensor([[[0.0, -0.5], [0.0, 0.0]]]))
+        >>> [round(v, 4) for v in off_centre(image, two, 0.0, sized=False)[0].tolist()]
+        [0.0, 0.25]
+    """
+    centre = content_centre(images, fill)
+    linear, shift = element[..., :2, :2], element[..., :2, 2]
+    off = ((linear @ centre[:, None, :, None])[..., 0] + shift).square().sum(-1)
+    if not sized:
+        return off
+    size = content_size(images, centre, fill).clamp_min(LEAST_SIZE)
+    zoom = (size / STANDARD_SIZE).log()[:, None]
+    (a, b), (c, d) = (row.unbind(-1) for row in linear.unbind(-2))
+    return off + (zoom + (a * d - b * c).log() / 2).square()
