@@ -1,4 +1,4 @@
-// What warp.cu needs of CUDA, on a CPU: threads for threads, barriers for barriers. Blocks run one
+// What warp.cu and flow.cu need of CUDA, on a CPU: threads for threads, barriers for barriers. Blocks run one
 // after another; shared memory is exactly as long as asked for, so that sanitizers see every slip.
 #include <pthread.h>
 
@@ -37,6 +37,9 @@ static std::vector<unsigned> lanes;
 #define __ldcg(pointer) (*(pointer))
 #define __stwb(pointer, value) (*(pointer) = (value))
 
+#define __expf(x) expf(x)
+#define rsqrtf(x) (1.0f / sqrtf(x))
+
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static inline void __syncthreads() { pthread_barrier_wait(&whole_block); }
 static inline unsigned __float_as_uint(float value) {
@@ -68,6 +71,22 @@ static inline float __shfl_xor_sync(unsigned mask, float value, int by) {
   return __uint_as_float(__shfl_xor_sync(mask, __float_as_uint(value), by));
 }
 
+// Products of tensor cores, m16n8k8: c (16, 8) += a (16, 8) b (8, 8), in their lanes' order.
+static std::vector<float> left_sides, right_sides;
+static inline unsigned to_tf32(float value) { return __float_as_uint(value); }
+static inline void multiply(float* c, const unsigned* a, unsigned b0, unsigned b1) {
+  const unsigned thread = threadIdx.x, first = thread & ~31u, g = (thread & 31) >> 2, q = thread & 3;
+  for (int i = 0; i < 4; ++i) left_sides[4 * thread + i] = __uint_as_float(a[i]);
+  right_sides[2 * thread] = __uint_as_float(b0), right_sides[2 * thread + 1] = __uint_as_float(b1);
+  pthread_barrier_wait(&warps[thread >> 5]);
+  for (int i = 0; i < 4; ++i)
+    for (unsigned k = 0; k < 8; ++k) {
+      const unsigned from = first + 4 * g + k % 4, to = first + 4 * (2 * q + i % 2) + k % 4;
+      c[i] += left_sides[4 * from + i / 2 + k / 4 * 2] * right_sides[2 * to + k / 4];
+    }
+  pthread_barrier_wait(&warps[thread >> 5]);
+}
+
 static std::vector<float> read_all(const char* name) {
   FILE* file = fopen(name, "rb");
   fseek(file, 0, SEEK_END);
@@ -87,6 +106,7 @@ static void launch(unsigned blocks, unsigned channels, unsigned versions, unsign
   pthread_barrier_init(&whole_block, nullptr, threads);
   warps.resize(threads / 32);
   lanes.resize(threads);
+  left_sides.resize(4 * threads), right_sides.resize(2 * threads);
   for (auto& warp : warps) pthread_barrier_init(&warp, nullptr, 32);
   gridDim = {blocks, channels, versions};
   for (unsigned block = 0; block < blocks * channels * versions; ++block) {

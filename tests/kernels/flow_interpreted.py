@@ -8,6 +8,7 @@ import copy
 import torch
 
 from symmetries.distributions.flow import ConditionalFlow
+from symmetries.distributions.flow_kernels import kernel_density, usable_shape
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LARGE = DEVICE == "cuda"
@@ -23,11 +24,12 @@ def results(flow, dtype, eta, context, mask, weight, kernel):
     eta, context = (x.to(DEVICE, dtype).requires_grad_() for x in (eta, context))
     points = eta.flatten(0, 1)
     if kernel:
-        if not flow._has_kernel(points, context):
+        shape = usable_shape(flow, points, context)
+        if shape is None:
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
-        out = flow._kernel_density(points, context)
+        out = kernel_density(flow, shape, points, context)
     else:
-        out = flow._density(mask, points, flow._projected(context), flow.base(context))
+        out = flow.density(mask, points, flow.projected(context), flow.base(context))
     inputs = [eta, context, *flow.parameters()]
     weight = weight.to(DEVICE, dtype)
     first = torch.autograd.grad(out, inputs, weight, retain_graph=True)

@@ -2,15 +2,15 @@
 
 import copy
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
-
-if TYPE_CHECKING:
-    from symmetries.kernels.flow import Shape
+from symmetries.distributions.flow_kernels import density_of, weights_of
+from symmetries.kernels.compiler import CudaError
+from symmetries.kernels.flow_cuda import suits
+from symmetries.kernels.flow_shape import Shape
 
 LARGEST_ERROR = 0.05  # in the norm: products may be TF32; a kernel that is wrong is so by far
 CONTEXTS, FEATURES, SPREAD = 64, 8, 0.1
@@ -18,30 +18,49 @@ MOST_SAMPLES = 2  # under one context: more are no other case
 _agreed: dict[tuple[object, ...], bool] = {}
 
 
-def kernel_agrees(shape: "Shape", device: torch.device) -> bool:
+def kernel_shape(shape: Shape, device: torch.device) -> Shape | None:
+    """The shape, with a note which kernels are right for it on a device; None if none are.
+
+    Those in CUDA C are faster, those in Triton suit more shapes.
+    """
+    ways = (True, False) if suits(shape, device) else (False,)
+    known = (shape._replace(cuda=cuda) for cuda in ways)
+    return next((each for each in known if _agrees(each, device)), None)
+
+
+def _agrees(shape: Shape, device: torch.device) -> bool:
     """Whether kernels for flows of this shape are right on a device.
 
     They are compared, in value and in all gradients, with float64 on the CPU at the first use of a
     shape; while a CUDA graph is made, an unknown shape counts as wrong.
     """
     shape = shape._replace(samples=min(shape.samples, MOST_SAMPLES))
-    key = (shape, device, torch.get_float32_matmul_precision())
+    precision = torch.get_float32_matmul_precision()
+    key = (shape, device, precision)
     if key not in _agreed:
         if device.type == "cuda" and (
             torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
         ):
             return False
-        _agreed[key] = _largest_error(shape, device) < LARGEST_ERROR
+        rounded = device.type == "cuda" and precision == "medium"
+        _agreed[key] = _largest_error(shape, device, rounded=rounded) < LARGEST_ERROR
         if not _agreed[key]:
-            message = "the flow's kernels are wrong on this device; torch's operations are used"
+            which, instead = ("CUDA C", "Triton's") if shape.cuda else ("Triton", "torch's")
+            message = f"the flow's kernels in {which} are wrong on this device; {instead} are used"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     return _agreed[key]
 
 
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
-def _largest_error(shape: "Shape", device: torch.device) -> float:
-    """Of the log-density of some random points under a random flow, and of its gradients."""
+def _largest_error(shape: Shape, device: torch.device, *, rounded: bool) -> float:
+    """Of the log-density of some random points under a random flow, and of its gradients.
+
+    Args:
+        shape: of the flow.
+        device: of the kernels.
+        rounded: whether what the context gives is in bfloat16.
+    """
     source = torch.Generator().manual_seed(0)
 
     def normal(*size: int) -> Tensor:
@@ -57,27 +76,29 @@ def _largest_error(shape: "Shape", device: torch.device) -> float:
     if shape.dropout:
         drawn = torch.rand(n, shape.layers * shape.hidden, generator=source, device="cpu")
         mask = (drawn >= shape.dropout).to(torch.bfloat16)
-    rounded = device.type == "cuda" and torch.get_float32_matmul_precision() == "medium"
     projected = normal(CONTEXTS, shape.layers * shape.hidden)
     projected = projected.to(torch.bfloat16) if rounded else projected
     given = (0.6 * normal(n, shape.dim), projected, 0.1 * normal(CONTEXTS, 2 * shape.dim))
     grad = normal(n)
 
     ours = [t.to(device).requires_grad_() for t in given]
-    out = fast._by_kernels(shape, None if mask is None else mask.to(device), *ours)
-    wanted = [*ours, fast.project.bias, *fast._weights()]
-    found = [out, *torch.autograd.grad(out, wanted, grad.to(device))]
+    try:
+        out = density_of(fast, shape, None if mask is None else mask.to(device), *ours)
+        wanted = [*ours, fast.project.bias, *weights_of(fast)]
+        found = [out, *torch.autograd.grad(out, wanted, grad.to(device))]
+    except CudaError:  # they cannot be compiled or launched here
+        return float("inf")
 
     exact = [t.double().requires_grad_() for t in given]
-    value = slow._density(None if mask is None else mask.double() / (1 - shape.dropout), *exact)
-    wanted = [*exact, slow.project.bias, *slow._weights()]
+    value = slow.density(None if mask is None else mask.double() / (1 - shape.dropout), *exact)
+    wanted = [*exact, slow.project.bias, *weights_of(slow)]
     truth = [value, *torch.autograd.grad(value, wanted, grad.double())]
     errors = [(a.cpu() - b).norm() / b.norm() for a, b in zip(found, truth, strict=True)]
     largest = float(torch.stack(errors).detach().max())
     return largest if largest == largest else float("inf")
 
 
-def _flow(shape: "Shape") -> ConditionalFlow:
+def _flow(shape: Shape) -> ConditionalFlow:
     """A new flow of that shape; the global random numbers stay as they are."""
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(0)

@@ -8,13 +8,15 @@ Coordinates are rows of u (dim, n). Layer l bends those of its own parity and ke
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
+from symmetries.kernels import flow_cuda
 from symmetries.kernels.flow_passes import _flow_backward, _flow_forward, _flow_weights
+from symmetries.kernels.flow_shape import Shape
 from symmetries.kernels.sums import column_sums
 
 _ROWS, _WARPS = 32, 8  # points of a program
@@ -24,37 +26,6 @@ _WIDE = 256
 _PARTS = 16  # of the points, in the product that sums over them
 _DEPTH = 32
 _LOG_2_PI = 1.8378770664093453
-
-
-class Shape(NamedTuple):
-    """Sizes and constants of a flow: what the kernels are compiled for."""
-
-    dim: int
-    hidden: int
-    layers: int
-    samples: int  # points that share a context
-    bins: int
-    half: float
-    share: float  # smallest width and height of a bin
-    min_slope: float
-    unit_slope: float  # free parameter of slope 1
-    min_scale: float
-    unit_scale: float
-    epsilon: float  # of the norms
-    dropout: float
-
-    @property
-    def rows(self) -> int:
-        """Free parameters of one spline."""
-        return 3 * self.bins - 1
-
-    def bent(self, layer: int) -> int:
-        """How many coordinates a layer bends."""
-        return (self.dim + 1 - layer % 2) // 2
-
-    def splines(self) -> tuple[Any, ...]:
-        """Constants of the splines."""
-        return (self.half, self.share, self.min_slope, self.unit_slope, self.bins)
 
 
 def _precision() -> str:
@@ -110,7 +81,7 @@ class KernelFlow(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         """The log-densities (N S,)."""
-        n, size = len(eta), shape.rows * ((shape.dim + 1) // 2)
+        n, size = len(eta), shape.size
         eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
         packed = _packed(weights)
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
@@ -118,13 +89,18 @@ class KernelFlow(torch.autograd.Function):
         statistics = eta.new_empty(shape.layers, 2, n)
         parameters = eta.new_empty(shape.layers, n, size)
         out = eta.new_empty(n)
-        _flow_forward[(triton.cdiv(n, _rows(shape)),)](
-            eta, bounds, projected, bias, packed, projected if mask is None else mask, base, u,
-            units, statistics, parameters, out, n, shape.layers * shape.hidden, shape.epsilon,
-            1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale, _LOG_2_PI,
-            shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
-            num_stages=1,
-        )  # fmt: skip
+        known = projected if mask is None else mask
+        given = (eta, bounds, projected, bias, packed, known, base)
+        made = (u, units, statistics, parameters, out)
+        if shape.cuda:
+            flow_cuda.launch(shape, "flow_forward", projected, n, *given, *made)
+        else:
+            _flow_forward[(triton.cdiv(n, _rows(shape)),)](
+                *given, *made, n, shape.layers * shape.hidden, shape.epsilon,
+                1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale,
+                _LOG_2_PI, shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
+                num_stages=1,
+            )  # fmt: skip
         ctx.save_for_backward(
             mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters,
             *weights,
@@ -141,28 +117,30 @@ class KernelFlow(torch.autograd.Function):
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             inputs = [eta, projected, base, bias, *rest]
             wanted = [t for t in inputs if t.requires_grad]
-            out = ctx.plain(mask, eta, projected, base, bias)
-            found = iter(
+            out = ctx.plain(mask, eta, projected, base)
+            twice = iter(
                 torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True)
             )
-            each = (next(found) if t.requires_grad else None for t in inputs)
+            each = (next(twice) if t.requires_grad else None for t in inputs)
             return None, None, None, None, *each
         n, dim, hidden, layers = len(eta), shape.dim, shape.hidden, shape.layers
         grad = grad.contiguous()
         grad_u, grad_parameters = torch.empty_like(u), torch.empty_like(parameters)
         grad_base = eta.new_empty(n, 2 * dim)
         grad_projected = projected.new_empty(n, layers * hidden)
-        programs = triton.cdiv(n, _rows(shape))
+        programs = triton.cdiv(n, flow_cuda.ROWS if shape.cuda else _rows(shape))
         vectors = eta.new_empty(programs, layers, (dim + 1) // 2 + 3, hidden)
-        _flow_backward[(programs,)](
-            projected, bias, packed, projected if mask is None else mask, base, u, statistics,
-            parameters, grad, grad_projected, grad_base, grad_u, grad_parameters,
-            vectors, n,
-            layers * hidden, 1.0 - shape.dropout, *shape.splines(), shape.min_scale,
-            shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
-            num_warps=_WARPS,
-            num_stages=1,
-        )  # fmt: skip
+        known = projected if mask is None else mask
+        given = (projected, bias, packed, known, base, u, statistics, parameters, grad)
+        found = (grad_projected, grad_base, grad_u, grad_parameters, vectors)
+        if shape.cuda:
+            flow_cuda.launch(shape, "flow_backward", projected, n, *given, *found)
+        else:
+            _flow_backward[(programs,)](
+                *given, *found, n, layers * hidden, 1.0 - shape.dropout, *shape.splines(),
+                shape.min_scale, shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
+                num_warps=_WARPS, num_stages=1,
+            )  # fmt: skip
         matrices = _matrices(shape, grad_parameters, units)
         sums = column_sums(vectors.flatten(1)).view(layers, -1)
         if shape.samples > 1:
@@ -195,7 +173,7 @@ def _split(
 ) -> list[Tensor | None]:
     """Gradients to the weights, each a contiguous part of the sums."""
     found: list[Tensor | None] = []
-    hidden, size = shape.hidden, shape.rows * ((shape.dim + 1) // 2)
+    hidden, size = shape.hidden, shape.size
     for layer in range(shape.layers):
         count, kept = shape.rows * shape.bent(layer), shape.dim - shape.bent(layer)
         read = sums[layer, 3 * hidden : (3 + kept) * hidden].view(hidden, kept)
