@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.kernels.launching import Launch
+from symmetries.kernels.launching import ALIGNED, Launch
 from symmetries.kernels.networks import Network, learned
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
@@ -236,7 +236,12 @@ class Filters:
         self.parts = [t for t in learned(network) if t is not None]
         self.counts = [part.numel() for part in self.parts]
         self.shapes = [part.shape for part in self.parts]
-        biased = network.bias is not None
+        self.tensors = [network.gamma if t is None else t for t in network]
+        self.device = network.gamma.device
+        self.places: list[int] = []  # of the parts at the last look
+        self.addresses: list[int] = []  # of all tensors
+        self.aligned = False  # all of them
+        self.biased = biased = network.bias is not None
         self.length = sum(self.counts) - (fields_out if biased else 0)
         numbers: tuple[int, ...] = (rows, columns, fields_in, taps)
         numbers = (*numbers, elements_out, elements_in, elements)
@@ -262,35 +267,47 @@ class Filters:
         sizes = {"ROWS": 32, "BLOCK": 64, "ELEMENTS": triton.next_power_of_2(elements_out)}
         self._add = Launch(_total, (triton.cdiv(self.total, 64), 1), numbers, sizes)
 
-    def make(self, network: Network) -> tuple[Tensor, Tensor | None]:
+    def fit(self) -> bool:
+        """Whether what is learned is as the kernels want it: float32, contiguous, on the device."""
+        places = []
+        for part in self.parts:
+            if part.dtype is not torch.float32 or not part.is_contiguous():
+                return False
+            places.append(part.data_ptr())
+        if places != self.places:  # looked at once for as long as nothing moves
+            if any(part.device != self.device for part in self.parts):
+                return False
+            self.addresses = [tensor.data_ptr() for tensor in self.tensors]
+            self.aligned = all(address % ALIGNED == 0 for address in self.addresses)
+            self.places = places
+        return True
+
+    def make(self) -> tuple[Tensor, Tensor | None]:
         """The filters (fields out * elements out, fields in * elements in, k, k), and their bias.
 
-        Channels last in memory; the bias has one number for each of their outputs.
+        Channels last in memory; the bias has one number for each of their outputs. After
+        :meth:`fit` only.
         """
-        gamma, bias = network.gamma, network.bias
-        device = gamma.device
-        bank = torch.empty(self.shape, device=device, memory_format=torch.channels_last)
-        full_bias = None if bias is None else torch.empty(self.channels, device=device)
-        tensors = [gamma if t is None else t for t in network]
-        self._make(*tensors, bank, bank if full_bias is None else full_bias)
+        bank = torch.empty(self.shape, device=self.device, memory_format=torch.channels_last)
+        full_bias = torch.empty(self.channels, device=self.device) if self.biased else None
+        last = bank if full_bias is None else full_bias
+        addresses = [*self.addresses, bank.data_ptr(), last.data_ptr()]
+        if not (self.aligned and self._make.at(addresses)):
+            self._make(*self.tensors, bank, last)
         return bank, full_bias
 
-    def gradients(self, network: Network, given: Tensor, given_bias: Tensor) -> list[Tensor]:
+    def gradients(self, given: Tensor, given_bias: Tensor) -> list[Tensor]:
         """By what is learned, in the order of :func:`learned`.
 
         Args:
-            network: as for :meth:`make`.
             given: the gradient by the filters, channels last.
             given_bias: that by their bias; anything where there is none.
         """
-        device = given.device
-        shares = torch.empty(self.programs * self.length, device=device)
-        out = torch.empty(self.total, device=device)
-        gamma = network.gamma
-        tensors = [gamma if t is None else t for t in (*network[:7], *network[8:])]
-        self._back(*tensors, given, shares)
+        shares = torch.empty(self.programs * self.length, device=self.device)
+        out = torch.empty(self.total, device=self.device)
+        self._back(*self.tensors[:7], *self.tensors[8:], given, shares)
         self._add(shares, given_bias, out)
-        found = out.split(self.counts)
+        found = out.split_with_sizes(self.counts)
         return [
             each if len(shape) == 1 else each.view(shape)
             for each, shape in zip(found, self.shapes, strict=True)

@@ -7,14 +7,14 @@ whose addresses are no multiples of 16, another version of Triton, its interpret
 goes the usual way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_ALIGNED = 16  # bytes; Triton compiles for it
+ALIGNED = 16  # bytes; Triton compiles for it
 _FAILED: set[str] = set()  # why launches go the usual way
 
 
@@ -33,7 +33,7 @@ class Launch:
         kernel: Any,  # of Triton
         grid: tuple[int, int],
         numbers: tuple[int, ...],
-        constants: Mapping[str, int | float],
+        constants: Mapping[str, int | float | str],
     ) -> None:
         self.kernel = kernel
         self.grid = grid
@@ -41,30 +41,36 @@ class Launch:
         self.constants = constants
         self.rest = (*numbers, *constants.values())
         self.compiled: Any = None
+        self.head: tuple[Any, ...] = ()
         self.device = -1
 
     def __call__(self, *tensors: Tensor) -> None:
         """Launch on the current stream of the tensors' device."""
-        compiled = self.compiled
-        if compiled is not None and torch.cuda.current_device() == self.device:
+        if self.compiled is not None:
             addresses = [tensor.data_ptr() for tensor in tensors]
-            for address in addresses:
-                if address % _ALIGNED:
-                    break
-            else:
-                stream = torch._C._cuda_getCurrentRawStream(self.device)
-                head = (*self.grid, 1, stream, compiled.function, compiled.packed_metadata)
-                try:
-                    compiled.run(*head, None, None, None, *addresses, *self.rest)
-                except TypeError as error:  # another version of Triton has other arguments
-                    _FAILED.add(str(error))
-                    self.compiled = None
-                else:
-                    return
+            if all(address % ALIGNED == 0 for address in addresses) and self.at(addresses):
+                return
         first = tensors[0]
         with torch.cuda.device(first.device) if first.is_cuda else nullcontext():
             made = self.kernel[self.grid](*tensors, *self.numbers, **self.constants)
         known = all(hasattr(made, name) for name in ("run", "function", "packed_metadata"))
-        aligned = all(tensor.data_ptr() % _ALIGNED == 0 for tensor in tensors)
+        aligned = all(tensor.data_ptr() % ALIGNED == 0 for tensor in tensors)
         if first.is_cuda and known and aligned and not _FAILED:
             self.compiled, self.device = made, first.device.index
+            self.head = (made.function, made.packed_metadata, None, None, None)
+
+    def at(self, addresses: Sequence[int]) -> bool:
+        """Launch by the tensors' addresses, multiples of 16; False, and nothing, where it cannot.
+
+        The first launch, and every one on another device, takes the tensors themselves.
+        """
+        if self.compiled is None or torch._C._cuda_getDevice() != self.device:
+            return False
+        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        try:
+            self.compiled.run(*self.grid, 1, stream, *self.head, *addresses, *self.rest)
+        except TypeError as error:  # another version of Triton has other arguments
+            _FAILED.add(str(error))
+            self.compiled = None
+            return False
+        return True

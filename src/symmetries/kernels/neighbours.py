@@ -9,14 +9,18 @@ gradients back to the pixels they came from, without adding into memory.
 A program takes some places side by side, which see nearly the same pixels: these are read once.
 """
 
+import math
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.kernels.launching import Launch
+
 _ROWS = 64  # pairs (image, channel) that a program holds at once
 _SIDE = 2  # places side by side
-_WARPS = 4
 
 
 @triton.jit
@@ -113,10 +117,9 @@ def gather(
     """
     images, other_height, other_width, channels = x.shape
     out = x.new_empty(images, size[0] * size[1], channels, phi.shape[2])
-    grid = (_programs(size), triton.cdiv(images * channels, _ROWS))
-    sizes = _sizes(x, phi)
-    lengths = (images, *size, other_height, other_width, margin)
-    _gather[grid](x, phi, out, *lengths, **sizes, TURNED=turned, num_warps=_WARPS)
+    numbers = (images, *size, other_height, other_width, margin)
+    launch = _launch("turned" if turned else "gather", numbers, *_sizes(x, phi), x.device)
+    launch(x, phi, out)
     return out
 
 
@@ -130,28 +133,38 @@ def correlate(x: Tensor, given: Tensor, like: Tensor, size: tuple[int, int], mar
         size: height and width of what came out.
         margin: as above.
     """
-    images, other_height, other_width, channels = x.shape
+    images, other_height, other_width, _ = x.shape
     out = torch.empty_like(like)
-    sizes = {"PAIRS": images * channels, **_sizes(x, like)}
-    lengths = (*size, other_height, other_width, margin)
-    _correlate[(_programs(size),)](x, given, out, *lengths, **sizes, num_warps=_WARPS)
+    numbers = (images, *size, other_height, other_width, margin)
+    _launch("correlate", numbers, *_sizes(x, like), x.device)(x, given, out)
     return out
 
 
-def _programs(size: tuple[int, int]) -> int:
-    """How many it takes for all places."""
-    return size[0] * -(-size[1] // _SIDE)
-
-
-def _sizes(x: Tensor, phi: Tensor) -> dict[str, int | str]:
-    k = round(phi.shape[1] ** 0.5)
+def _sizes(x: Tensor, phi: Tensor) -> tuple[int, int, int, bool, torch.dtype]:
+    """Channels, units, k, whether products are exact, and of which type."""
     exact = x.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
-    return {
-        "C": x.shape[3],
-        "M": phi.shape[2],
-        "K": k,
-        "TAPS": max(16, triton.next_power_of_2(k * (k + _SIDE - 1))),
-        "ROWS": _ROWS,
-        "SIDE": _SIDE,
-        "PRECISION": "ieee" if exact else "tf32",
-    }
+    return x.shape[3], phi.shape[2], math.isqrt(phi.shape[1]), exact, x.dtype
+
+
+@lru_cache(maxsize=256)
+def _launch(
+    kind: str,
+    numbers: tuple[int, ...],
+    channels: int,
+    units: int,
+    k: int,
+    exact: bool,
+    dtype: torch.dtype,  # Triton compiles one kernel for each, and each device
+    device: torch.device,
+) -> Launch:
+    """One of the kernels for tensors of one kind; the constants in the order of its arguments."""
+    pairs, height, width = numbers[0] * channels, *numbers[1:3]
+    taps = max(16, triton.next_power_of_2(k * (k + _SIDE - 1)))
+    constants = {"C": channels, "M": units, "K": k, "TAPS": taps, "ROWS": _ROWS, "SIDE": _SIDE}
+    precision = {"PRECISION": "ieee" if exact else "tf32"}
+    programs = height * -(-width // _SIDE)
+    if kind == "correlate":
+        sizes = {"PAIRS": pairs, **constants, **precision}
+        return Launch(_correlate, (programs, 1), numbers[1:], sizes)
+    sizes = {**constants, "TURNED": kind == "turned", **precision}
+    return Launch(_gather, (programs, triton.cdiv(pairs, _ROWS)), numbers, sizes)

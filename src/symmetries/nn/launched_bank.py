@@ -74,18 +74,16 @@ def ready(launched: Launched) -> bool:
     """Whether nothing of this call is in the way: a trace, torch.func, tensors of another kind."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
-    device = launched.network.gamma.device
-    for part in launched.parts:
-        if part.dtype is not torch.float32 or part.device != device or not part.is_contiguous():
-            return False
-    return True
+    return launched.kernels.fit()
 
 
 def _launched(network: Network, lifting: bool) -> Launched:
     from symmetries.kernels.filters import Filters
 
     parts = tuple(t for t in learned(network) if t is not None)
-    return Launched(network, parts, lifting, Filters(network, lifting))
+    kernels = Filters(network, lifting)
+    kernels.fit()
+    return Launched(network, parts, lifting, kernels)
 
 
 def _tried(network: Network, lifting: bool) -> bool:
@@ -132,7 +130,7 @@ class _Bank(torch.autograd.Function):
         ctx.save_for_backward(*parts)
         ctx.set_materialize_grads(False)
         ctx.launched = launched
-        return launched.kernels.make(launched.network)
+        return launched.kernels.make()
 
     @staticmethod
     def backward(ctx: Any, given: Tensor | None, given_bias: Tensor | None) -> tuple[Any, ...]:  # noqa: ANN401
@@ -146,8 +144,8 @@ class _Bank(torch.autograd.Function):
         given = given.contiguous(memory_format=torch.channels_last)
         if network.bias is None or given_bias is not None:
             by_bias = given if given_bias is None else given_bias.contiguous()
-            return None, *kernels.gradients(network, given, by_bias)
-        found = kernels.gradients(network, given, given.new_zeros(kernels.channels))
+            return None, *kernels.gradients(given, by_bias)
+        found = kernels.gradients(given, given.new_zeros(kernels.channels))
         return None, *found[:-1], None
 
 

@@ -140,15 +140,19 @@ class PlaneConv2d(PlaneKernel):
         """
         if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._taken:
             self._check(x)
-        if self.training and exporting():
-            raise invalid("model", "evaluation mode for an export", "training", "call model.eval()")
         g = self.geometry
-        weight, bias = self.sampled((x.shape[2], x.shape[3]))
+        made = None
+        if self.training:
+            if exporting():
+                remedy = "call model.eval()"
+                raise invalid("model", "evaluation mode for an export", "training", remedy)
+            made = self.at_once()
+        weight, bias = made or self.sampled((x.shape[2], x.shape[3]))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
         x = x.contiguous(memory_format=torch.channels_last)
-        if self.training and g.stride == 1 and pays(x, weight, g.padding):
+        if made is None and self.training and g.stride == 1 and pays(x, weight, g.padding):
             return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 

@@ -145,12 +145,17 @@ class PlaneKernel(nn.Module):
             self._cache.put(self, kernel, made_for)
         return kernel
 
+    def at_once(self) -> Sampled | None:
+        """The filters and their bias in one launch; None where kernels for that are not at hand."""
+        launched = self._launched()
+        return launched_bank(launched) if launched is not None and ready(launched) else None
+
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
-        launched = self._launched()
-        if launched is not None and ready(launched):
-            return launched_bank(launched)
+        launched = self.at_once()
+        if launched is not None:
+            return launched
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -225,7 +230,7 @@ class PlaneKernel(nn.Module):
 
     def _launched(self) -> Launched | None:
         """The kernels that make the filters, kept with the tensors they read; None without them."""
-        if torch.compiler.is_compiling() or self._turn() is not None:
+        if torch.compiler.is_compiling() or (self.training and self._buffers["turn"] is not None):
             return None
         kept = self._launches.get(self)
         if kept is None:
