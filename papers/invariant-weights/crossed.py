@@ -13,10 +13,12 @@ import math
 import time
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, refitted_elbo
+from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.nn.natural import NaturalLinear
 from symmetries.training import TrainConfig, train
@@ -49,6 +51,7 @@ class Crossed:
         samples: S transformations, in training.
         lr: of filters and posterior.
         rounds: of candidates; the first are single families, alone and with some of all others.
+        draws: filters for each candidate, whose mean bound counts.
         seed: of filters and batches.
     """
 
@@ -60,6 +63,7 @@ class Crossed:
     samples: int = 16
     lr: float = 3e-3
     rounds: int = 3
+    draws: int = 1
     seed: int = 0
 
 
@@ -103,20 +107,25 @@ def combined(box: Box, found: dict[Box, float]) -> Box:
 
 
 def bounds(
-    boxes: list[Box],
+    half_widths: list[tuple[float, ...]],
     sets: list[int],
     parts: list[Tensor],
     labels: Tensor,
     how: Crossed,
     blur: float = 0.0,
+    group: Affine2 = GROUP,
 ) -> Tensor:
-    """The bounds (R,) per image, in nats, on images that the filters have not seen."""
-    runs = len(boxes)
+    """The bounds (draws, R) per image, in nats, on images that the filters have not seen."""
+    draws, runs = how.draws, how.draws * len(half_widths)
+    shape, sets = tuple(parts[0].shape[1:]), draws * sets
     model = shallow_model(
-        tuple(parts[0].shape[1:]), 10, GROUP, half_widths=[widths(b) for b in boxes], learn=False,
+        shape, 10, group, half_widths=draws * half_widths, learn=False,
         features=how.features, kind="relu", posterior="diagonal", scale=0.05, bias=False,
         seed=how.seed, blur=blur,
-    ).to(labels.device)  # fmt: skip
+    )  # fmt: skip
+    if draws > 1:
+        draw_filters(model, [draws * how.seed + i // len(half_widths) for i in range(runs)])
+    model.to(labels.device)
     seen, unseen = slice(how.seen), slice(how.seen, how.seen + how.unseen)
     config = TrainConfig(
         steps=how.steps, batch_size=how.batch_size, lr=how.lr, seed=how.seed,
@@ -130,7 +139,17 @@ def bounds(
     options = {"samples": 32, "chunk": max(1, CHUNK // runs), "sets": sets, "fresh": True}
     others = [part[unseen] for part in parts]
     total = refitted_elbo(twin, others, labels[unseen], model.half_width.detach(), **options)
-    return total / len(labels[unseen])
+    return total.reshape(draws, -1) / len(labels[unseen])
+
+
+@torch.no_grad()
+def draw_filters(model: InvariantModel, seeds: list[int]) -> None:
+    """Give the runs of a model filters of their own, each as a model with its seed would have."""
+    layer = model.body.layer
+    for seed in set(seeds):
+        other = InvariantFeatures(layer.shape, layer.units, kind="relu", seed=seed).layer
+        runs = [i for i, own in enumerate(seeds) if own == seed]
+        layer.weight[runs], layer.bias[runs] = other.weight, other.bias
 
 
 def search(parts: list[Tensor], labels: Tensor, how: Crossed) -> list[dict[Box, float]]:
@@ -149,9 +168,8 @@ def search(parts: list[Tensor], labels: Tensor, how: Crossed) -> list[dict[Box, 
         if not todo:
             break
         sets, boxes = [number for number, _ in todo], [box for _, box in todo]
-        for (number, box), bound in zip(
-            todo, bounds(boxes, sets, parts, labels, how).tolist(), strict=True
-        ):
+        measured = bounds([widths(box) for box in boxes], sets, parts, labels, how).mean(0)
+        for (number, box), bound in zip(todo, measured.tolist(), strict=True):
             found[number][box] = bound
         for number, known in enumerate(found):
             old, new = here[number], max(known, key=lambda b: known[b])
@@ -171,7 +189,8 @@ def blurred(
     sets, plain = list(range(len(parts))), [known[b] for known, b in zip(found, boxes, strict=True)]
     means = {0.0: sum(plain) / len(plain)}
     for blur in BLURS:
-        means[blur] = float(bounds(boxes, sets, parts, labels, how, blur).mean())
+        some = [widths(box) for box in boxes]
+        means[blur] = float(bounds(some, sets, parts, labels, how, blur).mean())
     print(f"bound for blurs of the filters: {means}", flush=True)
     return means
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import torch
-from fitting import cached, clock
+from building import cached, clock
 from torch import nn
 
 from symmetries.distributions.box import UniformBox

@@ -1,26 +1,16 @@
 """Trains the runs of a job as one model, and measures them."""
 
-import sys
-import time
 from dataclasses import asdict, replace
-from functools import lru_cache
 
 import numpy as np
 import torch
-from crossed import best, blurred, search, widths
-from jobs import Job, Natural, Stochastic, natural
+from building import build, cached, clock, labels_of
+from jobs import Job, Natural, Stochastic
 from torch import Tensor
+from widths import cross, find_widths, start_widths, tried
 
-from symmetries.data import ImageSet, load
-from symmetries.groups.affine import Affine2
-from symmetries.learners.invariant_weights import (
-    augerino_loss,
-    elbo_loss,
-    evaluate,
-    fit_natural,
-    search_widths,
-)
-from symmetries.nn.invariant_model import InvariantModel, shallow_model
+from symmetries.learners.invariant_weights import augerino_loss, elbo_loss, evaluate, fit_natural
+from symmetries.nn.invariant_model import InvariantModel
 from symmetries.training import TrainConfig, train
 from symmetries.training.step import Step
 
@@ -28,33 +18,6 @@ TEST_SAMPLES = (64, 256)  # for one parameter, for several
 LOOKS = 100
 FRAMES = 8
 KEPT = 6  # filters shown
-SHIFT = 0.6  # largest shift that a search tries, in half-images
-FOUND: dict[tuple, Tensor] = {}  # widths that a search has found, for runs that share it
-CROSSED: dict[tuple, tuple] = {}  # and all that a search with trained filters has tried
-
-
-def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:
-    """The models of a job, as one."""
-    how = job.training
-    stochastic = isinstance(how, Stochastic)
-    return shallow_model(
-        shape,
-        10,
-        Affine2(job.family),
-        half_widths=[run.width for run in job.runs],
-        learn=[run.learn for run in job.runs],
-        features=job.features,
-        kind=job.kind,
-        sigma=job.sigma,
-        amplitude=job.amplitude,
-        blur=job.blur,
-        posterior=how.posterior if stochastic else "natural",
-        prior_variance=job.prior_variance,
-        learn_prior=how.learn_prior,
-        scale=how.scale if stochastic else 1.0,
-        bias=False,
-        seed=seed,
-    )
 
 
 def fit_natural_job(
@@ -72,94 +35,6 @@ def fit_natural_job(
         looks, done = find_widths(model, how, images, labels, sets, seed), how.coarse.steps
     fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
     return looks + [[step + done, *row] for step, *row in fine]
-
-
-def find_widths(
-    model: InvariantModel,
-    how: Natural,
-    images: list[Tensor],
-    labels: Tensor,
-    sets: list[int],
-    seed: int,
-) -> list[list[float]]:
-    """The first stage: gradients and a search, on some of the examples."""
-    part, config = slice(how.examples), replace(how.coarse, seed=seed)
-    few, started = [t[part] for t in images], clock(labels.device)
-    looks = fit_natural(model, few, labels[part], config, sets=sets)
-    middle = clock(labels.device)
-    if how.search:
-        options = {"sets": sets, "samples": how.search, "draws": config.draws, "seed": seed}
-        chunk = max(1, config.chunk * config.samples // how.search)  # as much at a time
-        search_widths(model, few, labels[part], steps=8, chunk=chunk, **options)
-    seconds = clock(labels.device) - middle
-    print(f"widths: gradients {middle - started:.1f} s, search {seconds:.1f} s", flush=True)
-    return looks
-
-
-def start_widths(
-    model: InvariantModel,
-    job: Job,
-    images: list[Tensor],
-    labels: Tensor,
-    sets: list[int],
-    seed: int,
-) -> None:
-    """Put the widths where a search finds them for filters as they are drawn."""
-    how = job.training
-    key = (job.family, job.runs, how.search, how.search_examples, how.order, job.features, seed)
-    if key not in FOUND:
-        FOUND[key] = searched_widths(job, images, labels, sets, seed)
-    for box, width, run in zip(model.boxes, FOUND[key], job.runs, strict=True):
-        if run.learn:
-            box.set_half_width(width)
-
-
-def searched_widths(
-    job: Job, images: list[Tensor], labels: Tensor, sets: list[int], seed: int
-) -> Tensor:
-    """Half-widths (R, dim) of the best bound, for filters as they are drawn."""
-    how = job.training
-    twin = build(replace(job, training=natural(), prior_variance=50.0), images[0].shape[1:], seed)
-    twin.body.requires_grad_(False)
-    twin.to(labels.device)
-    if how.order == "best":
-        began, part = clock(labels.device), slice(how.search_examples)
-        for box, run in zip(twin.boxes, job.runs, strict=True):
-            if run.learn:
-                box.set_half_width(torch.zeros(twin.group.dim))
-        options = {"sets": sets, "samples": how.search, "draws": 8, "steps": 8, "seed": seed}
-        few, chunk = [t[part] for t in images], max(1, 64_000 // how.search)
-        named = zip(twin.group.names, twin.group.bounds, strict=True)
-        most = [SHIFT if name.startswith("shift") else bound for name, bound in named]
-        shape = {"points": 5, "halvings": 2, "order": "best", "most": most}
-        search_widths(twin, few, labels[part], chunk=chunk, **shape, **options)
-        print(f"widths: search {clock(labels.device) - began:.1f} s", flush=True)
-    else:
-        stages = replace(natural(), examples=how.search_examples, search=how.search)
-        find_widths(twin, stages, images, labels, sets, seed)
-    return twin.half_width.detach()
-
-
-def cross(job: Job, names: tuple[str, ...], images: list[Tensor], labels: Tensor) -> Job:
-    """The job with the widths of a search by the bound on images that filters have not seen."""
-    key = (names, job.training.crossed)
-    if key not in CROSSED:
-        boxes = search(images, labels, job.training.crossed)
-        CROSSED[key] = boxes, blurred(images, labels, job.training.crossed, boxes)
-    found = dict(zip(names, CROSSED[key][0], strict=True))
-    runs = (replace(run, width=widths(best(found[run.set], run.row))) for run in job.runs)
-    return replace(job, runs=tuple(runs))
-
-
-def tried(job: Job, names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """For each set the boxes that a search with trained filters has tried, and their bounds.
-
-    Beside them, for comparison only, the mean bound of the best boxes with blurred filters.
-    """
-    boxes, blurs = CROSSED.get((names, getattr(job.training, "crossed", None)), ([], {}))
-    named = dict(zip(names, boxes, strict=False))
-    found = {n: {" ".join(map(str, b)): v for b, v in of.items()} for n, of in named.items()}
-    return found | ({"blur": {str(b): v for b, v in blurs.items()}} if blurs else {})
 
 
 def fit_stochastic_job(
@@ -223,7 +98,7 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
     how, frames = job.training, []
     started = clock(device)
     if isinstance(how, Stochastic) and how.crossed:
-        job = cross(job, names, images, labels)
+        job = cross(job, names, images, labels, seed)
     searched = clock(device) - started
     model = build(job, tuple(images[0].shape[1:]), seed).to(device)
     if isinstance(how, Natural):
@@ -265,12 +140,12 @@ def train_job(job: Job, folder: str | None, device: torch.device, seed: int) -> 
         "training": asdict(how),
         "seconds": seconds,
         "search_seconds": searched,
-        "tried": tried(job, names),
+        "tried": tried(job, names, seed),
         "evaluation_seconds": clock(device) - started - seconds,
         "ms_per_run_and_step": rate,
         "runs": runs,
         "widths": looks,
-        "arrays": filters(model, job, frames) if job.kind == "relu" and seed == 0 else {},
+        "arrays": filters(model, job, frames) if shown(job, seed) else {},
     }
 
 
@@ -300,6 +175,11 @@ def describe(
     return runs
 
 
+def shown(job: Job, seed: int) -> bool:
+    """Whether a figure shows filters of this job."""
+    return job.kind == "relu" and seed == 0 and job.tag != "turns"
+
+
 def filters(model: InvariantModel, job: Job, frames: list[tuple]) -> dict[str, np.ndarray]:
     """A few learned filters of some runs (those with the largest weights in the last layer)."""
     found = {}
@@ -314,24 +194,3 @@ def filters(model: InvariantModel, job: Job, frames: list[tuple]) -> dict[str, n
         found[f"frame {number}"] = weight[best].numpy()
         found[f"frame {number} at"] = np.array([step, *width])
     return found
-
-
-@lru_cache(maxsize=16)
-def cached(name: str, part: str, folder: str | None) -> ImageSet:
-    """A set, made once."""
-    return load(name, part, folder)
-
-
-def labels_of(sets: list[ImageSet]) -> Tensor:
-    """The labels that all sets share: they are the same images, moved."""
-    labels = sets[0].labels
-    if labels is None or not all(torch.equal(labels, other.labels) for other in sets):
-        sys.exit("the sets of a job must have the same labels in the same order")
-    return labels
-
-
-def clock(device: torch.device) -> float:
-    """Seconds, after the device has done its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()

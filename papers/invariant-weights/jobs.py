@@ -126,6 +126,7 @@ BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="bes
 # Widths by the bound on images that the filters have not seen, held.
 CROSSED = replace(HELD, steps=30_000, search=0, crossed=Crossed())
 CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
+TURNS = Crossed(draws=4)  # one width, from several starts
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
@@ -207,6 +208,9 @@ def jobs(part: str) -> Iterator[Job]:
             runs = width_runs(ROTATED, angles, tag == "learned")
             how = Stochastic()
             yield Job("table5", "relu", "rotation", runs, how, prior_variance=1.0, tag=tag)
+        runs = width_runs(ROTATED, (0, *ANGLES[1:]), learn=True)
+        how = Stochastic(width_lr=0.0, rest=0.0, crossed=TURNS)
+        yield Job("table5-crossed", "relu", "rotation", runs, how, prior_variance=1.0, tag="turns")
     elif part == "6":
         for family in FAMILIES:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
@@ -329,6 +333,8 @@ def point() -> Iterator[Job]:
             trials += [
                 ("point long", None, runs, long),
                 ("point fixed long", None, fixed_runs, long),
+                ("full long", None, runs, replace(long, posterior="full")),
+                ("full fixed long", None, fixed_runs, replace(long, posterior="full")),
                 ("point long ours", None, runs, replace(Stochastic(20_000), posterior="point")),
                 ("full long ours", None, runs, Stochastic(20_000)),
             ]

@@ -26,11 +26,12 @@ from deeper import deeper, sparse_gp
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, Stochastic, jobs
 from toy import toy
+from turns import fixed_widths
 
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
-EXTRA = {"deeper": deeper, "sgpr": sparse_gp, "toy": toy}
+EXTRA = {"crossed": fixed_widths, "deeper": deeper, "sgpr": sparse_gp, "toy": toy}
 
 
 def summary(results: dict[str, list[dict]], expected: dict) -> str:

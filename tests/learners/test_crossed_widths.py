@@ -1,8 +1,8 @@
 """Paper 0's widths by the bound on images that the filters have not seen; its stored results."""
 
+import dataclasses
 import importlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -63,12 +63,66 @@ def test_turned_digits_ask_for_turns_and_upright_ones_do_not(crossed, monkeypatc
     torch.testing.assert_close(few.item(), upright[NONE], rtol=1e-3, atol=1e-3)
 
 
+def test_every_draw_has_the_filters_of_its_seed(crossed):
+    model = crossed.shallow_model(
+        (1, 8, 8), 10, crossed.GROUP, half_widths=[0.1] * 3, features=4, kind="relu"
+    )
+    crossed.draw_filters(model, [5, 6, 5])
+    alone = crossed.InvariantFeatures((1, 8, 8), 4, kind="relu", seed=6).layer
+    weight, bias = model.body.layer.weight, model.body.layer.bias
+    torch.testing.assert_close(weight[1], alone.weight[0])
+    torch.testing.assert_close(bias[1], alone.bias[0])
+    torch.testing.assert_close(weight[0], weight[2])
+    assert not torch.equal(weight[0], weight[1])
+
+
+def test_a_line_search_ends_beside_the_best_width_from_every_start(crossed, monkeypatch):
+    """A bound with a hill at 100 degrees on one set, and one that rises to the end on another."""
+    turns = importlib.import_module("turns")
+    asked = []
+
+    def measure(pairs, parts, labels, how):
+        asked.append(pairs)
+        hills = [-abs(w - 100) if number == 0 else w for number, w in pairs]
+        return torch.tensor([hills, hills])
+
+    monkeypatch.setattr(turns, "measure", measure)
+    starts = [(number, w) for number in (0, 1) for w in (0.0, 45.0, 175.0)]
+    ends, known = turns.line_search(starts, [None, None], None, turns.TURNS)
+    assert all(abs(end - 100) <= 3.75 for end in ends[:3])
+    assert ends[3:] == [180.0] * 3
+    assert [len(set(pairs)) for pairs in asked] == [len(pairs) for pairs in asked]
+    assert known[0][45.0] == [-55.0, -55.0]
+
+
+def test_a_stored_search_gives_the_boxes_of_its_best_bounds(crossed):
+    jobs, widths = (importlib.import_module(name) for name in ("jobs", "widths"))
+    (job,) = (job for job in jobs.jobs("2") if job.tag == "crossed")
+    found = widths.stored(job, jobs.MOVED)
+    assert crossed.best(found[0], "affine") == TURNS
+    other = dataclasses.replace(job.training, crossed=crossed.Crossed(steps=1))
+    assert widths.stored(dataclasses.replace(job, training=other), jobs.MOVED) == []
+
+
+def test_turned_digits_end_wide_from_every_start(crossed):
+    turns = importlib.import_module("turns")
+    data = load("digits-rotated")
+    how = crossed.Crossed(
+        features=32, seen=600, unseen=700, steps=150, batch_size=64, samples=8, draws=2
+    )
+    starts = [(0, 0.0), (0, 175.0)]
+    ends, known = turns.line_search(starts, [data.images], data.labels, how)
+    assert min(ends) > 100
+    assert all(len(each) == 2 for each in known[0].values())
+    assert sum(known[0][ends[0]]) > sum(known[0][0.0]) + 0.05
+
+
 def test_every_stored_batch_has_a_command_that_makes_it(crossed):
     """Family, kind, tag, rows and steps of each are those of a job that run.py trains."""
     jobs = importlib.import_module("jobs")
     every = [job for part in jobs.PARTS for job in jobs.jobs(part)]
     tables = json.loads((PAPER / "results.json").read_text())["tables"]
-    others = {"deeper", "sgpr", "toy"}
+    others = {"crossed", "deeper", "sgpr", "toy"}
     for table, batches in tables.items():
         for batch in batches if table not in others else ():
             name = (table, *(batch[key] for key in ("family", "kind", "tag")))
@@ -76,7 +130,7 @@ def test_every_stored_batch_has_a_command_that_makes_it(crossed):
             assert made, name
             rows = {(run.row, run.set) for run in made[0].runs}
             assert {(run["row"], run["set"]) for run in batch["runs"]} == rows, name
-            stored, how = batch["training"], asdict(made[0].training)
+            stored, how = batch["training"], dataclasses.asdict(made[0].training)
             stages = [(stored, how)]
             if "fine" in how:
                 stages = [(stored.get(s, stored), how[s]) for s in ("coarse", "fine") if how[s]]
