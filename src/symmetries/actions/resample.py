@@ -16,6 +16,7 @@ from symmetries.caching import constant
 from symmetries.checks import check_choice, check_images, invalid
 from symmetries.folding import fold, foldable
 from symmetries.kernels.available import usable
+from symmetries.placement import exact_products
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
@@ -86,8 +87,12 @@ def _resample(
 ) -> Tensor:
     """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W).
 
-    Maps (N, 2, 3), one for each image, give (N, C, H, W).
+    Maps (N, 2, 3), one for each image, give (N, C, H, W). Images of 16 bits are resampled in
+    float32, as places of 16 bits would be wrong by a tenth of a pixel.
     """
+    if images.dtype in (torch.bfloat16, torch.float16):
+        rest = (interpolation, padding, fill)
+        return _resample(images.float(), theta.float(), *rest).to(images.dtype)
     theta = theta.to(images.dtype)
     if len(images) == 0:
         return images.reshape(0, *theta.shape[1:-2], *images.shape[1:])
@@ -104,7 +109,8 @@ def _resample(
         out = _kernel_warp(images, several, interpolation)
         out = out if theta.ndim == 4 else out.squeeze(1)
     else:
-        out = _grid_warp(images, theta, interpolation, padding)
+        with exact_products(images):
+            out = _grid_warp(images, theta, interpolation, padding)
     return out + shift if shift else out
 
 
@@ -174,7 +180,8 @@ def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
     """
     k = _grid_matrix(height, width, theta.dtype, theta.device)
     lead = theta.shape[:-2]
-    return (theta.reshape(-1, 6) @ k).reshape(*lead, height, width, 2)
+    with exact_products(theta):
+        return (theta.reshape(-1, 6) @ k).reshape(*lead, height, width, 2)
 
 
 def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) -> Tensor:

@@ -123,7 +123,7 @@ class _Path:
 
     def _along(self, end: Tensor, start: Tensor, x: Tensor, target: Tensor) -> Tensor:
         """Gradients (steps, N, ...) at all nodes between start and end."""
-        column = self.nodes.reshape(-1, *[1] * end.ndim)
+        column = self.nodes.to(end.dtype).reshape(-1, *[1] * end.ndim)  # 16 bits under autocast
         points = torch.lerp(start, end, column).flatten(0, 1).requires_grad_()
         output = ask(self.model, points) if self.split is None else self.split.rest(points, x)
         check_logits(output, len(points))
@@ -133,7 +133,8 @@ class _Path:
         return gradient.reshape(len(self.nodes), *end.shape)
 
     def _average(self, gradient: Tensor) -> Tensor:
-        return (self.weights @ gradient.flatten(1)).reshape(gradient.shape[1:])
+        weights = self.weights.to(gradient.dtype)
+        return (weights @ gradient.flatten(1)).reshape(gradient.shape[1:])
 
 
 @lru_cache(maxsize=16)

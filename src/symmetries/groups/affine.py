@@ -22,6 +22,7 @@ from symmetries.groups.exponential import affine_exp, generators, with_last_row
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
 from symmetries.kernels.available import usable
+from symmetries.placement import exact_products
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -94,7 +95,8 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
     if foldable(left, right):
         product = fold(affine_product, *torch.broadcast_tensors(left, right))
         return product
-    return left @ right
+    with exact_products(left):
+        return left @ right
 
 
 def affine_inverse(matrix: Tensor) -> Tensor:

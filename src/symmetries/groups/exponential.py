@@ -9,6 +9,7 @@ from symmetries.caching import constant
 from symmetries.folding import fold, foldable
 from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.kernels.available import usable
+from symmetries.placement import exact_products
 
 # Below this many matrices the chain of small CPU operations costs more than torch's own kernel.
 _SMALL_BATCH = 192
@@ -53,7 +54,8 @@ def affine_exp(eta: Tensor) -> Tensor:
     compiling = torch.compiler.is_compiling()
     small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
     if small and not compiling:
-        algebra = eta @ _basis(eta.dtype, eta.device)
+        with exact_products(eta):
+            algebra = eta @ _basis(eta.dtype, eta.device)
         exponential: Tensor = torch.linalg.matrix_exp(algebra.reshape(*eta.shape[:-1], 3, 3))
         return exponential
     follow = eta.requires_grad and torch.is_grad_enabled() and not compiling

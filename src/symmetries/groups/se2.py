@@ -14,7 +14,7 @@ from symmetries.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
-from symmetries.placement import check_same
+from symmetries.placement import check_same, exact_products
 
 
 class SE2(Group[Tensor]):
@@ -80,8 +80,9 @@ class SE2(Group[Tensor]):
         """Matrix product; the rightmost acts first."""
         check_matrices(*elements)
         product = elements[0]
-        for element in elements[1:]:
-            product = product @ element
+        with exact_products(product):
+            for element in elements[1:]:
+                product = product @ element
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
