@@ -14,7 +14,8 @@ that a run gives the same numbers alone as among others.
 """
 
 from symmetries.learners.invariant_weights.evaluation import Evaluation, evaluate
-from symmetries.learners.invariant_weights.natural import NaturalConfig, fit_natural
+from symmetries.learners.invariant_weights.natural import fit_natural
+from symmetries.learners.invariant_weights.natural_config import NaturalConfig
 from symmetries.learners.invariant_weights.objectives import (
     augerino_loss,
     elbo_loss,

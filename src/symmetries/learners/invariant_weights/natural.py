@@ -12,109 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from symmetries.checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    check_positive,
-    check_whole,
-    invalid,
-)
-from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
-from symmetries.learners.invariant_weights.objectives import (
-    check_labelled,
-    expected_sites,
-    images_of,
-    log_likelihood,
-)
+from symmetries.checks import invalid
+from symmetries.distributions.box import UniformBox
+from symmetries.learners.invariant_weights.natural_config import NaturalConfig
+from symmetries.learners.invariant_weights.natural_loss import NaturalLoss
+from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.search import search_widths
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
+from symmetries.nn.natural import NaturalLinear
 from symmetries.training import TrainConfig, train
-from symmetries.training.config import SCHEDULES, check_betas
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
     from symmetries.training.update import Metrics
 
 LOOKS = 100
-
-
-@dataclass(frozen=True)
-class NaturalConfig:
-    """How :func:`fit_natural` trains.
-
-    Args:
-        steps: number of steps.
-        batch_size: examples per step; large batches suit natural gradients.
-        chunk: examples at a time: the sums over a batch are made from chunks of this size.
-        samples: S transformations, new ones for every chunk.
-        sampling: "random", "sobol" or "grid".
-        draws: samples of the outputs.
-        rate: largest rate of the natural-gradient steps.
-        memory: how many times the training set the last layer remembers: the rate falls as
-            1 / (step + 1) to batch_size / (memory N).
-        lr: of Adam on the widths, in the group's own units.
-        body_lr: of Adam on filters, networks and noise, where they are learned.
-        betas: of Adam. With batches of the whole set a short memory, (0.8, 0.95), keeps widths
-            moving where the bound flattens: slopes are then compared with recent ones.
-        schedule: of both rates: "cosine", falling to 0, or "constant".
-        head_every: steps between two updates of the last layer, which cost a factorisation.
-        width_every: steps between two moves of everything else; with 2 the last layer is fitted to
-            the new widths before their slope is taken.
-        warmup: first steps, in which only the last layer is learned (at every step).
-        body_warmup: first steps, in which filters and networks rest while widths are learned: a
-            network that is trained from the start fits what it sees, and its widths stay small.
-        fresh: whether the last layer starts anew, from the weights 0; False goes on from where it
-            is, as after a fit to fewer examples.
-        search: points along each learned width of a line search (:func:`search_widths`) after two
-            thirds of the steps; the last third fits the last layer anew, with the widths that were
-            found (fixed ones too: a run gives the same alone as among others). 0 leaves all steps
-            to the gradient.
-        search_examples: the search looks at the first so many examples at most.
-        seed: of all random numbers and of the order of examples.
-    """
-
-    steps: int = 300
-    batch_size: int = 2000
-    chunk: int = 2000
-    samples: int = 32
-    sampling: Sampling = "sobol"
-    draws: int = 8
-    rate: float = 0.3
-    memory: float = 1.0
-    lr: float = 0.03
-    body_lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    schedule: str = "cosine"
-    head_every: int = 1
-    width_every: int = 1
-    warmup: int = 10
-    body_warmup: int = 0
-    fresh: bool = True
-    search: int = 7
-    search_examples: int = 4000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        counts = ("steps", "batch_size", "chunk", "samples", "draws", "head_every")
-        for name in (*counts, "search_examples"):
-            check_whole(getattr(self, name), name)
-        check_whole(self.search, "search", 2 if self.search else 0)
-        check_number(self.rate, "rate", 0, 1)
-        check_positive(self.memory, "memory")
-        check_whole(self.width_every, "width_every")
-        for name in ("warmup", "body_warmup", "seed"):
-            check_whole(getattr(self, name), name, least=0)
-        for name in ("lr", "body_lr"):
-            check_number(getattr(self, name), name, least=0)
-        check_betas(self.betas)
-        check_choice(self.schedule, SCHEDULES, "schedule")
-        check_flag(self.fresh, "fresh")
-        check_choice(self.sampling, SAMPLINGS, "sampling")
 
 
 def fit_natural(
@@ -228,7 +142,7 @@ class _Fit:
             graph="off",
             **self.options | {"checkpoint_every": every},  # after a look: it is sound
         )
-        loss = _NaturalLoss(config, len(self.targets), self.sets)
+        loss = NaturalLoss(config, len(self.targets), self.sets)
         groups = _param_groups(model, config)
         model.log_noise.requires_grad_()  # the loop wants a gradient, also where none is needed
 
@@ -255,92 +169,3 @@ def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str
     rest = [p for p in learned if id(p) not in widths]
     parts = ((own, config.lr), (rest, config.body_lr))
     return [{"params": p, "lr": lr} for p, lr in parts if p]
-
-
-class _NaturalLoss:
-    """The loss of the training loop: gradients for Adam, and a step of the last layer on the way.
-
-    The last layer is part of the model's state, so checkpoints hold it; everything random comes
-    from the step. The gradient is summed over chunks here and handed on as a linear function.
-    """
-
-    def __init__(self, config: NaturalConfig, count: int, sets: Sequence[int] | None) -> None:
-        self.config = config
-        self.count = count
-        self.sets = sets
-        self.fit = torch.empty(0)
-
-    def __call__(
-        self, module: nn.Module, batch: tuple[Tensor, ...], step: "Step"
-    ) -> dict[str, Tensor]:
-        model, config, index = cast(InvariantModel, module), self.config, step.index
-        head = cast(NaturalLinear, model.head)
-        learned = self._moving(model, index)
-        moves_head = index % config.head_every == 0 or index < config.warmup
-        slopes = [torch.zeros_like(p) for p in learned]
-        fit = torch.zeros_like(model.log_noise[:, 0])
-        sums, size = None, len(batch[-1])
-        for first in range(0, size, config.chunk):
-            part = [tensor[first : first + config.chunk] for tensor in batch]
-            with torch.set_grad_enabled(bool(learned)):
-                pictures = images_of(part[:-1], self.sets)
-                phi = model.features(pictures, config.samples, config.sampling, step.generator)
-                mean, variance = outputs = head(phi)
-                terms = log_likelihood(
-                    model, mean, variance, part[-1], config.draws, step.generator
-                )
-                here = terms.sum(1) / size
-            if learned:
-                found = torch.autograd.grad(-here.sum(), learned)
-                slopes = [a + b for a, b in zip(slopes, found, strict=True)]
-            fit += here.detach()
-            if moves_head:
-                if (
-                    index == 0 and config.fresh
-                ):  # from the weights 0, not from the prior: it would go too far
-                    outputs = (torch.zeros_like(outputs[0]), torch.zeros_like(outputs[1]))
-                sites = expected_sites(model, outputs, part[-1], config.draws, step.generator)
-                sums = head.sums(phi.detach(), *sites, into=sums)
-        if sums is not None:
-            size *= step.world
-            for total in sums if step.world > 1 else ():
-                torch.distributed.all_reduce(total)
-            # While few examples were seen, they count as that many and not as all N.
-            seen = min(self.count, size * (index + 1)) if config.fresh else self.count
-            rate = max(1 / (index + 1), size / (config.memory * self.count))
-            prior_step = FULL_PRIOR_STEP if size >= self.count else PRIOR_STEP
-            head.step(sums, min(config.rate, rate), seen / size, prior_step)
-        self.fit = fit
-        return self._terms(model, learned, slopes)
-
-    def _moving(self, model: InvariantModel, index: int) -> list[nn.Parameter]:
-        """What Adam moves at this step."""
-        since = index - self.config.warmup
-        if since < 0 or since % self.config.width_every:
-            return []
-        widths = {id(p) for p in model.boxes.parameters()}
-        resting = index < self.config.body_warmup
-        learned = [p for p in model.parameters() if p.requires_grad]
-        learned = [p for p in learned if not resting or id(p) in widths]
-        idle = model.task == "classification"
-        return [p for p in learned if not (idle and p is model.log_noise)]
-
-    def _terms(
-        self, model: InvariantModel, learned: list[nn.Parameter], slopes: list[Tensor]
-    ) -> dict[str, Tensor]:
-        kl = model.head.kl() / self.count
-        handle = 0.0 * model.log_noise.sum()
-        for parameter, slope in zip(learned, slopes, strict=True):
-            handle = handle + (slope * parameter).sum()
-        numbers = {
-            "loss": (kl - self.fit).sum().detach() + (handle - handle.detach()),
-            "log_likelihood": self.fit.mean(),
-            "kl": kl.mean(),
-        }
-        width = model.half_width.detach()
-        names = model.group.names
-        for run, row in enumerate(width):
-            numbers |= {
-                f"half_width.{run}.{name}": value for name, value in zip(names, row, strict=True)
-            }
-        return numbers
