@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from symmetries.checks import invalid
 from symmetries.folding import fold, foldable
 from symmetries.kernels import amx
 from symmetries.kernels.available import usable
+from symmetries.kernels.branches import current_branches
 from symmetries.kernels.rounded import RoundedLinear
 
 _DTYPES = (torch.float32, torch.bfloat16)
@@ -55,23 +57,35 @@ class MLP(nn.Sequential):
         return self._hidden(x)
 
     def _hidden(self, x: Tensor) -> Tensor:
-        for layer in self:
+        made, mask, layers = current_branches(), None, [*self]
+        for layer, after in zip_longest(layers, layers[1:]):
             if isinstance(layer, nn.Linear):
                 linear = layer
             elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
-                x = hidden_units(x, linear, layer)
-            elif isinstance(layer, nn.Dropout):
+                drops = isinstance(after, nn.Dropout)
+                mask = made.mask(after) if made is not None and drops else None
+                keep = 1 - after.p if drops else 1.0
+                x = hidden_units(x, linear, layer, mask, keep)
+            elif isinstance(layer, nn.Dropout) and mask is None:
                 x = layer(x)
         return x
 
 
-def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
+def hidden_units(
+    x: Tensor,
+    linear: nn.Linear,
+    norm: nn.LayerNorm,
+    mask: Tensor | None = None,
+    keep: float = 1.0,
+) -> Tensor:
     """LN(gelu(W x + b)): the bias, the gelu and the norm in one pass where there is a kernel.
 
     Args:
         x: (N, inputs).
         linear: W and b.
         norm: over its outputs.
+        mask: (N, outputs), 0 where units are dropped.
+        keep: what the others are divided by.
 
     Returns:
         (N, outputs).
@@ -84,20 +98,28 @@ def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
         rounded = x.dtype == torch.bfloat16 and linear.weight.requires_grad and x.is_cuda
         product = RoundedLinear.apply if rounded else F.linear
         units: Tensor = product(x, linear.weight)
-        return gelu_norm(units, norm, linear.bias)
+        return gelu_norm(units, norm, linear.bias, mask, keep)
     if amx.usable(x, linear.weight):
-        return gelu_norm(amx.linear(x, linear.weight, linear.bias), norm)
-    return gelu_norm(linear(x), norm)
+        return gelu_norm(amx.linear(x, linear.weight, linear.bias), norm, None, mask, keep)
+    return gelu_norm(linear(x), norm, None, mask, keep)
 
 
-def gelu_norm(z: Tensor, norm: nn.LayerNorm, bias: Tensor | None = None) -> Tensor:
-    """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it."""
+def gelu_norm(
+    z: Tensor,
+    norm: nn.LayerNorm,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    keep: float = 1.0,
+) -> Tensor:
+    """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it; see :func:`hidden_units`."""
     if z.ndim == 2 and _fused(z, norm):
         from symmetries.kernels.normalise import KernelGeluNorm
 
-        arguments = (bias, norm.weight, norm.bias, norm.eps, _plain)
+        arguments = (bias, norm.weight, norm.bias, norm.eps, _plain, mask, keep)
         fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
         return fused
+    if mask is not None:
+        return torch.where(mask != 0, gelu_norm(z, norm, bias) / keep, 0.0)
     if z.ndim == 2 and foldable(z, dtypes=_DTYPES) and norm.weight.numel() <= _MAX_WIDTH:
         z = z if bias is None else z + bias
         plain = _unit_norm(norm.weight.numel(), norm.eps, z.device)

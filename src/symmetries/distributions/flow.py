@@ -81,6 +81,7 @@ class ConditionalFlow(nn.Module):
         self.dim = len(bounds)
         self.context = context
         self.hidden = hidden
+        self.dropout = dropout
         self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
         self.bounds: Tensor
         self.straight = [i for i in range(self.dim) if not circular[i]]

@@ -1,6 +1,7 @@
 """A flow's log-density by kernels: what they are given, and what the context gives them."""
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from symmetries.distributions.coupling import HALF
 from symmetries.distributions.spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.kernels.available import usable
+from symmetries.kernels.branches import current_branches
 from symmetries.kernels.flow_shape import Shape
 from symmetries.kernels.rounded import RoundedLinear
 
@@ -53,8 +55,11 @@ def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape
 
 def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: Tensor) -> Tensor:
     """Log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
-    mask = None
-    if shape.dropout:  # through torch's function, so that several processes drop what one would
+    made = current_branches()
+    mask = None if made is None or not shape.dropout else made.mask(flow)
+    if (
+        mask is None and shape.dropout
+    ):  # through torch's function, so that several processes drop what one would
         size = (len(eta), shape.layers * flow.hidden)
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
         mask = F.dropout(ones, shape.dropout)
@@ -92,12 +97,18 @@ def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
     In bfloat16 where torch's "float32_matmul_precision" is "medium".
     """
     *blocks, head = flow.base
-    if context.is_cuda and torch.get_float32_matmul_precision() == "medium":
-        x = context.to(torch.bfloat16)
-        projected: Tensor = RoundedLinear.apply(x, flow.project.weight)  # type: ignore[no-untyped-call]
-    else:
-        x, projected = context, F.linear(context, flow.project.weight)
-    for block in blocks:
-        x = block(x)
-    base: Tensor = head(x.to(context.dtype))
+    made = current_branches()
+    rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
+    seen = context.to(torch.bfloat16) if rounded else context
+    with nullcontext() if made is None else made.apart():
+        x = seen
+        for block in blocks:
+            x = block(x)
+        base: Tensor = head(x.to(torch.float32))
+    weight = flow.project.weight
+    projected: Tensor = (
+        RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
+    )
+    if made is not None:
+        made.meet()
     return projected, base

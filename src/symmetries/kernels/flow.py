@@ -15,6 +15,7 @@ import triton
 from torch import Tensor
 
 from symmetries.kernels import flow_cuda
+from symmetries.kernels.branches import current_branches, later_if_alone
 from symmetries.kernels.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.kernels.flow_shape import Shape
 from symmetries.kernels.sums import column_sums
@@ -105,7 +106,7 @@ class KernelFlow(torch.autograd.Function):
             mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters,
             *weights,
         )  # fmt: skip
-        ctx.shape, ctx.plain = shape, plain
+        ctx.shape, ctx.plain, ctx.branches = shape, plain, current_branches()
         return out
 
     @staticmethod
@@ -121,8 +122,8 @@ class KernelFlow(torch.autograd.Function):
             twice = iter(
                 torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True)
             )
-            each = (next(twice) if t.requires_grad else None for t in inputs)
-            return None, None, None, None, *each
+            second = (next(twice) if t.requires_grad else None for t in inputs)
+            return None, None, None, None, *second
         n, dim, hidden, layers = len(eta), shape.dim, shape.hidden, shape.layers
         grad = grad.contiguous()
         grad_u, grad_parameters = torch.empty_like(u), torch.empty_like(parameters)
@@ -141,17 +142,22 @@ class KernelFlow(torch.autograd.Function):
                 shape.min_scale, shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
                 num_warps=_WARPS, num_stages=1,
             )  # fmt: skip
-        matrices = _matrices(shape, grad_parameters, units)
-        sums = column_sums(vectors.flatten(1)).view(layers, -1)
         if shape.samples > 1:
             grad_projected = grad_projected.unflatten(0, (-1, shape.samples)).sum(1)
             grad_base = grad_base.unflatten(0, (-1, shape.samples)).sum(1)
         grad_eta = None
         if ctx.needs_input_grad[4]:
             grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
-        to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
-        others = _split(shape, sums, matrices, rest)
-        return None, None, None, None, grad_eta, grad_projected, grad_base, to_bias, *others
+
+        def to_weights() -> tuple[Tensor | None, ...]:
+            matrices = _matrices(shape, grad_parameters, units)
+            sums = column_sums(vectors.flatten(1)).view(layers, -1)
+            to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
+            return to_bias, *_split(shape, sums, matrices, rest)
+
+        reads = (grad_parameters, units, vectors)
+        each = later_if_alone(ctx.branches, [bias, *rest], to_weights, *reads)
+        return None, None, None, None, grad_eta, grad_projected, grad_base, *each
 
 
 def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:

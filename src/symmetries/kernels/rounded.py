@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries.kernels.branches import current_branches, later_if_alone
+
 # Whether products of bfloat16 may come out as float32.
 _MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
 
@@ -15,16 +17,23 @@ class RoundedLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         """The products (N, outputs) of x (N, inputs) and W (outputs, inputs)."""
-        rounded = weight.to(x.dtype)
-        ctx.save_for_backward(x, rounded)
+        made = current_branches()
+        rounded = None if made is None else made.rounded(weight)
+        rounded = weight.to(x.dtype) if rounded is None else rounded
+        ctx.save_for_backward(x, rounded, weight)
+        ctx.branches = made
         return x @ rounded.T
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Gradients to both."""
-        x, rounded = ctx.saved_tensors
+        x, rounded, weight = ctx.saved_tensors
         grad = grad.to(x.dtype)
         to_x = grad @ rounded if ctx.needs_input_grad[0] else None
         if torch.is_grad_enabled() or not _MIXED:  # the gradient of the gradient is wanted
             return to_x, (grad.T @ x).float()
-        return to_x, torch.mm(grad.T, x, out_dtype=torch.float32)
+
+        def to_weight() -> Tensor:
+            return torch.mm(grad.T, x, out_dtype=torch.float32)
+
+        return to_x, later_if_alone(ctx.branches, [weight], to_weight, grad, x)

@@ -17,10 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
+from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
+from symmetries.kernels.available import usable
+from symmetries.kernels.branches import branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.networks import (
@@ -197,6 +200,21 @@ def generative_loss(
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
     the mean absolute difference of log p between two prototypes of one image.
     """
+    fast = usable(images, next(net.parameters()))
+    with branches(images.device, fast and isinstance(net.distribution, ConditionalFlow)) as made:
+        if made is not None:
+            net.ahead(made, config.samples * len(images), inference)
+        return _generative_terms(net, images, step, inference, act, config)
+
+
+def _generative_terms(
+    net: Generative,
+    images: Tensor,
+    step: Step,
+    inference: LieInference | FiniteInference,
+    act: ImageAction,
+    config: SymmetryConfig,
+) -> Terms:
     b, k = len(images), config.samples
     with torch.no_grad():
         if isinstance(inference, FiniteInference):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.phi import phi1_coefficients
+from symmetries.kernels.branches import Branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import (
     has_shifts,
@@ -24,6 +26,7 @@ from symmetries.learners.symmetry_model.moments import (
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_SCALE = 0.01
+WIDE = 32  # inputs and outputs of layers whose products may be rounded
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
 
 
@@ -236,6 +239,22 @@ class Generative(nn.Module):
                 base=config.base,
                 dropout=config.conditioner_dropout,
             )
+
+    def ahead(self, made: Branches, rows: int, inference: nn.Module) -> None:
+        """Round the weights of both networks, and draw what dropout leaves, on a branch."""
+        nets = (inference, self)
+        layers = [m for net in nets for m in net.modules() if isinstance(m, nn.Linear)]
+        wide = [m.weight for m in layers if min(m.weight.shape) >= WIDE]
+        drops: list[tuple[nn.Module, int, int, float]] = [
+            (drop, rows, norm.weight.numel(), drop.p)
+            for norm, drop in pairwise(self.features.mlp)
+            if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training
+        ]
+        flow = self.distribution
+        if isinstance(flow, ConditionalFlow) and self.training and flow.dropout:
+            drops.append((flow, rows, flow.project.out_features, flow.dropout))
+        rounded = torch.get_float32_matmul_precision() == "medium"
+        made.ahead(wide if rounded else [], drops)
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""
