@@ -136,6 +136,7 @@ TASKS = {
         sprites_planted,
         replace(
             OURS,
+            settling_unit=0.1,  # with 1 small sprites had shrunken prototypes
             variety=0.0,
             centring=0.1,
             moments="size",
