@@ -200,8 +200,8 @@ def generative_loss(
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
     the mean absolute difference of log p between two prototypes of one image.
     """
-    fast = usable(images, next(net.parameters()))
-    with branches(images.device, fast and isinstance(net.distribution, ConditionalFlow)) as made:
+    flow = isinstance(net.distribution, ConditionalFlow)
+    with branches(images.device, flow and usable(images, net.features.mean)) as made:
         if made is not None:
             net.ahead(made, config.samples * len(images), inference)
         return _generative_terms(net, images, step, inference, act, config)
