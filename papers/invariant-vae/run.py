@@ -133,10 +133,12 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=[12_500, 25_000, 50_000])
     parser.add_argument("--rotations", type=float, nargs="+", default=[0, 45, 90, 180])
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=list(efficiency.KINDS))
     parser.add_argument("--vae-steps", type=int, default=10_000)
+    parser.add_argument("--channels", type=int, nargs="+", default=[64, 128], help="of the VAEs")
     parser.add_argument("--vae-batch", type=int, default=512)
-    parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(5000, 2500))
+    parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(8000, 4000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
@@ -175,7 +177,6 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
 
         for row, arrays in efficiency.runs(setting, done):
             keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source == "mnist"
-            keep = keep and row["kind"] in efficiency.KINDS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":
