@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS)
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--versions", type=int, default=100_000, help="drawn in advance, in all")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds, for all rows")
@@ -187,7 +188,7 @@ def main() -> None:
         sets.append(ImageSet(data.images.to(device), data.labels.to(device), data.name))
     file = arguments.out / "classifiers.json"
     rows = json.loads(file.read_text()) if file.exists() else []
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         for count in arguments.counts:
             for way in arguments.ways:
                 key = {"added": arguments.added, "labels": count, "way": way, "seed": seed}
