@@ -62,8 +62,9 @@ SHAPES = replace(
 class Results:
     """Rows on disk: added one by one, none twice."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **said: Any) -> None:  # noqa: ANN401 - of all rows
         folder.mkdir(parents=True, exist_ok=True)
+        self.said = said
         self.folder = folder
         self.file = folder / "results.json"
         empty: dict[str, Any] = {"rows": []}
@@ -76,7 +77,7 @@ class Results:
     def add(self, row: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> None:
         """Write a row, and the numbers of its pictures."""
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")
-        self.content["rows"].append(row | {"made": made})
+        self.content["rows"].append(row | self.said | {"made": made})
         self.file.write_text(json.dumps(self.content, indent=1) + "\n")
         if arrays:
             named = ("part", "kind", "size", "added", "seed")
@@ -99,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> None:
             print(path)
         return
     torch.set_float32_matmul_precision("high")
-    results = Results(arguments.out)
+    results = Results(arguments.out, **({"alone": True} if arguments.alone else {}))
     start = time.perf_counter()
     for part in arguments.parts:
         for row in run_part(part, arguments, results):
@@ -140,6 +141,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--vae-batch", type=int, default=512)
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(8000, 4000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
+    parser.add_argument("--alone", action="store_true", help="nothing else is on the GPU")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
     parser.add_argument("--samples", type=Path, default=None, help="with --draw: a page of digits")
