@@ -13,4 +13,4 @@ def test_filters_agree_with_torch_in_value_and_gradient():
     command = [sys.executable, str(SCRIPT)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert len(done.stdout.splitlines()) == 6
+    assert len(done.stdout.splitlines()) == 8

@@ -19,34 +19,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.kernels.launching import ALIGNED, Launch
-from symmetries.kernels.networks import Network, learned
+from symmetries.kernels.launching import Launch, Watched
+from symmetries.kernels.networks import Network
+from symmetries.kernels.small_layers import absolute, absolute_back, second_back, second_layer
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
 BLOCK = 64  # columns at a time
-MEAN = tl.constexpr(1 / math.sqrt(2 * math.pi))
-DEVIATION = tl.constexpr(math.sqrt(0.5 - 1 / (2 * math.pi)))
-TURN = tl.constexpr(2 * math.pi)
-
-
-@triton.jit
-def _absolute(
-    coordinates, directions, omega, weight, elements,
-    H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
-):  # fmt: skip
-    """Cosines and sines (E, F / 2) of gamma', their rows (F / 2, H) of A', and s (E, H)."""
-    e, d, h = tl.arange(0, E), tl.arange(0, F // 2), tl.arange(0, H)
-    phase = tl.zeros([E, F // 2], tl.float32)
-    for a in tl.static_range(A):
-        b = tl.load(coordinates + e * A + a, mask=e < elements, other=0.0)
-        w = tl.load(directions + d * A + a) * tl.load(omega + a) * TURN
-        phase += b[:, None] * w[None, :]
-    cosine, sine = tl.cos(phase) * SCALE, tl.sin(phase) * SCALE
-    by_cosine = tl.load(weight + h[None, :] * F + d[:, None])
-    by_sine = tl.load(weight + h[None, :] * F + d[:, None] + F // 2)
-    s = tl.dot(cosine, by_cosine, input_precision="tf32x3")
-    s = tl.dot(sine, by_sine, s, input_precision="tf32x3")
-    return cosine, sine, by_cosine, by_sine, s
 
 
 @triton.jit
@@ -76,16 +54,6 @@ def _which(i, j, E: tl.constexpr, LIFTING: tl.constexpr):
 
 
 @triton.jit
-def _second_layer(z, second, second_bias, H: tl.constexpr):
-    """unit(z), y = unit(z) B^T + c, and unit(y), each (ROWS, H)."""
-    h = tl.arange(0, H)
-    unit = (tl.maximum(z, 0.0) - MEAN) / DEVIATION
-    y = tl.dot(unit, tl.load(second + h[None, :] * H + h[:, None]), input_precision="tf32x3")
-    y += tl.load(second_bias + h)[None, :]
-    return unit, y, (tl.maximum(y, 0.0) - MEAN) / DEVIATION
-
-
-@triton.jit
 def _filters(
     gamma, first, first_bias, second, second_bias, output, mask, bias, coordinates, directions,
     omega, absolute_weight, bank, full_bias, rows, columns, fields_in, taps, elements_out,
@@ -98,11 +66,11 @@ def _filters(
     h = tl.arange(0, H)
     _, z = _first_layer(gamma, first, first_bias, inside, H, F, ROWS)
     if A > 0:
-        _, _, _, _, s = _absolute(
+        _, _, _, _, s = absolute(
             coordinates, directions, omega, absolute_weight, elements, H, F, A, E, SCALE
         )
         z = tl.dot(_which(i, j, E, LIFTING), s, z, input_precision="tf32x3")
-    _, _, phi = _second_layer(z, second, second_bias, H)
+    _, _, phi = second_layer(z, second, second_bias, H)
     if MASKED:
         phi *= tl.load(mask + tap)[:, None]
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -142,12 +110,12 @@ def _gradients(
     f, h = tl.arange(0, F), tl.arange(0, H)
     g, z = _first_layer(gamma, first, first_bias, inside, H, F, ROWS)
     if A > 0:
-        cosine, sine, by_cosine, by_sine, s = _absolute(
+        cosine, sine, by_cosine, by_sine, s = absolute(
             coordinates, directions, omega, absolute_weight, elements, H, F, A, E, SCALE
         )
         which = _which(i, j, E, LIFTING)
         z = tl.dot(which, s, z, input_precision="tf32x3")
-    unit, y, phi = _second_layer(z, second, second_bias, H)
+    unit, y, phi = second_layer(z, second, second_bias, H)
     if MASKED:
         kept = tl.load(mask + tap)[:, None]
         phi *= kept
@@ -166,32 +134,18 @@ def _gradients(
     share += columns * H
     if MASKED:
         back *= kept
-    back = tl.where(y > 0, back, 0.0) / DEVIATION
-    by_second = tl.dot(tl.trans(back), unit, input_precision="tf32x3")
-    tl.store(share + h[:, None] * H + h[None, :], by_second)
-    tl.store(share + H * H + h, tl.sum(back, 0))
-    weight = tl.load(second + h[:, None] * H + h[None, :])
-    back = tl.dot(back, weight, input_precision="tf32x3")
-    back = tl.where(z > 0, back, 0.0) / DEVIATION
+    back = second_back(share, back, unit, y, z, second, H)
     share += H * H + H
     by_first = tl.dot(tl.trans(back), g, input_precision="tf32x3")
     tl.store(share + h[:, None] * F + f[None, :], by_first)
     tl.store(share + H * F + h, tl.sum(back, 0))
     if A > 0:
         share += H * F + H
-        d, e = tl.arange(0, F // 2), tl.arange(0, E)
         by_s = tl.dot(tl.trans(which), back, input_precision="tf32x3")  # (E, H)
-        by_weight = tl.dot(tl.trans(by_s), cosine, input_precision="tf32x3")
-        tl.store(share + h[:, None] * F + d[None, :], by_weight)
-        by_weight = tl.dot(tl.trans(by_s), sine, input_precision="tf32x3")
-        tl.store(share + h[:, None] * F + d[None, :] + F // 2, by_weight)
-        by_phase = tl.dot(by_s, tl.trans(by_sine), input_precision="tf32x3") * cosine
-        by_phase -= tl.dot(by_s, tl.trans(by_cosine), input_precision="tf32x3") * sine
-        for a in tl.static_range(A):
-            b = tl.load(coordinates + e * A + a, mask=e < elements, other=0.0)
-            w = tl.load(directions + d * A + a) * TURN
-            total = tl.sum(tl.sum(by_phase * b[:, None] * w[None, :], 1), 0)
-            tl.store(share + H * F + a, total)
+        absolute_back(
+            share, by_s, cosine, sine, by_cosine, by_sine, coordinates, directions, elements,
+            H, F, A, E,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -217,7 +171,7 @@ def _total(
     tl.store(out + column, total, mask=column < length + channels // elements_out)
 
 
-class Filters:
+class Filters(Watched):
     """The kernels for one layer: filters of its network, and the gradients.
 
     Args:
@@ -232,15 +186,8 @@ class Filters:
         elements, relaxed = (0, 0) if absolute is None else absolute.shape
         rows, columns = elements_out * elements_in * taps, fields_out * fields_in
         k, self.channels = math.isqrt(taps), fields_out * elements_out
-        self.shape = (self.channels, fields_in * elements_in, k, k)
-        self.parts = [t for t in learned(network) if t is not None]
-        self.counts = [part.numel() for part in self.parts]
-        self.shapes = [part.shape for part in self.parts]
-        self.tensors = [network.gamma if t is None else t for t in network]
-        self.device = network.gamma.device
-        self.places: list[int] = []  # of the parts at the last look
-        self.addresses: list[int] = []  # of all tensors
-        self.aligned = False  # all of them
+        self.shape: tuple[int, ...] = (self.channels, fields_in * elements_in, k, k)
+        super().__init__(network)
         self.biased = biased = network.bias is not None
         self.length = sum(self.counts) - (fields_out if biased else 0)
         numbers: tuple[int, ...] = (rows, columns, fields_in, taps)
@@ -267,21 +214,6 @@ class Filters:
         sizes = {"ROWS": 32, "BLOCK": 64, "ELEMENTS": triton.next_power_of_2(elements_out)}
         self._add = Launch(_total, (triton.cdiv(self.total, 64), 1), numbers, sizes)
 
-    def fit(self) -> bool:
-        """Whether what is learned is as the kernels want it: float32, contiguous, on the device."""
-        places = []
-        for part in self.parts:
-            if part.dtype is not torch.float32 or not part.is_contiguous():
-                return False
-            places.append(part.data_ptr())
-        if places != self.places:  # looked at once for as long as nothing moves
-            if any(part.device != self.device for part in self.parts):
-                return False
-            self.addresses = [tensor.data_ptr() for tensor in self.tensors]
-            self.aligned = all(address % ALIGNED == 0 for address in self.addresses)
-            self.places = places
-        return True
-
     def make(self) -> tuple[Tensor, Tensor | None]:
         """The filters (fields out * elements out, fields in * elements in, k, k), and their bias.
 
@@ -297,18 +229,15 @@ class Filters:
         return bank, full_bias
 
     def gradients(self, given: Tensor, given_bias: Tensor) -> list[Tensor]:
-        """By what is learned, in the order of :func:`learned`.
+        """By what is learned, in the order of :meth:`Network.learned`.
 
         Args:
-            given: the gradient by the filters, channels last.
+            given: the gradient by the filters.
             given_bias: that by their bias; anything where there is none.
         """
+        given = given.contiguous(memory_format=torch.channels_last)
         shares = torch.empty(self.programs * self.length, device=self.device)
         out = torch.empty(self.total, device=self.device)
         self._back(*self.tensors[:7], *self.tensors[8:], given, shares)
         self._add(shares, given_bias, out)
-        found = out.split_with_sizes(self.counts)
-        return [
-            each if len(shape) == 1 else each.view(shape)
-            for each, shape in zip(found, self.shapes, strict=True)
-        ]
+        return self.shaped(out)

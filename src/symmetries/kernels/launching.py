@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries.kernels.networks import Network, PlaceNetwork
+
 ALIGNED = 16  # bytes; Triton compiles for it
 _FAILED: set[str] = set()  # why launches go the usual way
 
@@ -74,3 +76,44 @@ class Launch:
             self.compiled = None
             return False
         return True
+
+
+class Watched:
+    """Tensors that kernels take again and again, looked at anew only where one has moved.
+
+    Args:
+        network: the tensors, None where there is none, and those that are learned.
+    """
+
+    def __init__(self, network: Network | PlaceNetwork) -> None:
+        self.parts = network.learned()
+        self.counts = [part.numel() for part in self.parts]
+        self.shapes = [part.shape for part in self.parts]
+        self.tensors = [network.gamma if t is None else t for t in network]
+        self.device = network.gamma.device
+        self.places: list[int] = []  # of the parts at the last look
+        self.addresses: list[int] = []  # of all tensors
+        self.aligned = False  # all of them
+
+    def fit(self) -> bool:
+        """Whether what is learned is as kernels want it: float32, contiguous, on the device."""
+        places = []
+        for part in self.parts:
+            if part.dtype is not torch.float32 or not part.is_contiguous():
+                return False
+            places.append(part.data_ptr())
+        if places != self.places:  # looked at once for as long as nothing moves
+            if any(part.device != self.device for part in self.parts):
+                return False
+            self.addresses = [tensor.data_ptr() for tensor in self.tensors]
+            self.aligned = all(address % ALIGNED == 0 for address in self.addresses)
+            self.places = places
+        return True
+
+    def shaped(self, flat: Tensor) -> list[Tensor]:
+        """What kernels wrote one behind the other, as the parts that it belongs to."""
+        found = flat.split_with_sizes(self.counts)
+        return [
+            each if len(shape) == 1 else each.view(shape)
+            for each, shape in zip(found, self.shapes, strict=True)
+        ]

@@ -1,4 +1,4 @@
-"""The parts of a small network that the kernels of :mod:`symmetries.kernels.filters` take."""
+"""The parts of small networks that the kernels of ``filters.py`` and ``places.py`` take."""
 
 from typing import NamedTuple
 
@@ -36,9 +36,41 @@ class Network(NamedTuple):
     omega: Tensor | None = None
     absolute_weight: Tensor | None = None
 
+    def learned(self) -> tuple[Tensor, ...]:
+        """The parts that have gradients, in the order in which the kernels give them."""
+        inner = (self.output, self.second, self.second_bias, self.first, self.first_bias)
+        parts = (*inner, self.absolute_weight, self.omega, self.bias)
+        return tuple(part for part in parts if part is not None)
 
-def learned(network: Network) -> tuple[Tensor | None, ...]:
-    """The parts that have gradients, in the order in which the kernels give them."""
-    n = network
-    inner = (n.output, n.second, n.second_bias, n.first, n.first_bias)
-    return (*inner, n.absolute_weight, n.omega, n.bias)
+
+class PlaceNetwork(NamedTuple):
+    """What the features of a kernel that depends on the place are made of; as for the filters.
+
+    Args:
+        gamma: (k k, F), the Fourier features of the taps.
+        first: A, (H, F).
+        first_bias: b, (H,).
+        second: B, (H, H).
+        second_bias: c, (H,).
+        mask: (k k,), or None for ones.
+        coordinates: (places, A) of the pixels, those outside the image that taps reach included.
+        directions: (F / 2, A), of their features.
+        omega: (A,), the frequencies omega'.
+        absolute_weight: A', (H, F).
+    """
+
+    gamma: Tensor
+    first: Tensor
+    first_bias: Tensor
+    second: Tensor
+    second_bias: Tensor
+    mask: Tensor | None
+    coordinates: Tensor
+    directions: Tensor
+    omega: Tensor
+    absolute_weight: Tensor
+
+    def learned(self) -> tuple[Tensor, ...]:
+        """The parts that have gradients, in the order in which the kernels give them."""
+        inner = (self.second, self.second_bias, self.first, self.first_bias)
+        return (*inner, self.absolute_weight, self.omega)

@@ -146,7 +146,7 @@ class PlaneConv2d(PlaneKernel):
             if exporting():
                 remedy = "call model.eval()"
                 raise invalid("model", "evaluation mode for an export", "training", remedy)
-            made = self.at_once()
+            made = self.at_once((x.shape[2], x.shape[3]))
         weight, bias = made or self.sampled((x.shape[2], x.shape[3]))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)

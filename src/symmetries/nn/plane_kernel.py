@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.kernels.networks import Network
+from symmetries.kernels.networks import Network, PlaceNetwork
 from symmetries.nn.fourier import KernelNetwork, fourier_features
 from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
 from symmetries.nn.gconv_kernels import (
@@ -26,7 +26,9 @@ from symmetries.nn.gconv_kernels import (
     support_mask,
 )
 from symmetries.nn.kernel_cache import KernelCache, Sampled
-from symmetries.nn.launched_bank import Launched, launch, launched_bank, ready
+from symmetries.nn.launched import Launched, made, ready
+from symmetries.nn.launched_bank import launch
+from symmetries.nn.launched_places import launch_places
 from symmetries.nn.plane_checks import check_signature, may_keep
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 
@@ -145,15 +147,17 @@ class PlaneKernel(nn.Module):
             self._cache.put(self, kernel, made_for)
         return kernel
 
-    def at_once(self) -> Sampled | None:
-        """The filters and their bias in one launch; None where kernels for that are not at hand."""
-        launched = self._launched()
-        return launched_bank(launched) if launched is not None and ready(launched) else None
+    def at_once(self, size: tuple[int, int]) -> Sampled | None:
+        """The same in few launches; None where kernels for that are not at hand."""
+        launched = self._launched(size)
+        if launched is None or not ready(launched):
+            return None
+        return Sampled(made(launched).weight, self.bias) if self._positional else made(launched)
 
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
-        launched = self.at_once()
+        launched = self.at_once(size)
         if launched is not None:
             return launched
         with torch.autocast(self.frequency.device.type, enabled=False):
@@ -228,32 +232,47 @@ class PlaneKernel(nn.Module):
         self._features.put(self, kept, parameters="free")
         return kept
 
-    def _launched(self) -> Launched | None:
-        """The kernels that make the filters, kept with the tensors they read; None without them."""
+    def _launched(self, size: tuple[int, int]) -> Launched | None:
+        """Kernels that sample this one, kept with the tensors they read; None without them."""
         if torch.compiler.is_compiling() or (self.training and self._buffers["turn"] is not None):
             return None
-        kept = self._launches.get(self)
+        made_for = size if self._positional else None
+        kept = self._launches.get(self, made_for)
         if kept is None:
             features = self._kept_features()
             if features is None or not may_keep(self.relative):  # a capture answers no questions
                 return None
-            filters = not self._positional and self.mode != "partial"
-            network = self._network(features) if filters else None
-            kept = "no" if network is None else launch(network, self.lifting) or "no"
-            self._launches.put(self, kept, parameters="written")
+            kept = self._launch(features, size) or "no"
+            self._launches.put(self, kept, made_for, "written")
         return None if isinstance(kept, str) else kept
 
-    def _network(self, features: _Features) -> Network | None:
-        """What a kernel makes filters of; None where there are not two hidden layers."""
-        k = self.kernel
-        if len(k.weights) != 1:
+    def _launch(self, features: _Features, size: tuple[int, int]) -> Launched | None:
+        g = self.geometry
+        if self.mode == "partial" or len(self.kernel.weights) != 1:
             return None
+        if not self._positional:
+            return launch(self._network(features), self.lifting)
+        if g.stride != 1 or self.group.order != 1:
+            return None
+        return launch_places(self._place_network(features, size), g.out_size(*size))
+
+    def _network(self, features: _Features) -> Network:
+        """What a kernel makes filters of."""
+        k = self.kernel
         layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], k.output)
         parts: tuple[Tensor | None, ...] = (self.mask, self.bias)
         if features.absolute is not None:
             relaxed = (k.absolute_directions, self.relaxed_frequency, k.absolute_weight)
             parts = (*parts, features.absolute, *relaxed)
         return Network(features.gamma, *layers, *parts)
+
+    def _place_network(self, features: _Features, size: tuple[int, int]) -> PlaceNetwork:
+        """What a kernel makes phi of, for a group of one element."""
+        k = self.kernel
+        layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], self.mask)
+        relaxed = (k.absolute_directions, self.relaxed_frequency, k.absolute_weight)
+        absolute = self._absolute(size)[0].flatten(0, 1)
+        return PlaceNetwork(features.gamma[0, 0], *layers, absolute, *relaxed)
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
         """The relaxed coordinates of the absolute elements, at each pixel for a size."""

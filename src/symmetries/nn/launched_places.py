@@ -1,0 +1,57 @@
+"""The features of a kernel that depends on the place, in two launches on a GPU.
+
+The kernels are in :mod:`symmetries.kernels.places`.
+"""
+
+import math
+from functools import partial
+
+import torch.nn.functional as F
+
+from symmetries.kernels.networks import PlaceNetwork
+from symmetries.nn.fourier import fourier_features, unit_relu
+from symmetries.nn.kernel_cache import Sampled
+from symmetries.nn.launched import Launched, can_take, tried
+from symmetries.nn.position_conv import Geometry, neighbourhoods
+
+MOST = 2**26  # numbers in phi: beyond, launches do not matter
+TAPS = 64
+
+
+def launch_places(network: PlaceNetwork, size: tuple[int, int]) -> Launched | None:
+    """The kernels for a layer of stride 1, if they can do it and have shown so.
+
+    Args:
+        network: of the layer.
+        size: height and width of what the layer gives.
+    """
+    taps, units = len(network.gamma), len(network.first)
+    small = taps <= TAPS and size[0] * size[1] * taps * units <= MOST
+    if not (small and can_take(network)):
+        return None
+    build = partial(_launched, size=size)
+    sizes = (taps, units, network.gamma.shape[1], network.omega.numel())
+    case = ("places", network.mask is not None, *sizes)
+    return build(network) if tried(case, network, build) else None
+
+
+def _launched(network: PlaceNetwork, size: tuple[int, int]) -> Launched:
+    from symmetries.kernels.places import Places
+
+    kernels = Places(network, size)
+    kernels.fit()
+    return Launched(network.learned(), kernels, partial(reference, network, size))
+
+
+def reference(network: PlaceNetwork, size: tuple[int, int]) -> Sampled:
+    """The same by torch's operations, (places, k k, 1, hidden), in any precision."""
+    n, k = network, math.isqrt(len(network.gamma))
+    s = fourier_features(n.coordinates, n.directions, n.omega) @ n.absolute_weight.T
+    seen = neighbourhoods(
+        s.view(size[0] + k - 1, size[1] + k - 1, -1), Geometry(1, 1, 1, 1, k, 1, 0)
+    )
+    z = seen + F.linear(n.gamma, n.first, n.first_bias)
+    phi = unit_relu(F.linear(unit_relu(z), n.second, n.second_bias))
+    if n.mask is not None:
+        phi = phi * n.mask[:, None]
+    return Sampled(phi[:, :, None], None)
