@@ -22,11 +22,24 @@ class _KernelSteps(Adam):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
-        """Clip the gradients and move the parameters."""
-        if closure is not None or getattr(self, "found_inf", None) is not None:
+        """Clip the gradients and move the parameters.
+
+        Args:
+            closure: computes the loss and its gradients anew, before the step.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._clip_and_move()
+        return loss
+
+    def _clip_and_move(self) -> None:
+        if getattr(self, "found_inf", None) is not None:
             if self.largest is not None:
                 torch.nn.utils.clip_grad_norm_(self._clipped(), self.largest)
-            return super().step(closure)
+            super().step()
+            return
         from symmetries.kernels.adam import move, sum_squares
 
         sums = None
@@ -54,7 +67,6 @@ class _KernelSteps(Adam):
                 betas=group["betas"],
                 decoupled=self.decoupled,
             )
-        return None
 
     def _clipped(self) -> list[Tensor]:
         return [p for group in self.param_groups if group["clip"] for p in group["params"]]

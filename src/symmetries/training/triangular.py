@@ -66,15 +66,14 @@ class TriangularAdam(Adam):
         Args:
             closure: computes the loss and its gradients anew, before the step.
         """
-        if closure is None:
-            self._step()
-            return None
-        with torch.enable_grad():
-            loss = closure()
-        self._step()
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._move_all()
         return loss
 
-    def _step(self) -> None:
+    def _move_all(self) -> None:
         skips = getattr(self, "found_inf", None) is not None  # the fused step knows how
         own = [] if skips else [(group, p, p.grad) for group, p in self._triangles()]
         for _, parameter, _ in own:
