@@ -17,7 +17,7 @@ from symmetries.nn.kernel_cache import Sampled
 
 UNITS = (16, 32, 64)
 FEATURES = (32, 64, 128)
-TOLERANCE = 1e-5
+TOLERANCE = 3e-5  # of float32; a product in plain tf32 is off by 1e-3
 _TRIED: dict[tuple[object, ...], bool] = {}
 Parts = Network | PlaceNetwork
 
