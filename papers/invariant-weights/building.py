@@ -5,8 +5,9 @@ import time
 from functools import lru_cache
 
 import torch
-from jobs import Job, Stochastic
+from jobs import Job
 from torch import Tensor
+from trainings import Stochastic
 
 from symmetries.data import ImageSet, load
 from symmetries.groups.affine import Affine2

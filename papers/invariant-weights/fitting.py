@@ -5,8 +5,9 @@ from dataclasses import asdict, replace
 import numpy as np
 import torch
 from building import build, cached, clock, labels_of
-from jobs import Job, Natural, Stochastic
+from jobs import Job
 from torch import Tensor
+from trainings import Natural, Stochastic
 from widths import cross, find_widths, start_widths, tried
 
 from symmetries.learners.invariant_weights import augerino_loss, elbo_loss, evaluate, fit_natural

@@ -24,8 +24,9 @@ import numpy as np
 import torch
 from deeper import deeper, sparse_gp
 from fitting import train_job
-from jobs import FAMILIES, PARTS, Job, Stochastic, jobs
+from jobs import FAMILIES, PARTS, Job, jobs
 from toy import toy
+from trainings import Stochastic
 from turns import fixed_widths
 
 from symmetries.provenance import provenance

@@ -17,8 +17,9 @@ from dataclasses import asdict, replace
 import torch
 from building import cached, labels_of
 from crossed import Crossed, bounds
-from jobs import ROTATED, TURNS
+from jobs import ROTATED
 from torch import Tensor
+from trainings import TURNS
 
 from symmetries.groups.affine import Affine2
 

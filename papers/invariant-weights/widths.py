@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 from building import build, clock
 from crossed import Box, Crossed, best, blurred, search, widths
-from jobs import Job, Natural, natural
+from jobs import Job
 from torch import Tensor
+from trainings import Natural, natural
 from turns import line_search
 
 from symmetries.learners.invariant_weights import fit_natural, search_widths
