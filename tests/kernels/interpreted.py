@@ -9,7 +9,7 @@ import torch
 
 from symmetries.actions.resample import warp, warp_shared
 from symmetries.distributions.spline import circular_spline, rational_quadratic
-from symmetries.groups.affine import affine_exp, affine_inverse, affine_product
+from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product
 from symmetries.kernels.available import usable
 from symmetries.perceptron import gelu_norm
 
@@ -58,6 +58,8 @@ def small_functions():
     eta = 0.5 * torch.randn(4, 6, 6, generator=GENERATOR)
     a, b = affine_exp(eta[:2].double()), affine_exp(eta[2:].double())
     yield "product", affine_product, [a, b]
+    yield "zoom, tied", Affine2("rotation", "zoom", "shift_x").exp, [eta[..., :3]]
+    yield "family", Affine2("translation", "rotation", "scale").exp, [eta[..., :5]]
     yield "product, strided", lambda a, b: affine_product(a[:, 1:4], b[:, ::2]), [a, b]
     yield "product, one by many", lambda a, b: affine_product(a[:, :1], b), [a, b]
     yield "product, one", lambda a, b: affine_product(a[0, 0], b[0, 0]), [a, b]
@@ -66,13 +68,17 @@ def small_functions():
     z, bias = torch.randn(9, 40, generator=GENERATOR), torch.randn(40, generator=GENERATOR)
     gamma = 1 + 0.1 * torch.randn(40, generator=GENERATOR)
 
-    def units(bias, beta, gamma, z):
+    mask = (torch.rand(9, 40, generator=GENERATOR) > 0.3).to(DEVICE, torch.bfloat16)
+
+    def units(bias, beta, gamma, z, mask=None):
         norm = torch.nn.LayerNorm(40)
         del norm.weight, norm.bias
         norm.weight, norm.bias = gamma, beta  # tensors in the place of parameters
-        return gelu_norm(z, norm, bias)
+        return gelu_norm(z, norm, bias, mask, 0.7)
 
-    yield "gelu norm", units, [bias, bias.flip(0), gamma, z]
+    vectors = [bias, bias.flip(0), gamma, z]
+    yield "gelu norm", units, vectors
+    yield "gelu norm, dropped", lambda *given: units(*given, mask), vectors
     yield "gelu norm, no bias", lambda b, g, z: units(None, b, g, z), [bias, gamma, z]
     x = 3.5 * (2 * torch.rand(2, 60, generator=GENERATOR) - 1)
     for name, spline, rows in (("spline", rational_quadratic, 17), ("circle", circular_spline, 19)):

@@ -18,7 +18,15 @@ from torch import Tensor
 from symmetries.checks import check_floats, invalid
 from symmetries.folding import fold, foldable
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.exponential import affine_exp, generators, with_last_row
+from symmetries.groups.exponential import (
+    affine_exp as affine_exp,
+)
+from symmetries.groups.exponential import (
+    family_exp,
+    generators,
+    six_columns,
+    with_last_row,
+)
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
 from symmetries.kernels.available import usable
@@ -176,6 +184,11 @@ class Affine2(Group[Tensor]):
             raise invalid("names", "independent generators", ", ".join(sorted(chosen)), remedy)
         self._parameters = tuple(_PARAMETERS[name] for name in _ORDER if name in chosen)
         self._full = self.names == SIX
+        places = {name: i for i, name in enumerate(self.names)}
+        zoom = places.get("zoom", -1)
+        self._columns = tuple(
+            places.get(name, zoom if name.startswith("scale") else -1) for name in SIX
+        )
         self._closed = self._is_closed()
 
     def __repr__(self) -> str:
@@ -193,9 +206,9 @@ class Affine2(Group[Tensor]):
 
     def exp(self, eta: Tensor) -> Tensor:
         """Matrices (..., 3, 3) of parameters eta (..., dim)."""
-        six = self.six(eta)
+        check_eta(eta, self.dim)
         check_floats(eta, "eta", "...")
-        return affine_exp(six)
+        return family_exp(eta, self._columns)
 
     def log(self, element: Tensor) -> Tensor:
         """Principal logarithm (..., dim), or (..., 6) where the family is not closed.
@@ -243,13 +256,7 @@ class Affine2(Group[Tensor]):
     def six(self, eta: Tensor) -> Tensor:
         """All six coordinates (..., 6) of eta (..., dim); zeros where the family has none."""
         check_eta(eta, self.dim)
-        if self._full:
-            return eta
-        columns = dict(zip(self.names, eta.unbind(-1), strict=True))
-        zoom = columns.get("zoom")
-        zero = torch.zeros_like(eta[..., 0])
-        tied = {"scale_x", "scale_y"} if zoom is not None else set()
-        return torch.stack([zoom if n in tied else columns.get(n, zero) for n in SIX], -1)  # type: ignore[misc]
+        return six_columns(eta, self._columns)
 
     def _is_closed(self) -> bool:
         basis = self.six(torch.eye(self.dim, dtype=torch.float64)) @ generators().flatten(1)

@@ -1,5 +1,6 @@
 """The affine exponential: one function, and the fastest way to it on each device."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,10 +45,7 @@ def affine_exp(eta: Tensor) -> Tensor:
         True
     """
     if usable(eta):
-        from symmetries.kernels.exponential import KernelExp
-
-        fused: Tensor = KernelExp.apply(eta, _exp_plain)  # type: ignore[no-untyped-call]
-        return fused
+        return family_exp(eta, range(6))
     if foldable(eta):
         several: Tensor = fold(affine_exp, eta)
         return several
@@ -63,6 +61,39 @@ def affine_exp(eta: Tensor) -> Tensor:
         written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
         return written
     return _exp_plain(eta)
+
+
+def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
+    """The same for families inside the affine group, which have fewer parameters.
+
+    Args:
+        eta: (..., dim).
+        columns: where the coefficients of the six generators are, -1 for those that are 0.
+
+    Returns:
+        Matrices (..., 3, 3).
+
+    Example:
+        >>> family_exp(torch.tensor([0.5]), (0, -1, -1, -1, -1, -1))[0, 2].item()
+        0.5
+    """
+    if not usable(eta):
+        return affine_exp(six_columns(eta, columns))
+    from symmetries.kernels.exponential import KernelExp
+
+    def plain(eta: Tensor) -> Tensor:
+        return _exp_plain(six_columns(eta, columns))
+
+    fused: Tensor = KernelExp.apply(eta, plain, tuple(columns))  # type: ignore[no-untyped-call]
+    return fused
+
+
+def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
+    """Coefficients (..., 6) of all generators, see :func:`family_exp`."""
+    if [*columns] == [*range(6)]:
+        return eta
+    parts, zero = eta.unbind(-1), torch.zeros_like(eta[..., 0])
+    return torch.stack([zero if column < 0 else parts[column] for column in columns], -1)
 
 
 def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:

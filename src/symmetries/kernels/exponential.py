@@ -4,7 +4,7 @@ The backward kernel carries the six tangents of the same formula through registe
 their products with the incoming gradient: no intermediate value is stored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -70,15 +70,25 @@ def _value_and_tangent(
 
 
 @triton.jit
-def _forward(eta, out, n, BLOCK: tl.constexpr, DOUBLINGS: tl.constexpr, DEGREE: tl.constexpr):
+def _coefficient(eta, at, keep, COLUMN: tl.constexpr):
+    """Of one generator, 0 where the family lacks it."""
+    if COLUMN < 0:
+        return tl.zeros_like(at).to(tl.float32)
+    else:
+        return tl.load(eta + at + COLUMN, mask=keep, other=0.0)
+
+
+@triton.jit
+def _forward(
+    eta, out, n, DIM: tl.constexpr, C0: tl.constexpr, C1: tl.constexpr, C2: tl.constexpr,
+    C3: tl.constexpr, C4: tl.constexpr, C5: tl.constexpr, BLOCK: tl.constexpr,
+    DOUBLINGS: tl.constexpr, DEGREE: tl.constexpr,
+):  # fmt: skip
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     keep = i < n
-    e0 = tl.load(eta + 6 * i, mask=keep, other=0.0)
-    e1 = tl.load(eta + 6 * i + 1, mask=keep, other=0.0)
-    e2 = tl.load(eta + 6 * i + 2, mask=keep, other=0.0)
-    e3 = tl.load(eta + 6 * i + 3, mask=keep, other=0.0)
-    e4 = tl.load(eta + 6 * i + 4, mask=keep, other=0.0)
-    e5 = tl.load(eta + 6 * i + 5, mask=keep, other=0.0)
+    e0, e1 = _coefficient(eta, DIM * i, keep, C0), _coefficient(eta, DIM * i, keep, C1)
+    e2, e3 = _coefficient(eta, DIM * i, keep, C2), _coefficient(eta, DIM * i, keep, C3)
+    e4, e5 = _coefficient(eta, DIM * i, keep, C4), _coefficient(eta, DIM * i, keep, C5)
     z = tl.zeros_like(e0)
     value, _tangent = _value_and_tangent(
         e0, e1, e2, e3, e4, e5, z, z, z, z, z, z, DOUBLINGS, DEGREE
@@ -92,16 +102,15 @@ def _forward(eta, out, n, BLOCK: tl.constexpr, DOUBLINGS: tl.constexpr, DEGREE: 
 
 @triton.jit
 def _backward(
-    eta, grad_out, grad_eta, n, BLOCK: tl.constexpr, DOUBLINGS: tl.constexpr, DEGREE: tl.constexpr
-):
+    eta, grad_out, grad_eta, n, DIM: tl.constexpr, C0: tl.constexpr, C1: tl.constexpr,
+    C2: tl.constexpr, C3: tl.constexpr, C4: tl.constexpr, C5: tl.constexpr, BLOCK: tl.constexpr,
+    DOUBLINGS: tl.constexpr, DEGREE: tl.constexpr,
+):  # fmt: skip
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     keep = i < n
-    e0 = tl.load(eta + 6 * i, mask=keep, other=0.0)
-    e1 = tl.load(eta + 6 * i + 1, mask=keep, other=0.0)
-    e2 = tl.load(eta + 6 * i + 2, mask=keep, other=0.0)
-    e3 = tl.load(eta + 6 * i + 3, mask=keep, other=0.0)
-    e4 = tl.load(eta + 6 * i + 4, mask=keep, other=0.0)
-    e5 = tl.load(eta + 6 * i + 5, mask=keep, other=0.0)
+    e0, e1 = _coefficient(eta, DIM * i, keep, C0), _coefficient(eta, DIM * i, keep, C1)
+    e2, e3 = _coefficient(eta, DIM * i, keep, C2), _coefficient(eta, DIM * i, keep, C3)
+    e4, e5 = _coefficient(eta, DIM * i, keep, C4), _coefficient(eta, DIM * i, keep, C5)
     g0 = tl.load(grad_out + 9 * i, mask=keep, other=0.0)
     g1 = tl.load(grad_out + 9 * i + 1, mask=keep, other=0.0)
     g2 = tl.load(grad_out + 9 * i + 2, mask=keep, other=0.0)
@@ -110,54 +119,51 @@ def _backward(
     g5 = tl.load(grad_out + 9 * i + 5, mask=keep, other=0.0)
     z = tl.zeros_like(e0)
     o = z + 1.0
-    for k in tl.static_range(6):
-        v0 = o if k == 0 else z
-        v1 = o if k == 1 else z
-        v2 = o if k == 2 else z
-        v3 = o if k == 3 else z
-        v4 = o if k == 4 else z
-        v5 = o if k == 5 else z
+    for k in tl.static_range(DIM):
+        v0 = o if k == C0 else z
+        v1 = o if k == C1 else z
+        v2 = o if k == C2 else z
+        v3 = o if k == C3 else z
+        v4 = o if k == C4 else z
+        v5 = o if k == C5 else z
         _value, t = _value_and_tangent(
             e0, e1, e2, e3, e4, e5, v0, v1, v2, v3, v4, v5, DOUBLINGS, DEGREE
         )
         total = g0 * t[0] + g1 * t[1] + g2 * t[2] + g3 * t[3] + g4 * t[4] + g5 * t[5]
-        tl.store(grad_eta + 6 * i + k, total, mask=keep)
-
-
-def exp_forward(eta: Tensor) -> Tensor:
-    """Matrices (..., 3, 3) of eta (..., 6), contiguous float32."""
-    out = torch.empty(*eta.shape[:-1], 3, 3, dtype=eta.dtype, device=eta.device)
-    n = eta.numel() // 6
-    if n:
-        _forward[(triton.cdiv(n, _BLOCK),)](eta, out, n, _BLOCK, _DOUBLINGS, _DEGREE)
-    return out
-
-
-def exp_backward(eta: Tensor, grad_out: Tensor) -> Tensor:
-    """Gradient (..., 6) from the gradient (..., 3, 3) of the matrices."""
-    grad = torch.empty_like(eta)
-    n = eta.numel() // 6
-    if n:
-        grid = (triton.cdiv(n, _BLOCK),)
-        _backward[grid](eta, grad_out, grad, n, _BLOCK, _DOUBLINGS, _DEGREE)
-    return grad
+        tl.store(grad_eta + DIM * i + k, total, mask=keep)
 
 
 class KernelExp(torch.autograd.Function):
-    """The kernels as a differentiable function; ``plain`` is torch's form of the same function."""
+    """The kernels as a differentiable function; ``plain`` is torch's form of the same function.
+
+    ``columns`` says where in eta (..., dim) the coefficients of the six generators are, -1 where
+    they are 0.
+    """
 
     @staticmethod
-    def forward(ctx: Any, eta: Tensor, plain: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(
+        ctx: Any, eta: Tensor, plain: Callable[[Tensor], Tensor], columns: Sequence[int]
+    ) -> Tensor:
         """Matrices (..., 3, 3)."""
-        eta = eta.contiguous()
         ctx.save_for_backward(eta)
-        ctx.plain = plain
-        return exp_forward(eta)
+        dim = eta.shape[-1]
+        ctx.plain, ctx.n, ctx.columns = plain, eta.numel() // dim, (dim, *columns)
+        out = torch.empty(*eta.shape[:-1], 3, 3, dtype=eta.dtype, device=eta.device)
+        if ctx.n:
+            grid = (triton.cdiv(ctx.n, _BLOCK),)
+            _forward[grid](eta.contiguous(), out, ctx.n, *ctx.columns, _BLOCK, _DOUBLINGS, _DEGREE)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None, None]:
         """The gradient to eta."""
         (eta,) = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return torch.autograd.grad(ctx.plain(eta), eta, grad_out, create_graph=True)[0], None
-        return exp_backward(eta, grad_out.contiguous()), None
+            again = torch.autograd.grad(ctx.plain(eta), eta, grad_out, create_graph=True)[0]
+            return again, None, None
+        eta = eta.contiguous()
+        grad = torch.empty_like(eta)
+        if ctx.n:
+            grid, sizes = (triton.cdiv(ctx.n, _BLOCK),), (_BLOCK, _DOUBLINGS, _DEGREE)
+            _backward[grid](eta, grad_out.contiguous(), grad, ctx.n, *ctx.columns, *sizes)
+        return grad, None, None
