@@ -159,13 +159,18 @@ def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=("time", "memory"))
-    only = parser.parse_args().only
+    parser.add_argument("--most-seconds", type=float, default=1e9, help="begin no case after")
+    options, began = parser.parse_args(), time.perf_counter()
+    only = options.only
     for kind, measure, unit in (
         ("time", best_milliseconds, "milliseconds"),
         ("memory", peak_megabytes, "MB"),
     ):
         rows: list[dict[str, Any]] = []
         for what, over, values, *theory, make in cases() if only in (None, kind) else ():
+            if time.perf_counter() - began > options.most_seconds:
+                print("out of time before", kind, "of", what, over, flush=True)
+                break
             found = [measure(lambda n=n, make=make: make(n)) for n in values]
             row = {"what": what, "over": over, "sizes": values}
             row[unit] = [round(each, 4) for each in found]
