@@ -6,7 +6,7 @@ on a GPU.
 
 import torch
 
-from symmetries.nn import position_conv
+from symmetries.nn.gathered_conv import has_kernel
 from symmetries.nn.position_conv import Geometry, position_conv2d
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -27,7 +27,7 @@ def compare(images, fields_in, fields_out, height, width, k, padding, hidden):
     phi = torch.randn(places, k * k, 1, hidden, device=DEVICE)
     output = torch.randn(fields_out, fields_in, hidden, device=DEVICE)
     bias = torch.randn(fields_out, device=DEVICE)
-    if not position_conv._has_kernel(x, phi, g):
+    if not has_kernel(x, phi):
         raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
     found = []
     for dtype in (torch.float32, torch.float64):
@@ -43,8 +43,8 @@ def broken_kernels_are_not_used():
     from symmetries.kernels import neighbours
 
     kept, neighbours.correlate = neighbours.correlate, lambda x, *_: torch.ones_like(_[1])
-    x, g = torch.randn(2, 6, 5, 5, device=DEVICE), Geometry(6, 3, 1, 1, 3, 1, 1)
-    used = position_conv._has_kernel(x, torch.randn(25, 9, 1, 16, device=DEVICE), g)
+    x, phi = torch.randn(2, 6, 5, 5, device=DEVICE), torch.randn(25, 9, 1, 16, device=DEVICE)
+    used = has_kernel(x, phi)
     neighbours.correlate = kept
     return not used
 

@@ -15,12 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.kernels.available import largest_difference, usable
+from symmetries.nn.gathered_conv import gathered_conv2d, has_kernel
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
 ORDERS = ("auto", "factored", "table")
-TOLERANCE = 0.03  # of products in bfloat16 or tf32
-_TRIED: dict[tuple[torch.device, torch.dtype, int, int, int], bool] = {}
 
 
 @dataclass(frozen=True)
@@ -99,10 +96,9 @@ def position_conv2d(
         dtype = torch.get_autocast_dtype(x.device.type)
     x = x.to(dtype, memory_format=torch.channels_last)
     phi, output = phi.to(dtype), output.to(dtype)
-    if order == "factored" and _has_kernel(x, phi, g):
-        parts = (x, phi[:, :, 0], output, None if bias is None else bias.to(dtype))
-        out: Tensor = _Gathered.apply(*parts, g.padding)  # type: ignore[no-untyped-call]
-        return out.view(images, height, width, -1).permute(0, 3, 1, 2)
+    plain = g.elements_in == g.elements_out == g.stride == 1
+    if order == "factored" and plain and has_kernel(x, phi):
+        return gathered_conv2d(x, phi.flatten(1, 2), output, bias, g.padding)
     patches = _patches(x, g)  # (positions, J, k k, N, C)
     positions, taps = phi.shape[:2]
     if order == "factored":
@@ -127,97 +123,6 @@ def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
     """(height, width, N, channels) and a bias as images, channels last in memory."""
     out = out if bias is None else out + bias.to(out.dtype)
     return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
-
-
-def _has_kernel(x: Tensor, phi: Tensor, g: Geometry) -> bool:
-    """Whether :class:`_Gathered` can do it: no rotations, stride 1, sizes that a kernel takes."""
-    plain = g.elements_in == g.elements_out == g.stride == 1
-    fits = phi.shape[-1] in (16, 32, 64) and g.kernel_size <= 8
-    return plain and fits and usable(x, phi, dtypes=TYPES) and _tried(x, phi.shape[-1], g)
-
-
-def _tried(x: Tensor, hidden: int, g: Geometry) -> bool:
-    """Whether the kernels gave on this device what torch's operations give; tried once."""
-    case = (x.device, x.dtype, g.fields_in, hidden, g.kernel_size)
-    if case not in _TRIED:
-        if x.is_cuda and torch.cuda.is_current_stream_capturing():
-            return False  # no time to wait for an answer
-        _TRIED[case] = True  # so that the trial itself uses them
-        _TRIED[case] = _disagreement(*case) < TOLERANCE
-    return _TRIED[case]
-
-
-def _disagreement(
-    device: torch.device, dtype: torch.dtype, channels: int, hidden: int, k: int
-) -> float:
-    """Largest relative difference of value and gradients from those in float64, two images."""
-    g = Geometry(channels, 4, 1, 1, k, 1, k // 2)
-    generator = torch.Generator().manual_seed(0)
-    height, width = g.out_size(k + 3, k + 2)
-    shapes = (
-        (2, channels, k + 3, k + 2),
-        (height * width, k * k, 1, hidden),
-        (4, channels, hidden),
-    )
-    drawn = [torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes]
-    found = []
-    with (
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        torch.autocast(device.type, enabled=False),
-    ):
-        for kind in (dtype, torch.float64):
-            x, phi, output = (part.to(kind).requires_grad_() for part in drawn)
-            y = position_conv2d(x, phi, output, None, g, "factored")
-            given = torch.linspace(-1, 1, y.numel(), device=device).view_as(y).to(kind)
-            found.append([y, *torch.autograd.grad(y, (x, phi, output), given)])
-    return largest_difference(zip(*found, strict=True))
-
-
-class _Gathered(torch.autograd.Function):
-    """The factored order by kernels that never write down what each position sees.
-
-    With G(p) = sum over d of x(p + d) phi(p, d), out = V G. The gradient by x is the same sum
-    turned round: phi(q - d, d) weighs the gradients at q - d, and V^T comes after.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - of torch
-        x: Tensor,
-        phi: Tensor,
-        output: Tensor,
-        bias: Tensor | None,
-        padding: int,
-    ) -> Tensor:
-        from symmetries.kernels.neighbours import gather
-
-        x, phi = x.permute(0, 2, 3, 1), phi.contiguous()  # channels last: contiguous
-        k = round(phi.shape[1] ** 0.5)
-        size = (x.shape[1] + 2 * padding - k + 1, x.shape[2] + 2 * padding - k + 1)
-        gathered = gather(x, phi, size, padding)
-        ctx.save_for_backward(x, phi, output, gathered)
-        ctx.size, ctx.padding = size, padding
-        rows, weight = gathered.view(-1, x.shape[3] * phi.shape[2]), output.flatten(1).T
-        return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        from symmetries.kernels.neighbours import correlate, gather
-
-        x, phi, output, gathered = ctx.saved_tensors
-        images, height, width, channels = x.shape
-        gradient = gradient.to(x.dtype).contiguous()
-        by_output = (gradient.T @ gathered.view(len(gradient), -1)).view_as(output)
-        by_gathered = (gradient @ output.flatten(1)).view_as(gathered)
-        by_phi = correlate(x, by_gathered, phi, ctx.size, ctx.padding)
-        given = gradient.view(images, *ctx.size, -1)
-        back = gather(given, phi, (height, width), ctx.padding, turned=True)
-        weight = output.transpose(1, 2).reshape(-1, channels)
-        by_x = (back.view(-1, len(weight)) @ weight).view(x.shape).permute(0, 3, 1, 2)
-        by_bias = gradient.sum(0) if ctx.needs_input_grad[3] else None
-        return by_x, by_phi, by_output, by_bias, None
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
