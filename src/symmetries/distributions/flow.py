@@ -105,7 +105,7 @@ class ConditionalFlow(nn.Module):
 
         Args:
             eta: (N, dim), or (N, S, dim) for S points under each context.
-            context: (N, context).
+            context: (N, context), like eta or in bfloat16.
 
         Returns:
             (N,) or (N, S).
@@ -120,6 +120,7 @@ class ConditionalFlow(nn.Module):
         kernels = usable_shape(self, points, context)
         if kernels is not None:
             return kernel_density(self, kernels, points, context).reshape(shape[:-1])
+        context = context.to(eta.dtype)
         base = self.base(context) if self.straight else None
         return self.density(None, points, self.projected(context), base).reshape(shape[:-1])
 

@@ -46,7 +46,8 @@ def shape_of(flow: "ConditionalFlow", samples: int) -> Shape:
 def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape | None:
     """The shape that kernels are to be called with, None where there are none."""
     coupled = not flow.around and flow.dim > 1
-    if not (coupled and flow.hidden <= _MAX_HIDDEN and usable(eta, context, flow.bounds)):
+    takes = usable(eta, flow.bounds) and usable(context, dtypes=(torch.float32, torch.bfloat16))
+    if not (coupled and flow.hidden <= _MAX_HIDDEN and takes):
         return None
     from symmetries.distributions.flow_check import kernel_shape
 
@@ -99,7 +100,7 @@ def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
     *blocks, head = flow.base
     made = current_branches()
     rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
-    seen = context.to(torch.bfloat16) if rounded else context
+    seen = context.to(torch.bfloat16 if rounded else torch.float32)
     with nullcontext() if made is None else made.apart():
         x = seen
         for block in blocks:

@@ -83,6 +83,10 @@ class ImageFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images (N, C, H, W)."""
+        return self.units(images).to(images.dtype)
+
+    def units(self, images: Tensor) -> Tensor:
+        """The same as they were computed: in bfloat16 where products are."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.mean, "images")
@@ -90,7 +94,7 @@ class ImageFeatures(nn.Module):
         x = self._standardised(images, torch.bfloat16 if rounded else images.dtype)
         with _products(rounded):
             features: Tensor = self.mlp(self.convolutions(x).flatten(1))
-        return features.to(images.dtype)
+        return features
 
     def _standardised(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         if usable(images, self.mean):

@@ -224,15 +224,18 @@ def _generative_terms(
             found = inference(moved).argmax(-1).unflatten(0, (b, k))
             element = act.group.compose(act.group.inverse(found), random)
         else:
-            eta = inference.bounds * (2 * step.rand(b, k, inference.dim) - 1)
             # The image itself, moved by nothing, goes first: one call of the network for all.
-            random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
+            eta = images.new_zeros(b, k + 1, inference.dim)
+            unit = step.rand(b, k, inference.dim)
+            torch.lerp(-inference.bounds, inference.bounds, unit, out=eta[:, 1:])
+            random = act.group.exp(eta)
             seen = act.orbit(random, images).flatten(0, 1)
             found = inference.positions(seen).unflatten(0, (b, k + 1))
-            target, back = inference.parameters_at(found[:, 0]), inference.pair(found)[1]
+            target, back = inference.parameters_at(found[:, 0]), inference.inverse_at(found)
             element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
         prototypes = act.orbit(element, images).flatten(0, 1)
-    context = net(prototypes)
+    flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
+    context = net.features.units(prototypes) if flow else net(prototypes)
     target = target[:, None].expand(b, k, -1)
     if isinstance(act.group, Affine2 | SE2) and act.group.closed:
         exact = act.group.log(act.group.inverse(element))

@@ -102,6 +102,10 @@ class LieInference(nn.Module):
         end = positions[..., :2, None]
         return [forth + _last_column(end), back - _last_column(back[..., :2, :2] @ end)]
 
+    def inverse_at(self, positions: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
+        """The second of :meth:`pair`."""
+        return self.pair(positions)[1] if self.positional else self.group.exp(-positions)
+
     def positions_of(self, eta: Tensor, element: Any) -> Tensor:  # noqa: ANN401
         """What :meth:`positions` would be for parameters eta (..., dim) of these elements."""
         if not self.positional:
