@@ -6,6 +6,7 @@ batch, so that an interrupted run keeps what it has.
 
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
+    python papers/invariant-weights/run.py --part crossed continued --seeds 0 1  # beside Table 5
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --merge RESULTS.json   # made on another machine
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from continued import continued
 from deeper import deeper, sparse_gp
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, jobs
@@ -32,7 +34,13 @@ from turns import fixed_widths
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
-EXTRA = {"crossed": fixed_widths, "deeper": deeper, "sgpr": sparse_gp, "toy": toy}
+EXTRA = {
+    "crossed": fixed_widths,
+    "continued": continued,
+    "deeper": deeper,
+    "sgpr": sparse_gp,
+    "toy": toy,
+}
 
 
 def summary(results: dict[str, list[dict]], expected: dict) -> str:

@@ -76,6 +76,22 @@ def test_every_draw_has_the_filters_of_its_seed(crossed):
     assert not torch.equal(weight[0], weight[1])
 
 
+def test_copies_of_a_network_differ_in_their_widths_alone(crossed):
+    continued = importlib.import_module("continued")
+    options = {"features": 4, "kind": "relu", "posterior": "full", "bias": False}
+    one, two = (
+        crossed.shallow_model(
+            (1, 8, 8), 10, crossed.GROUP, half_widths=widths, seed=seed, **options
+        )
+        for widths, seed in (([0.1], 1), ([0.2, 0.3], 2))
+    )
+    continued.copy_network(one, two)
+    for copy in two.body.layer.weight:
+        torch.testing.assert_close(copy, one.body.layer.weight[0])
+    torch.testing.assert_close(two.head.lower[1], one.head.lower[0])
+    torch.testing.assert_close(two.half_width[:, 0], torch.tensor([0.2, 0.3]))
+
+
 def test_a_line_search_ends_beside_the_best_width_from_every_start(crossed, monkeypatch):
     """A bound with a hill at 100 degrees on one set, and one that rises to the end on another."""
     turns = importlib.import_module("turns")
@@ -122,7 +138,7 @@ def test_every_stored_batch_has_a_command_that_makes_it(crossed):
     jobs = importlib.import_module("jobs")
     every = [job for part in jobs.PARTS for job in jobs.jobs(part)]
     tables = json.loads((PAPER / "results.json").read_text())["tables"]
-    others = {"crossed", "deeper", "sgpr", "toy"}
+    others = {"continued", "crossed", "deeper", "sgpr", "toy"}
     for table, batches in tables.items():
         for batch in batches if table not in others else ():
             name = (table, *(batch[key] for key in ("family", "kind", "tag")))
