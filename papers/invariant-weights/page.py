@@ -27,6 +27,7 @@ POINT = {
     "point paper": "point estimate, the paper's rates",
     "point long": "point estimate, the paper's rates, 20,000 steps",
     "full paper": "Gaussian, the paper's rates",
+    "full long": "Gaussian, the paper's rates, 20,000 steps",
     "point": "point estimate, our rates",
     "point long ours": "point estimate, our rates, 20,000 steps",
     "full long ours": "Gaussian, our rates, 20,000 steps",
@@ -47,6 +48,14 @@ WAYS = {
     "": "affine: learned with the filters",
     "-planted": "widths as planted (a control)",
 }
+# Tables of learned rotations, and where the bound of their fixed widths stands, if elsewhere.
+WIDTHS = {
+    "table1": "RFF",
+    "table5": "ReLU, by gradients",
+    "table5-crossed": "ReLU, by the bound on unseen images",
+}
+FIXED = {"table5-crossed": "crossed"}
+FORMS = {"accuracy": ".2f", "elbo": ".3f"}
 RULE = "-crossed"  # the one way that stands for Tables 2 and 3
 
 Run = dict[str, Any]
@@ -85,6 +94,8 @@ class Page:
             "small": self.small(),
             "ablation": self.ablation(),
             "relu-widths": self.relu_widths(),
+            **({"unseen": self.unseen()} if "crossed" in self.tables else {}),
+            **({"continued": self.continued()} if "continued" in self.tables else {}),
             "relu": self.ways("table2", "table7", ("sgpr", *ROWS[:-1])),
             "cifar": self.ways("table3", "table3", ROWS[:-1]),
             "fourier": self.fourier(),
@@ -174,42 +185,35 @@ class Page:
                         self.verdict(found >= goal),
                     ]
                 )
-        for table, label in (("table1", "RFF"), ("table5", "ReLU")):
-            starts = (0, *STARTS[1:]) if table == "table5" else STARTS
-            far = [abs(180 - w) for a in starts for w in self.degrees(table, a, "mnist-rotated")]
-            body.append(
-                [
-                    f"width, {label}, rotated: distance to 180 degrees",
-                    "at most 10, every start",
-                    f"at most {max(far):.1f}",
-                    self.verdict(max(far) <= 10),
-                ]
-            )
-        for table, label in (("table1", "RFF"), ("table5", "ReLU")):
-            if not self.chosen(table, "fixed 90", PART):
-                continue  # not run
-            best, starts = self.best_fixed(table), [(a,) for a in STARTS]
-            if table == "table5":
-                starts = [(0, *STARTS[1:])]  # in one line
-            for some in starts:
-                found = [w for a in some for w in self.degrees(table, a, PART)]
-                far = [abs(w - best) for w in found]
-                planted = self.span([abs(w - 90) for w in found], ".0f")
-                which = f"from {some[0]}" if len(some) == 1 else "every start"
-                body.append(
-                    [
-                        f"width, {label}, partially, {which}: to {best}, the best fixed",
-                        "at most 15",
-                        f"{self.span(far, '.0f')}; to the planted 90: {planted}",
-                        self.verdict(max(far) <= 15),
-                    ]
-                )
+        body += self.width_goals()
         batches = self.tables["table1"]
         count, seconds = len(self.runs("table1")), sum(b["seconds"] for b in batches)
         cell = f"{count} in {seconds:.0f} s (other jobs beside them)"
         enough = count >= 90 and seconds <= 900
         body.append(["Table 1, training", "90 runs within 15 minutes", cell, self.verdict(enough)])
         return self.table(["what", "goal", "ours", ""], body)
+
+    def width_goals(self) -> list[list[str]]:
+        """Goals of learned widths: on the fully rotated set, and on the partially rotated one."""
+        body = []
+        known = {table: name for table, name in WIDTHS.items() if table in self.tables}
+        for table, label in known.items():
+            far = [abs(180 - w) for w in self.ends(table, "mnist-rotated")]
+            what = f"width, {label}, rotated: distance to 180 degrees"
+            goal, cell = "at most 10, every start", f"at most {max(far):.1f}"
+            body.append([what, goal, cell, self.verdict(max(far) <= 10)])
+        for table, label in known.items():
+            found, best = self.ends(table, PART), self.best_fixed(FIXED.get(table, table))
+            far = [abs(w - best) for w in found]
+            what = f"width, {label}, partially: to {best}, the best fixed"
+            planted = self.span([abs(w - 90) for w in found], ".0f")
+            cell = f"{self.span(far, '.0f')}; to the planted 90: {planted}"
+            body.append([what, "at most 15, every start", cell, self.verdict(max(far) <= 15)])
+        return body
+
+    def ends(self, table: str, name: str) -> list[float]:
+        """Learned widths from all starts, in degrees, a seed each."""
+        return [w for a in (0, *STARTS) for w in self.degrees(table, a, name)]
 
     def set_name(self, table: str, short: str) -> str:
         """The name of a set of Tables 2, 3 and 6."""
@@ -276,13 +280,41 @@ class Page:
             for i, name in enumerate(SETS):
                 found = self.chosen("table5", row, name)
                 cell = []
-                for key, form in (("accuracy", ".2f"), ("elbo", ".3f")):
+                for key, form in FORMS.items():
                     paper = f" ({said[key][i]:.2f})" if said else ""
                     cell.append(f"{mean(r[key] for r in found):{form}}{paper}")
                 turns = [math.degrees(r["half_width"]["rotation"]) for r in found if r["learn"]]
                 line.append(", ".join(cell + [f"{w:.0f}" for w in turns]))
             body.append(line)
+        if "table5-crossed" in self.tables:
+            line = ["by the bound on unseen images, held"]
+            for name in SETS:
+                found = [r for r in self.runs("table5-crossed") if r["set"] == name]
+                cells = [f"{mean(r[k] for r in found):{f}}" for k, f in FORMS.items()]
+                line.append(", ".join([*cells, self.span(self.ends("table5-crossed", name))]))
+            body.append(line)
         return self.table(["", *(f"{s}: accuracy, ELBO, width" for s in SETS.values())], body)
+
+    def unseen(self) -> str:
+        """The bound on images that filters have not seen, at fixed widths, and what was found."""
+        angles, body = self.fixed("crossed"), []
+        for name, short in SETS.items():
+            cells = [f"{self.average('crossed', f'fixed {a}', name, 'elbo'):.4f}" for a in angles]
+            body.append([short, *cells, self.span(self.ends("table5-crossed", name), ".1f")])
+        return self.table(["set", *map(str, angles), "found"], body)
+
+    def continued(self) -> str:
+        """The plain bound at fixed widths, from one learned network on."""
+        body = []
+        for batch in self.tables["continued"]:
+            rows = {r["row"]: r for r in batch["runs"]}
+            own = rows.pop("learned on")
+            cells = [f"{r['elbo']:.4f}" for r in rows.values()]
+            width = math.degrees(own["half_width"]["rotation"])
+            learned = f"{math.degrees(batch['learned']):.0f}, then {width:.0f}: {own['elbo']:.4f}"
+            body.append([str(batch["seed"]), *cells, learned])
+        head = [row.split()[1] for row in rows]
+        return self.table(["seed", *head, "learned"], body)
 
     def affine(self) -> str:
         """The boxes that affine models learned."""
