@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
+from symmetries.nn.full_moments import FullMoments
 from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
-from symmetries.nn.variational import FullMoments, VariationalLinear, gaussian_kl
+from symmetries.nn.variational import VariationalLinear, gaussian_kl
 
 COVARIANCES = ["full", "diagonal", "low-rank"]
 
