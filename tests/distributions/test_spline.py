@@ -108,3 +108,14 @@ def test_wrong_number_of_parameters():
         rational_quadratic(torch.zeros(2), torch.zeros(16, 2), HALF)
     with pytest.raises(ValueError, match="3 bins \\+1 parameters"):
         circular_spline(torch.zeros(2), torch.zeros(18, 2), HALF)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize(("spline", "rows"), [(rational_quadratic, 17), (circular_spline, 19)])
+def test_bins_are_the_same_with_and_without_a_gradient(spline, rows, inverse):
+    x = torch.tensor([-4.0, -3.0, -1.0, 0.0, 2.5, 3.0, 5.0, float("nan")], dtype=torch.float64)
+    parameters = torch.randn(rows, len(x), dtype=torch.float64)
+    followed = spline(x, parameters.clone().requires_grad_(), 3.0, inverse=inverse)
+    plain = spline(x, parameters, 3.0, inverse=inverse)
+    for a, b in zip(followed, plain, strict=True):
+        torch.testing.assert_close(a.detach(), b, equal_nan=True)

@@ -5,8 +5,8 @@ In a bin of width w and height h with slopes d_0, d_1 at its ends, s = h / w and
 .. math:: y = y_0 + h \frac{s t^2 + d_0 t (1 - t)}{s + (d_0 + d_1 - 2 s) t (1 - t)}
 
 (Gregory and Delbourgo 1982; Durkan et al. 2019). Parameters lie along the *first* axis, so that all
-arithmetic runs over contiguous rows, and the bin is chosen by a mask instead of a gather: no index
-ever leaves the device and the backward pass scatters nothing.
+arithmetic runs over contiguous rows, and where a gradient follows the bin is chosen by a mask
+instead of a gather: the backward pass scatters nothing.
 """
 
 import math
@@ -151,6 +151,42 @@ def _slopes(free: Tensor) -> Tensor:
     return MIN_SLOPE + F.softplus(free + UNIT_SLOPE)
 
 
+def _bin_by_mask(
+    x: Tensor, lengths: Tensor, slopes: Tensor, half: float, axis: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The bin that holds x: where it begins and its lengths (2, ...) along both axes, its slopes.
+
+    Args:
+        x: (...), numbers along an axis: 0 for those that go in, 1 for those that come out.
+        lengths: (2, bins, ...) of the bins along both.
+        slopes: (bins + 1, ...) at the knots.
+        half: half the length of the interval.
+        axis: of x.
+    """
+    starts = lengths.cumsum(1) - lengths - half
+    beyond = (x >= starts[axis, 1:]).to(x.dtype)
+    # One bin has a one: those whose start x has passed, less those whose end it has passed.
+    passed = F.pad(beyond, (0, 0) * x.ndim + (1, 1))
+    passed[0] = 1
+    mask = passed[:-1] - passed[1:]
+    slope = (slopes[:-1] * mask).sum(0), (slopes[1:] * mask).sum(0)
+    return (starts * mask).sum(1), (lengths * mask).sum(1), *slope
+
+
+def _bin_by_index(
+    x: Tensor, lengths: Tensor, slopes: Tensor, half: float, axis: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same, faster on a CPU, but with a slow gradient."""
+    ends = [torch.full_like(lengths[:, 0], -half)]
+    for length in lengths[:, :-1].unbind(1):
+        ends.append(ends[-1] + length)
+    starts = torch.stack(ends, 1)
+    index = (x >= starts[axis, 1:]).sum(0, keepdim=True)
+    both = index.expand(2, *index.shape)
+    slope = slopes.gather(0, index)[0], slopes.gather(0, index + 1)[0]
+    return starts.gather(1, both)[:, 0], lengths.gather(1, both)[:, 0], *slope
+
+
 def _spline(
     x: Tensor, lengths: Tensor, slopes: Tensor, half: float, inverse: bool
 ) -> tuple[Tensor, Tensor]:
@@ -158,14 +194,9 @@ def _spline(
     bins = len(slopes) - 1
     shares = torch.softmax(lengths.unflatten(0, (2, bins)), 1)
     lengths = 2 * half * (1 - MIN_SHARE * bins) * shares + 2 * half * MIN_SHARE
-    starts = lengths.cumsum(1) - lengths - half
-    beyond = (x >= starts[int(inverse), 1:]).to(x.dtype)
-    # One bin has a one: those whose start x has passed, less those whose end it has passed.
-    passed = F.pad(beyond, (0, 0) * x.ndim + (1, 1))
-    passed[0] = 1
-    mask = passed[:-1] - passed[1:]
-    (x0, y0), (w, h) = (starts * mask).sum(1).unbind(0), (lengths * mask).sum(1).unbind(0)
-    d0, d1 = (slopes[:-1] * mask).sum(0), (slopes[1:] * mask).sum(0)
+    followed = torch.is_grad_enabled() and any(t.requires_grad for t in (x, lengths, slopes))
+    find = _bin_by_index if x.device.type == "cpu" and not followed else _bin_by_mask
+    (x0, y0), (w, h), d0, d1 = find(x, lengths, slopes, half, int(inverse))
     s = h / w
     bend = d0 + d1 - 2 * s
     if inverse:
