@@ -77,6 +77,35 @@ def _spline(
 
 
 @triton.jit
+def _lanes(
+    n, WIDTH: tl.constexpr, AXES: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """What a program works on: its points and hidden units; and splines, by point, axis and bin."""
+    begin = tl.program_id(0) * ROWS
+    row, columns = begin + tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    element = tl.arange(0, ROWS * AXES)
+    point, axis, bins = begin + element // AXES, element % AXES, tl.arange(0, LANES)
+    return row, row < n, columns, columns < WIDTH, point, axis, bins
+
+
+@triton.jit
+def _law(
+    base, u, j, row, there, n, MIN_SCALE: tl.constexpr, UNIT_SCALE: tl.constexpr,
+    SAMPLES: tl.constexpr, DIM: tl.constexpr, LAYERS: tl.constexpr,
+):  # fmt: skip
+    """The j-th coordinate in units of its base; the scale of that, and the rate it grows with."""
+    at = base + (row // SAMPLES) * (2 * DIM) + j
+    mean = tl.load(at, mask=there, other=0.0)
+    value = tl.load(at + DIM, mask=there, other=0.0) + UNIT_SCALE
+    grown = tl.exp(tl.minimum(value, 20.0))
+    scale = MIN_SCALE + tl.where(value > 20.0, value, tl.log(1.0 + grown))
+    rate = tl.where(value > 20.0, 1.0, grown / (1.0 + grown))
+    z = (tl.load(u + (LAYERS * DIM + j) * n + row, mask=there, other=0.0) - mean) / scale
+    return z, scale, rate
+
+
+@triton.jit
 def _hidden(
     projected, bias, u, packed, row, there, columns, inside, n, stride, first, kept,
     SAMPLES: tl.constexpr, MOST: tl.constexpr,
@@ -107,13 +136,8 @@ def _flow_forward(
     BLOCK: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Log-density of ROWS points, and what the backward pass needs."""
-    begin = tl.program_id(0) * ROWS
-    row = begin + tl.arange(0, ROWS)
-    columns, wide = tl.arange(0, BLOCK), tl.arange(0, OUT)
-    there, inside = row < n, columns < WIDTH
-    both = there[:, None] & inside[None, :]
-    element = tl.arange(0, ROWS * AXES)
-    point, axis, bins = begin + element // AXES, element % AXES, tl.arange(0, LANES)
+    row, there, columns, inside, point, axis, bins = _lanes(n, WIDTH, AXES, LANES, ROWS, BLOCK)
+    both, wide = there[:, None] & inside[None, :], tl.arange(0, OUT)
     free: tl.constexpr = 3 * BINS - 1
     most: tl.constexpr = (DIM + 1) // 2
     size: tl.constexpr = free * most
@@ -182,13 +206,10 @@ def _flow_forward(
         tl.store(here + DIM * n + other, tl.load(here + other, mask=moved, other=0.0), mask=moved)
         total += tl.sum(tl.reshape(log_slope, [ROWS, AXES]), 1)
     tl.debug_barrier()
-    at_base = base + (row // SAMPLES) * (2 * DIM)
     for j in tl.static_range(DIM):
-        mean = tl.load(at_base + j, mask=there, other=0.0)
-        value = tl.load(at_base + DIM + j, mask=there, other=0.0) + UNIT_SCALE
-        grown = tl.exp(tl.minimum(value, 20.0))
-        scale = MIN_SCALE + tl.where(value > 20.0, value, tl.log(1.0 + grown))
-        z = (tl.load(u + (LAYERS * DIM + j) * n + row, mask=there, other=0.0) - mean) / scale
+        z, scale, _rate = _law(
+            base, u, j, row, there, n, MIN_SCALE, UNIT_SCALE, SAMPLES, DIM, LAYERS
+        )
         total += tl.log(HALF / tl.load(bounds + j)) - 0.5 * LOG_2_PI
         total -= 0.5 * z * z + tl.log(scale)
     tl.store(out + row, total, mask=there)
@@ -205,25 +226,17 @@ def _flow_backward(
     ROWS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of ROWS points; those to vectors and narrow matrices are sums over these rows."""
-    begin = tl.program_id(0) * ROWS
-    row = begin + tl.arange(0, ROWS)
-    columns = tl.arange(0, BLOCK)
-    there, inside = row < n, columns < WIDTH
+    row, there, columns, inside, point, axis, bins = _lanes(n, WIDTH, AXES, LANES, ROWS, BLOCK)
     both = there[:, None] & inside[None, :]
-    element = tl.arange(0, ROWS * AXES)
-    point, axis, bins = begin + element // AXES, element % AXES, tl.arange(0, LANES)
     free: tl.constexpr = 3 * BINS - 1
     most: tl.constexpr = (DIM + 1) // 2
     size: tl.constexpr = free * most
     g = tl.load(grad + row, mask=there, other=0.0)
-    at_base, to_base = base + (row // SAMPLES) * (2 * DIM), grad_base + row * (2 * DIM)
+    to_base = grad_base + row * (2 * DIM)
     for j in tl.static_range(DIM):
-        mean = tl.load(at_base + j, mask=there, other=0.0)
-        value = tl.load(at_base + DIM + j, mask=there, other=0.0) + UNIT_SCALE
-        grown = tl.exp(tl.minimum(value, 20.0))
-        scale = MIN_SCALE + tl.where(value > 20.0, value, tl.log(1.0 + grown))
-        rate = tl.where(value > 20.0, 1.0, grown / (1.0 + grown))
-        z = (tl.load(u + (LAYERS * DIM + j) * n + row, mask=there, other=0.0) - mean) / scale
+        z, scale, rate = _law(
+            base, u, j, row, there, n, MIN_SCALE, UNIT_SCALE, SAMPLES, DIM, LAYERS
+        )
         tl.store(grad_u + (LAYERS * DIM + j) * n + row, -g * z / scale, mask=there)
         tl.store(to_base + j, g * z / scale, mask=there)
         tl.store(to_base + DIM + j, g * (z * z - 1.0) / scale * rate, mask=there)
