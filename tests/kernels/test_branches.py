@@ -1,0 +1,66 @@
+"""Work on branches of a step: what is prepared ahead is used, and used once."""
+
+import pytest
+import torch
+
+from symmetries.kernels import branches as module
+from symmetries.kernels.branches import Branches, branches, current_branches, later_if_alone
+from symmetries.perceptron import MLP
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def made():
+    """Branches without streams: everything runs where it is called."""
+    found = Branches(CPU)
+    token = module._current.set(found)
+    yield found
+    module._current.reset(token)
+
+
+def test_there_are_none_away_from_cuda():
+    with branches(CPU) as found:
+        assert found is None
+        assert current_branches() is None
+
+
+def test_what_dropout_leaves_is_drawn_ahead_and_dropped_once(made):
+    torch.manual_seed(0)
+    net = MLP(6, (32, 16), dropout=0.5).train()
+    drops = [layer for layer in net if isinstance(layer, torch.nn.Dropout)]
+    made.ahead([], [(drop, 5, width, 0.5) for drop, width in zip(drops, (32, 16), strict=True)])
+    x = torch.randn(5, 6)
+    found = net(x)
+    expected = x
+    for i, drop in enumerate(drops):
+        linear, gelu, norm = [*net][4 * i : 4 * i + 3]
+        expected = norm(gelu(linear(expected))) * (made.mask(drop) != 0) * 2
+    torch.testing.assert_close(found, expected)
+    assert 0.2 < (found == 0).float().mean() < 0.8
+    torch.testing.assert_close(net(x), found)  # no other draw
+
+
+def test_other_dropout_goes_on_as_usual(made):
+    net = MLP(6, (64,), dropout=0.5).train()
+    assert 0.2 < (net(torch.randn(9, 6)) == 0).float().mean() < 0.8
+    assert (net.eval()(torch.randn(9, 6)) == 0).sum() == 0
+
+
+def test_rounded_weights(made):
+    weight = torch.randn(4, 3)
+    assert made.rounded(weight) is None
+    made.ahead([weight], [])
+    assert torch.equal(made.rounded(weight), weight.to(torch.bfloat16))
+
+
+def test_gradients_are_computed_aside_only_where_nothing_is_added_to_them(monkeypatch, made):
+    aside = []
+    monkeypatch.setattr(Branches, "later", lambda self, work, *reads: aside.append(1) or work())
+    weight = torch.zeros(3, requires_grad=True)
+    assert later_if_alone(made, [weight, None], lambda: 5) == 5
+    assert aside == [1]
+    weight.grad = torch.ones(3)
+    assert later_if_alone(made, [weight], lambda: 6) == 6
+    assert later_if_alone(None, [], lambda: 7) == 7
+    assert aside == [1]
