@@ -100,7 +100,7 @@ def _where(column, i, j, tap, fields_in, taps, elements_out, elements_in):
 
 @triton.jit
 def _gradients(
-    gamma, first, first_bias, second, second_bias, output, mask, coordinates, directions, omega,
+    gamma, first, first_bias, second, second_bias, output, mask, _, coordinates, directions, omega,
     absolute_weight, given, shares, rows, columns, fields_in, taps, elements_out, elements_in,
     elements, length,
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
@@ -222,10 +222,7 @@ class Filters(Watched):
         """
         bank = torch.empty(self.shape, device=self.device, memory_format=torch.channels_last)
         full_bias = torch.empty(self.channels, device=self.device) if self.biased else None
-        last = bank if full_bias is None else full_bias
-        addresses = [*self.addresses, bank.data_ptr(), last.data_ptr()]
-        if not (self.aligned and self._make.at(addresses)):
-            self._make(*self.tensors, bank, last)
+        self.run(self._make, bank, bank if full_bias is None else full_bias)
         return bank, full_bias
 
     def gradients(self, given: Tensor, given_bias: Tensor) -> list[Tensor]:
@@ -238,6 +235,8 @@ class Filters(Watched):
         given = given.contiguous(memory_format=torch.channels_last)
         shares = torch.empty(self.programs * self.length, device=self.device)
         out = torch.empty(self.total, device=self.device)
-        self._back(*self.tensors[:7], *self.tensors[8:], given, shares)
+        if not self.fit():
+            raise RuntimeError("a weight of the layer has changed its type or layout since")
+        self.run(self._back, given, shares)
         self._add(shares, given_bias, out)
         return self.shaped(out)

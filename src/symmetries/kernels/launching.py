@@ -110,6 +110,17 @@ class Watched:
             self.places = places
         return True
 
+    def run(self, launch: Launch, *fresh: Tensor) -> None:
+        """Launch a kernel on all tensors, which :meth:`fit`, and others behind them."""
+        places = [tensor.data_ptr() for tensor in fresh]
+        for place in places:
+            if place % ALIGNED:
+                break
+        else:
+            if self.aligned and launch.at(self.addresses + places):
+                return
+        launch(*self.tensors, *fresh)
+
     def shaped(self, flat: Tensor) -> list[Tensor]:
         """What kernels wrote one behind the other, as the parts that it belongs to."""
         found = flat.split_with_sizes(self.counts)

@@ -55,10 +55,8 @@ def made(launched: Launched) -> Sampled:
 
 
 def ready(launched: Launched) -> bool:
-    """Whether nothing of this call is in the way: a trace, torch.func, tensors of another kind."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return False
-    return launched.kernels.fit()
+    """Whether nothing of this call is in the way: torch.func, tensors of another kind."""
+    return not torch._C._are_functorch_transforms_active() and launched.kernels.fit()
 
 
 def can_take(network: Parts) -> bool:

@@ -141,13 +141,14 @@ class PlaneConv2d(PlaneKernel):
         if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._taken:
             self._check(x)
         g = self.geometry
+        _, _, height, width = x.shape
         made = None
         if self.training:
-            if exporting():
+            if torch.compiler.is_compiling() and exporting():
                 remedy = "call model.eval()"
                 raise invalid("model", "evaluation mode for an export", "training", remedy)
-            made = self.at_once((x.shape[2], x.shape[3]))
-        weight, bias = made or self.sampled((x.shape[2], x.shape[3]))
+            made = self.at_once((height, width))
+        weight, bias = made or self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
@@ -185,8 +186,8 @@ class PlaneConv2d(PlaneKernel):
         check_fields(x, self.geometry, self.group, self.lifting)
         if self.positional:  # it casts
             check_together(weights=self.kernel.output, features=x)
-            return
-        check_like(x, self.kernel.output, "features")
+        else:
+            check_like(x, self.kernel.output, "features")
         if x.dtype == self.kernel.output.dtype and not torch.compiler.is_compiling():
             self._taken = (x.shape, x.dtype, x.device)
 
