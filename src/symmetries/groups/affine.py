@@ -15,6 +15,7 @@ import math
 import torch
 from torch import Tensor
 
+from symmetries.caching import constant
 from symmetries.checks import check_floats, invalid
 from symmetries.folding import fold, foldable
 from symmetries.groups.base import Group, Parameter
@@ -24,6 +25,7 @@ from symmetries.groups.exponential import (
 from symmetries.groups.exponential import (
     family_exp,
     generators,
+    last_row,
     six_columns,
     with_last_row,
 )
@@ -50,6 +52,9 @@ _SETS = {
     "affine": SIX,
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
+
+_FEW = 1000  # matrices below which LAPACK's inverse is faster than the closed form on a CPU
+_FULL = (torch.float32, torch.float64)
 
 # asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
 _SERIES = 0.02
@@ -108,7 +113,10 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def affine_inverse(matrix: Tensor) -> Tensor:
-    """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block."""
+    """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block.
+
+    On a CPU few matrices are left to LAPACK: there each of torch's operations counts.
+    """
     if usable(matrix):
         from symmetries.kernels.matrices import KernelInverse
 
@@ -117,7 +125,19 @@ def affine_inverse(matrix: Tensor) -> Tensor:
     if foldable(matrix):
         inverse = fold(affine_inverse, matrix)
         return inverse
+    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW and matrix.dtype in _FULL
+    if few and not torch.compiler.is_compiling():
+        # The last row is no variable: whatever the device and the number, it has no gradient.
+        last = last_row(matrix.dtype, matrix.device)
+        inverse = torch.linalg.inv_ex(torch.where(_free(matrix.device), matrix, last)).inverse
+        return inverse
     return _inverse_plain(matrix)
+
+
+@constant
+def _free(device: torch.device) -> Tensor:
+    """Which rows of an affine matrix are variable: (3, 1)."""
+    return torch.tensor([[True], [True], [False]], device=device)
 
 
 def _inverse_plain(matrix: Tensor) -> Tensor:

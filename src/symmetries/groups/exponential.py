@@ -158,7 +158,7 @@ def _exp_backward(eta: Tensor, kept: list[Tensor], grad: Tensor) -> Tensor:
 def with_last_row(top: tuple[Tensor, ...]) -> Tensor:
     """The matrix whose first two rows are these six entries, and whose last is (0, 0, 1)."""
     batch = top[0].shape
-    last = _last_row(top[0].dtype, top[0].device).expand(*batch, 3)
+    last = last_row(top[0].dtype, top[0].device).expand(*batch, 3)
     return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
 
 
@@ -169,5 +169,6 @@ def _basis(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 @constant
-def _last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
+def last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(0, 0, 1), of every affine matrix."""
     return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)
