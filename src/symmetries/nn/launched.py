@@ -50,7 +50,7 @@ class Launched(NamedTuple):
 
 def made(launched: Launched) -> Sampled:
     """What the network makes, by kernels."""
-    weight, bias = _Made.apply(launched, *launched.parts)  # type: ignore[no-untyped-call]
+    weight, bias = _Made.apply(launched, *launched.parts)
     return Sampled(weight, bias)
 
 
@@ -105,7 +105,11 @@ def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
     return largest_difference(pairs)
 
 
-class _Made(torch.autograd.Function):
+# Without what torch.func needs, which no call here sees, and which costs half as much again.
+_Plain: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.autograd.Function)
+
+
+class _Made(_Plain):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, launched: Launched, *parts: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
         ctx.save_for_backward(*parts)
