@@ -53,7 +53,7 @@ _SETS = {
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
 
-_FEW = 1000  # matrices below which LAPACK's inverse is faster than the closed form on a CPU
+_FEW = (600, 2000)  # maps below which LAPACK is faster on a CPU, without and with gradient
 _FULL = (torch.float32, torch.float64)
 
 # asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
@@ -125,11 +125,13 @@ def affine_inverse(matrix: Tensor) -> Tensor:
     if foldable(matrix):
         inverse = fold(affine_inverse, matrix)
         return inverse
-    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW and matrix.dtype in _FULL
+    learned = matrix.requires_grad and torch.is_grad_enabled()
+    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW[learned] and matrix.dtype in _FULL
     if few and not torch.compiler.is_compiling():
-        # The last row is no variable: whatever the device and the number, it has no gradient.
-        last = last_row(matrix.dtype, matrix.device)
-        inverse = torch.linalg.inv_ex(torch.where(_free(matrix.device), matrix, last)).inverse
+        if learned:  # the last row is no variable: it has no gradient, as in the closed form
+            last = last_row(matrix.dtype, matrix.device)
+            matrix = torch.where(_free(matrix.device), matrix, last)
+        inverse = torch.linalg.inv_ex(matrix).inverse
         return inverse
     return _inverse_plain(matrix)
 
