@@ -17,7 +17,7 @@ def by_torch(factor):
 
     def density(flow, shape, mask, eta, projected, base):
         kept = None if mask is None else mask / (1 - shape.dropout)
-        return factor * flow.density(kept, eta, projected, base)
+        return factor * flow.density(kept, eta, flow.parts_of(projected, shape.samples), base)
 
     return density
 

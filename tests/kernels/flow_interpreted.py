@@ -29,7 +29,8 @@ def results(flow, dtype, eta, context, mask, weight, kernel):
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
         out = kernel_density(flow, shape, points, context)
     else:
-        out = flow.density(mask, points, flow.projected(context), flow.base(context))
+        parts = flow.parts_of(flow.projected(context), len(points) // len(context))
+        out = flow.density(mask, points, parts, flow.base(context))
     inputs = [eta, context, *flow.parameters()]
     weight = weight.to(DEVICE, dtype)
     first = torch.autograd.grad(out, inputs, weight, retain_graph=True)

@@ -57,12 +57,16 @@ class Coupling(nn.Module):
         inverse: bool,
         mask: Tensor | None = None,
     ) -> tuple[Rows, list[Tensor]]:
-        """The coordinates, and logarithms of slopes to be added up."""
+        """The coordinates, and logarithms of slopes to be added up.
+
+        What is projected is overwritten where no gradient follows.
+        """
         if self.read is None:
             hidden = projected + bias
         else:  # the bias is one more input, which costs less than to add it to wide rows
             read = torch.cat((self.read.weight, bias[:, None]), 1)
-            hidden = torch.addmm(projected, self._inputs(u), read.T)
+            add = torch.addmm if is_followed(projected, read, *u) else Tensor.addmm_
+            hidden = add(projected, self._inputs(u), read.T)
         hidden = gelu_norm(hidden, self.norm)
         hidden = self.dropout(hidden) if mask is None else hidden * mask
         parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
@@ -94,6 +98,12 @@ class Coupling(nn.Module):
 def stacked(u: Rows, index: Sequence[int]) -> Tensor:
     """Some of the rows as a matrix."""
     return torch.stack([u[i] for i in index])
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether a gradient may follow, or functions of torch's transform these tensors."""
+    watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return watched or torch._C._are_functorch_transforms_active()
 
 
 def bent_by(layer: int, dim: int) -> list[int]:

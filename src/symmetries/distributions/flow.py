@@ -1,7 +1,7 @@
 """A normalising flow over transformations, conditioned on whatever they are applied to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
-from symmetries.distributions.coupling import HALF, Coupling, bent_by, stacked
+from symmetries.distributions.coupling import HALF, Coupling, bent_by, is_followed, stacked
 from symmetries.distributions.flow_kernels import (
     MIN_SCALE,
     UNIT_SCALE,
@@ -81,6 +81,7 @@ class ConditionalFlow(nn.Module):
         self.dim = len(bounds)
         self.context = context
         self.hidden = hidden
+        self.layers = layers
         self.dropout = dropout
         self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
         self.bounds: Tensor
@@ -122,36 +123,63 @@ class ConditionalFlow(nn.Module):
             return kernel_density(self, kernels, points, context).reshape(shape[:-1])
         context = context.to(eta.dtype)
         base = self.base(context) if self.straight else None
-        return self.density(None, points, self.projected(context), base).reshape(shape[:-1])
+        parts = self.parts(context, len(points) // max(1, len(context)), range(self.layers))
+        return self.density(None, points, parts, base).reshape(shape[:-1])
+
+    def parts(
+        self, context: Tensor, samples: int, order: Sequence[int]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The context's part of each layer's hidden units (N S, hidden), and their bias.
+
+        One product for all layers; on a CPU without a gradient one for each, as what that makes is
+        still in the cache when it is needed.
+        """
+        weight = self.project.weight
+        if context.device.type == "cpu" and not (
+            is_followed(weight) or amx.usable(context, weight)
+        ):
+            weights, biases = weight.split(self.hidden), self.project.bias.split(self.hidden)
+            each = ((F.linear(context, weights[i]), biases[i]) for i in order)
+            return ((_repeated(part, samples), bias) for part, bias in each)
+        return self.parts_of(self.projected(context), samples, order)
 
     def projected(self, context: Tensor) -> Tensor:
         """The context's part of all hidden units, without their bias (N, layers hidden)."""
         weight = self.project.weight
         return (amx.linear if amx.usable(context, weight) else F.linear)(context, weight)
 
+    def parts_of(
+        self, projected: Tensor, samples: int, order: Sequence[int] | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same from the product of all layers."""
+        parts, biases = projected.split(self.hidden, -1), self.project.bias.split(self.hidden)
+        order = range(self.layers) if order is None else order
+        return ((_repeated(parts[i], samples), biases[i]) for i in order)
+
     def density(
-        self, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor | None
+        self,
+        mask: Tensor | None,
+        eta: Tensor,
+        parts: Iterable[tuple[Tensor, Tensor]],
+        base: Tensor | None,
     ) -> Tensor:
         """Log-density (N S,) in torch's operations, by the context's part of all hidden units.
 
         Args:
             mask: (N S, layers hidden), what dropout leaves; None draws it.
             eta: (N S, dim).
-            projected: (N, layers hidden), see :meth:`projected`.
+            parts: see :meth:`parts`; overwritten where no gradient follows.
             base: (N, 2 straight).
         """
-        samples = len(eta) // max(1, len(projected))
         u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
         u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
         masks = [None] * len(self.couplings) if mask is None else mask.split(self.hidden, -1)
         terms = []
-        for layer, part, kept in zip(
-            self.couplings, self._parts(projected, samples), masks, strict=True
-        ):
+        for layer, part, kept in zip(self.couplings, parts, masks, strict=True):
             u, log_slopes = layer(u, *part, inverse=False, mask=kept)
             terms += log_slopes
         if base is not None:
-            mean, scale = _base_law(base, samples)
+            mean, scale = _base_law(base, len(eta) // max(1, len(base)))
             z = (stacked(u, self.straight) - mean) / scale
             terms.append(-0.5 * z * z - torch.log(scale))
         total = torch.cat(terms).sum(0)
@@ -189,18 +217,11 @@ class ConditionalFlow(nn.Module):
             z = HALF * (2 * unit - 1)
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))
-        pairs = list(zip(self.couplings, self._parts(self.projected(context), n), strict=True))
-        for layer, part in reversed(pairs):
-            u, _ = layer(u, *part, inverse=True)
+        order = range(self.layers)[::-1]
+        for i, part in zip(order, self.parts(context, n, order), strict=True):
+            u, _ = self.couplings[i](u, *part, inverse=True)
         eta = torch.stack(u, -1) * (self.bounds / HALF)
         return eta.reshape(len(context), n, self.dim)
-
-    def _parts(self, projected: Tensor, samples: int) -> list[tuple[Tensor, Tensor]]:
-        """The context's part of each layer's hidden units (N S, hidden), and their bias."""
-        if samples > 1:
-            projected = projected[:, None].expand(-1, samples, -1).flatten(0, 1)
-        biases = self.project.bias.split(self.hidden)
-        return list(zip(projected.split(self.hidden, -1), biases, strict=True))
 
     def _check(self, context: Tensor) -> None:
         if context.ndim != 2 or context.shape[1] != self.context:
@@ -208,6 +229,11 @@ class ConditionalFlow(nn.Module):
             raise invalid(
                 "context", f"shape (N, {self.context})", shape, "one row of features each"
             )
+
+
+def _repeated(part: Tensor, samples: int) -> Tensor:
+    """Rows (N, ...) as often as there are points under each context (N S, ...)."""
+    return part if samples == 1 else part[:, None].expand(-1, samples, -1).flatten(0, 1)
 
 
 def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:

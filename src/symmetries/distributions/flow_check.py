@@ -90,7 +90,9 @@ def _largest_error(shape: Shape, device: torch.device, *, rounded: bool) -> floa
         return float("inf")
 
     exact = [t.double().requires_grad_() for t in given]
-    value = slow.density(None if mask is None else mask.double() / (1 - shape.dropout), *exact)
+    kept = None if mask is None else mask.double() / (1 - shape.dropout)
+    parts = slow.parts_of(exact[1], shape.samples)
+    value = slow.density(kept, exact[0], parts, exact[2])
     wanted = [*exact, slow.project.bias, *weights_of(slow)]
     truth = [value, *torch.autograd.grad(value, wanted, grad.double())]
     errors = [(a.cpu() - b).norm() / b.norm() for a, b in zip(found, truth, strict=True)]

@@ -80,7 +80,8 @@ def density_of(
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
         kept = None if mask is None else (mask != 0) / (1 - shape.dropout)
-        return flow.density(kept, eta, projected.to(eta.dtype), base)
+        parts = flow.parts_of(projected.to(eta.dtype), shape.samples)
+        return flow.density(kept, eta, parts, base)
 
     inputs = (eta, projected, base, flow.project.bias, *weights_of(flow))
     density: Tensor = KernelFlow.apply(shape, plain, mask, flow.bounds, *inputs)  # type: ignore[no-untyped-call]
