@@ -76,7 +76,10 @@ LANES: dict[str, list[Entry]] = {
         (20, f"{ABLATION} invariance"),
         (10, "--parts affine --steps 1000 --added 45"),
     ],
-    "joint-long": [(100, "--parts rotation --steps 15000 --added 45 --alone")],
+    "joint-long": [
+        (10, f"{WIDTHS} 0 --alone"),
+        (95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone"),
+    ],
     "turned": corner(180),
     "upright": corner(0),
     "turned-more": [*between(90), *corner(180, 1), *corner(180, 2)],
