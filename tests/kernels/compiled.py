@@ -6,6 +6,7 @@ run at the same time in processes of their own.
 
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -126,12 +127,12 @@ def optimisers():
 def main():
     """Check all; the scripts' reports follow ours."""
     began = time.perf_counter()
-    started = {
-        path.stem: subprocess.Popen(
-            [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for path in sorted(HERE.glob("*interpreted*.py"))
-    }
+    started = {}
+    for path in sorted(HERE.glob("*interpreted*.py")):
+        report = tempfile.TemporaryFile("w+")
+        command = [sys.executable, str(path)]
+        process = subprocess.Popen(command, stdout=report, stderr=subprocess.STDOUT)
+        started[path.stem] = process, report
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     wrong = []
@@ -140,13 +141,16 @@ def main():
             print(f"{name} {worst:.1e}", flush=True)  # noqa: T201
             if not worst < 2e-5:
                 wrong.append(f"{name}: largest relative error {worst:.1e}, allowed 2e-5")
-    for name, process in started.items():
-        report, _ = process.communicate()
-        seconds = time.perf_counter() - began
-        head = f"== {name}, status {process.returncode}, {seconds:.0f} s"
-        print(f"{head}\n{report}", flush=True)  # noqa: T201
-        if process.returncode:
-            wrong.append(name)
+    while started:  # as they end
+        time.sleep(0.1)
+        ended = [name for name, (process, _) in started.items() if process.poll() is not None]
+        for name in ended:
+            process, report = started.pop(name)
+            report.seek(0)
+            head = f"== {name}, status {process.returncode}, {time.perf_counter() - began:.0f} s"
+            print(f"{head}\n{report.read()}", flush=True)  # noqa: T201
+            if process.returncode:
+                wrong.append(name)
     raise SystemExit("wrong: " + "; ".join(wrong) if wrong else 0)
 
 
