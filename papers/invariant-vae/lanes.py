@@ -68,6 +68,13 @@ def between(added: int) -> list[Entry]:
     ]
 
 
+def more(added: int, other: int) -> list[Entry]:
+    """A rotation between, and other seeds."""
+    first, *rest = between(other)
+    again, *later = corner(added, 1)
+    return [first, again, *rest, *later, *corner(added, 2)]
+
+
 LANES: dict[str, list[Entry]] = {
     "joint": [
         *((10, f"{WIDTHS} {added}") for added in (0, 180, 90, 45, 15)),
@@ -82,8 +89,8 @@ LANES: dict[str, list[Entry]] = {
     ],
     "turned": corner(180),
     "upright": corner(0),
-    "turned-more": [*between(90), *corner(180, 1), *corner(180, 2)],
-    "upright-more": [*between(45), *corner(0, 1), *corner(0, 2)],
+    "turned-more": more(180, 90),
+    "upright-more": more(0, 45),
 }
 
 
