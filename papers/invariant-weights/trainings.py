@@ -82,7 +82,7 @@ BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="bes
 # Widths by the bound on images that the filters have not seen, held.
 CROSSED = replace(HELD, steps=30_000, search=0, crossed=Crossed())
 CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
-TURNS = Crossed(draws=4)  # one width, from several starts
+TURNS = Crossed(draws=6)  # one width, from several starts
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search
 
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)

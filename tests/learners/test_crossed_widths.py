@@ -99,16 +99,25 @@ def test_a_line_search_ends_beside_the_best_width_from_every_start(crossed, monk
 
     def measure(pairs, parts, labels, how):
         asked.append(pairs)
-        hills = [-abs(w - 100) if number == 0 else w for number, w in pairs]
+        hills = [-((w - 100) ** 2) if number == 0 else w for number, w in pairs]
         return torch.tensor([hills, hills])
 
     monkeypatch.setattr(turns, "measure", measure)
     starts = [(number, w) for number in (0, 1) for w in (0.0, 45.0, 175.0)]
     ends, known = turns.line_search(starts, [None, None], None, turns.TURNS)
-    assert all(abs(end - 100) <= 3.75 for end in ends[:3])
+    assert ends[:3] == pytest.approx([100.0] * 3)
     assert ends[3:] == [180.0] * 3
     assert [len(set(pairs)) for pairs in asked] == [len(pairs) for pairs in asked]
-    assert known[0][45.0] == [-55.0, -55.0]
+    assert known[0][45.0] == [-(55.0**2)] * 2
+
+
+def test_the_top_of_noisy_bounds_is_that_of_their_parabola(crossed):
+    turns = importlib.import_module("turns")
+    smooth = {w: -((w - 140) ** 2) for w in (120.0, 135.0, 150.0, 165.0, 0.0)}
+    assert turns.top(smooth) == pytest.approx(140)
+    assert turns.top(smooth | {157.5: 1.0}) == pytest.approx(142, abs=12)
+    assert turns.top({150.0: -3.0, 165.0: -2.0, 180.0: 0.0}) == 180, "no top"
+    assert turns.top({150.0: -4.0, 165.0: -1.0, 180.0: 1.0}) == 180, "a top beyond the widths"
 
 
 def test_a_stored_search_gives_the_boxes_of_its_best_bounds(crossed):
@@ -130,7 +139,7 @@ def test_turned_digits_end_wide_from_every_start(crossed):
     ends, known = turns.line_search(starts, [data.images], data.labels, how)
     assert min(ends) > 100
     assert all(len(each) == 2 for each in known[0].values())
-    assert sum(known[0][ends[0]]) > sum(known[0][0.0]) + 0.05
+    assert sum(known[0][180.0]) > sum(known[0][0.0]) + 0.05
 
 
 def test_every_stored_batch_has_a_command_that_makes_it(crossed):
