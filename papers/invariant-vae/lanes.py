@@ -83,9 +83,10 @@ LANES: dict[str, list[Entry]] = {
         (20, f"{ABLATION} invariance"),
         (10, "--parts affine --steps 1000 --added 45"),
     ],
-    "joint-long": [
+    "alone": [
         (10, f"{WIDTHS} 0 --alone"),
         (95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone"),
+        *((seconds, f"{words} --alone") for seconds, words in [nine(0, "VAE", (MANY,), 20_000)]),
     ],
     "turned": corner(180),
     "upright": corner(0),
