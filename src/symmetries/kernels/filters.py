@@ -225,7 +225,7 @@ class Filters(Watched):
         self.run(self._make, bank, bank if full_bias is None else full_bias)
         return bank, full_bias
 
-    def gradients(self, given: Tensor, given_bias: Tensor) -> list[Tensor]:
+    def gradients(self, given: Tensor, given_bias: Tensor) -> tuple[Tensor, ...]:
         """By what is learned, in the order of :meth:`Network.learned`.
 
         Args:

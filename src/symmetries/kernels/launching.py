@@ -86,9 +86,8 @@ class Watched:
     """
 
     def __init__(self, network: Network | PlaceNetwork) -> None:
-        self.parts = network.learned()
+        self.parts = list(network.learned())
         self.counts = [part.numel() for part in self.parts]
-        self.shapes = [part.shape for part in self.parts]
         self.tensors = [network.gamma if t is None else t for t in network]
         self.device = network.gamma.device
         self.places: list[int] = []  # of the parts at the last look
@@ -121,10 +120,6 @@ class Watched:
                 return
         launch(*self.tensors, *fresh)
 
-    def shaped(self, flat: Tensor) -> list[Tensor]:
+    def shaped(self, flat: Tensor) -> tuple[Tensor, ...]:
         """What kernels wrote one behind the other, as the parts that it belongs to."""
-        found = flat.split_with_sizes(self.counts)
-        return [
-            each if len(shape) == 1 else each.view(shape)
-            for each, shape in zip(found, self.shapes, strict=True)
-        ]
+        return tuple(torch._C._nn.unflatten_dense_tensors(flat, self.parts))

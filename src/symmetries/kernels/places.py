@@ -220,7 +220,7 @@ class Places(Watched):
         self._make(self._tables(), *self._layers, phi)
         return phi, None
 
-    def gradients(self, given: Tensor, _: Tensor) -> list[Tensor]:
+    def gradients(self, given: Tensor, _: Tensor) -> tuple[Tensor, ...]:
         """By what is learned, in the order of :meth:`PlaceNetwork.learned`.
 
         Args:

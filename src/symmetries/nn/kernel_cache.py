@@ -22,7 +22,7 @@ class _Entry(NamedTuple):
     made_for: object
     owner: Mapping[str, object]
     places: list[tuple[Mapping[str, object], str, object]]
-    versions: list[tuple[Tensor, int]]
+    tensors: list[tuple[Mapping[str, object], str, Tensor, int]]
 
 
 class KernelCache(Generic[T]):
@@ -31,8 +31,10 @@ class KernelCache(Generic[T]):
     A tensor written in place has a new version; one that was put in another's place is another
     object. What goes round both (``tensor.data``, a move to another device) needs :meth:`clear`.
     Copies of a cache are empty. To ask costs a microsecond or two: it looks into the dictionaries
-    in which modules keep their tensors. A buffer "turn" may be written to: that of the layers'
-    grid, which plays no part in evaluation.
+    in which modules keep their tensors.
+
+    Args:
+        constants: names of buffers that nothing changes, or that play no part: not looked at.
 
     Example:
         >>> import torch
@@ -46,7 +48,8 @@ class KernelCache(Generic[T]):
         True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, constants: tuple[str, ...] = ()) -> None:
+        self.constants = constants
         self._entry: _Entry | None = None
 
     def get(self, module: nn.Module, made_for: object = None) -> T | None:
@@ -54,12 +57,15 @@ class KernelCache(Generic[T]):
         entry = self._entry
         if entry is None or entry.made_for != made_for or entry.owner is not module._parameters:
             return None
-        for holder, key, what in entry.places:
-            if holder.get(key) is not what:
-                return None
-        for tensor, version in entry.versions:
-            if tensor._version != version:
-                return None
+        try:
+            for holder, key, tensor, version in entry.tensors:
+                if holder[key] is not tensor or tensor._version != version:
+                    return None
+            for holder, key, what in entry.places:
+                if holder[key] is not what:
+                    return None
+        except KeyError:  # taken away
+            return None
         return entry.kept  # type: ignore[return-value]
 
     def put(
@@ -75,22 +81,24 @@ class KernelCache(Generic[T]):
                 written to but not replaced. "free": it has nothing to do with them.
         """
         places: list[tuple[Mapping[str, object], str, object]] = []
-        tensors: list[object] = []
+        tensors: list[tuple[Mapping[str, object], str, Tensor, int]] = []
         for part in module.modules():
-            fixed = {k: t for k, t in part._buffers.items() if k != "turn"}
-            tensors += fixed.values()
-            tensors += part._parameters.values() if parameters == "fixed" else []
             kinds: list[Mapping[str, object]] = [part._modules, part._buffers]
             kinds += [] if parameters == "free" else [part._parameters]
             for holder in kinds:
-                places += [(holder, key, what) for key, what in holder.items()]
-        seen = [t for t in tensors if isinstance(t, Tensor) and not t.is_inference()]
-        versions = [(t, t._version) for t in seen]
-        self._entry = _Entry(kept, made_for, module._parameters, places, versions)
+                written = holder is part._parameters and parameters == "written"
+                for key, what in holder.items():
+                    if holder is part._buffers and key in self.constants:
+                        continue
+                    if isinstance(what, Tensor) and not (written or what.is_inference()):
+                        tensors.append((holder, key, what, what._version))
+                    else:
+                        places.append((holder, key, what))
+        self._entry = _Entry(kept, made_for, module._parameters, places, tensors)
 
     def clear(self) -> None:
         """Forget it."""
         self._entry = None
 
-    def __reduce__(self) -> tuple[type["KernelCache[T]"], tuple[()]]:
-        return type(self), ()
+    def __reduce__(self) -> tuple[type["KernelCache[T]"], tuple[tuple[str, ...]]]:
+        return type(self), (self.constants,)

@@ -36,7 +36,7 @@ class Kernels(Protocol):
     def make(self) -> tuple[Tensor, Tensor | None]:
         """What the network makes."""
 
-    def gradients(self, given: Tensor, given_bias: Tensor) -> list[Tensor]:
+    def gradients(self, given: Tensor, given_bias: Tensor) -> tuple[Tensor, ...]:
         """By what is learned."""
 
 

@@ -3,15 +3,33 @@
 from functools import partial
 
 import torch.nn.functional as F
+from torch import Tensor
 
 from symmetries.kernels.networks import Network
-from symmetries.nn.fourier import fourier_features, unit_relu
+from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
 from symmetries.nn.gconv_kernels import filter_bank
 from symmetries.nn.kernel_cache import Sampled
 from symmetries.nn.launched import Launched, can_take, tried
 
 MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
 PAIRS = 1024  # of fields, at most: for the gradients each program goes through all
+
+
+def network_of(
+    kernel: KernelNetwork,
+    gamma: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    coordinates: Tensor | None,
+    omega: Tensor | None,
+) -> Network:
+    """What filters are made of: a kernel network of two hidden layers, a layer's other parts."""
+    k = kernel
+    layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], k.output)
+    if omega is None:
+        return Network(gamma, *layers, mask, bias)
+    relaxed = (coordinates, k.absolute_directions, omega, k.absolute_weight)
+    return Network(gamma, *layers, mask, bias, *relaxed)
 
 
 def launch(network: Network, lifting: bool) -> Launched | None:

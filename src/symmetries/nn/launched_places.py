@@ -7,9 +7,10 @@ import math
 from functools import partial
 
 import torch.nn.functional as F
+from torch import Tensor
 
 from symmetries.kernels.networks import PlaceNetwork
-from symmetries.nn.fourier import fourier_features, unit_relu
+from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
 from symmetries.nn.kernel_cache import Sampled
 from symmetries.nn.launched import Launched, can_take, tried
 from symmetries.nn.position_conv import Geometry, neighbourhoods
@@ -17,6 +18,16 @@ from symmetries.nn.position_conv import Geometry, neighbourhoods
 MOST = 2**26  # numbers in phi: beyond, launches do not matter
 TAPS = 64
 EXAMPLE = (6, 7)  # what is tried on a device at first use
+
+
+def place_network_of(
+    kernel: KernelNetwork, gamma: Tensor, mask: Tensor | None, coordinates: Tensor, omega: Tensor
+) -> PlaceNetwork:
+    """What phi is made of: a kernel network of two hidden layers, a layer's other parts."""
+    k = kernel
+    layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], mask)
+    relaxed = (coordinates, k.absolute_directions, omega, k.absolute_weight)
+    return PlaceNetwork(gamma, *layers, *relaxed)
 
 
 def launch_places(network: PlaceNetwork, size: tuple[int, int]) -> Launched | None:

@@ -129,6 +129,11 @@ class PlaneConv2d(PlaneKernel):
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
 
+    @property
+    def positional(self) -> bool:
+        """Whether the kernel depends on the position, so that one filter bank does not do."""
+        return self._positional
+
     def forward(self, x: Tensor) -> Tensor:
         """Convolve.
 
@@ -174,6 +179,18 @@ class PlaneConv2d(PlaneKernel):
         if bias is not None:
             layer.bias = nn.Parameter(bias.clone(), requires_grad=False)
         return layer.eval()
+
+    def relaxation(self) -> dict[str, float]:
+        """By coordinate, the size of omega' (0 is strict) or the fraction kept (1 is strict)."""
+        if self.mode == "partial":
+            return {"rotation": min(1.0, self.fraction.abs().item())}
+        values = self.relaxed_frequency.abs().tolist() if self.relaxed else []
+        return dict(zip(self.relaxed, values, strict=True))
+
+    def train(self, mode: bool = True) -> "PlaneConv2d":
+        """Switch the mode and drop the kept kernel."""
+        self._cache.clear()
+        return super().train(mode)
 
     def extra_repr(self) -> str:
         """Sizes, group and relaxation, for ``print(model)``."""

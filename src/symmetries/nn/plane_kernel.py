@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.kernels.networks import Network, PlaceNetwork
 from symmetries.nn.fourier import KernelNetwork, fourier_features
 from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
 from symmetries.nn.gconv_kernels import (
@@ -27,10 +26,13 @@ from symmetries.nn.gconv_kernels import (
 )
 from symmetries.nn.kernel_cache import KernelCache, Sampled
 from symmetries.nn.launched import Launched, made, ready
-from symmetries.nn.launched_bank import launch
-from symmetries.nn.launched_places import launch_places
+from symmetries.nn.launched_bank import launch, network_of
+from symmetries.nn.launched_places import launch_places, place_network_of
 from symmetries.nn.plane_checks import check_signature, may_keep
 from symmetries.nn.position_conv import Geometry, neighbourhoods
+
+# What a layer is made with, and the turn of its grid, in which nothing is kept.
+CONSTANTS = ("signature", "relative", "absolute", "turn")
 
 
 class _Features(NamedTuple):
@@ -83,10 +85,10 @@ class PlaneKernel(nn.Module):
         names = coordinate_names(group)
         self._absolute_index = [names.index(name) for name in relaxed]
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
-        self._cache: KernelCache[Sampled] = KernelCache()
-        self._features: KernelCache[_Features] = KernelCache()
-        self._places: KernelCache[Tensor] = KernelCache()  # of the absolute elements
-        self._launches: KernelCache[Launched | str] = KernelCache()
+        self._cache: KernelCache[Sampled] = KernelCache(CONSTANTS)
+        self._features: KernelCache[_Features] = KernelCache(CONSTANTS)
+        self._places: KernelCache[Tensor] = KernelCache(CONSTANTS)  # of the absolute elements
+        self._launches: KernelCache[Launched | str] = KernelCache(CONSTANTS)
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -128,11 +130,6 @@ class PlaneKernel(nn.Module):
         else:
             self.register_buffer(name, value)
 
-    @property
-    def positional(self) -> bool:
-        """Whether the kernel depends on the position, so that one filter bank does not do."""
-        return self._positional
-
     def sampled(self, size: tuple[int, int]) -> Sampled:
         """The kernel at its samples for images of a size, kept where nothing can change it."""
         if self.training or torch.compiler.is_compiling():
@@ -166,7 +163,7 @@ class PlaneKernel(nn.Module):
             if self.bias is not None:
                 bias = self.bias[:, None].expand(-1, self.group.order)
                 bias = (bias if scale is None else bias * scale).reshape(-1)
-            if self.positional:
+            if self._positional:
                 return Sampled(self._positional_phi(size), bias)
             z = self._projected_relative()
             if self.relaxed:
@@ -188,18 +185,6 @@ class PlaneKernel(nn.Module):
         n = self.group.n
         steps = principal_steps(self.group.elements(self.fraction.device) % n, n).abs()
         return (1 + self.fraction.abs() * n / 2 - steps).clamp(0, 1)
-
-    def relaxation(self) -> dict[str, float]:
-        """By coordinate, the size of omega' (0 is strict) or the fraction kept (1 is strict)."""
-        if self.mode == "partial":
-            return {"rotation": min(1.0, self.fraction.abs().item())}
-        values = self.relaxed_frequency.abs().tolist() if self.relaxed else []
-        return dict(zip(self.relaxed, values, strict=True))
-
-    def train(self, mode: bool = True) -> "PlaneKernel":
-        """Switch the mode and drop the kept kernel."""
-        self._cache.clear()
-        return super().train(mode)
 
     def _turn(self) -> Tensor | None:
         return self.turn if self.training else None
@@ -247,32 +232,18 @@ class PlaneKernel(nn.Module):
         return None if isinstance(kept, str) else kept
 
     def _launch(self, features: _Features, size: tuple[int, int]) -> Launched | None:
-        g = self.geometry
-        if self.mode == "partial" or len(self.kernel.weights) != 1:
+        g, k = self.geometry, self.kernel
+        if self.mode == "partial" or len(k.weights) != 1:
             return None
+        omega = self.relaxed_frequency if self.relaxed else None
         if not self._positional:
-            return launch(self._network(features), self.lifting)
-        if g.stride != 1 or self.group.order != 1:
+            parts = (self.mask, self.bias, features.absolute, omega)
+            return launch(network_of(k, features.gamma, *parts), self.lifting)
+        if omega is None or g.stride != 1 or self.group.order != 1:
             return None
-        return launch_places(self._place_network(features, size), g.out_size(*size))
-
-    def _network(self, features: _Features) -> Network:
-        """What a kernel makes filters of."""
-        k = self.kernel
-        layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], k.output)
-        parts: tuple[Tensor | None, ...] = (self.mask, self.bias)
-        if features.absolute is not None:
-            relaxed = (k.absolute_directions, self.relaxed_frequency, k.absolute_weight)
-            parts = (*parts, features.absolute, *relaxed)
-        return Network(features.gamma, *layers, *parts)
-
-    def _place_network(self, features: _Features, size: tuple[int, int]) -> PlaceNetwork:
-        """What a kernel makes phi of, for a group of one element."""
-        k = self.kernel
-        layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], self.mask)
-        relaxed = (k.absolute_directions, self.relaxed_frequency, k.absolute_weight)
-        absolute = self._absolute(size)[0].flatten(0, 1)
-        return PlaceNetwork(features.gamma[0, 0], *layers, absolute, *relaxed)
+        places = self._absolute(size)[0].flatten(0, 1)
+        network = place_network_of(k, features.gamma[0, 0], self.mask, places, omega)
+        return launch_places(network, g.out_size(*size))
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
         """The relaxed coordinates of the absolute elements, at each pixel for a size."""

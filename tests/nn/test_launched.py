@@ -1,0 +1,62 @@
+"""Kernels for a layer's small network: when they are asked for, and what is kept of the answer."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from symmetries.groups import Cyclic
+from symmetries.nn import gathered_conv, launched, plane_kernel
+from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
+
+
+@pytest.fixture
+def capturing(monkeypatch):
+    """A device that captures a graph: it answers no questions."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(launched, "_TRIED", {})
+    monkeypatch.setattr(gathered_conv, "_TRIED", {})
+
+
+def refuse(*_):
+    raise AssertionError("tried during a capture")
+
+
+@pytest.mark.usefixtures("capturing")
+def test_kernels_are_not_tried_during_a_capture(monkeypatch):
+    on_gpu = SimpleNamespace(gamma=SimpleNamespace(device=torch.device("cuda", 0)))
+    monkeypatch.setattr(launched, "_disagreement", refuse)
+    assert not launched.tried(("filters",), on_gpu, refuse)
+    assert launched._TRIED == {}  # nor is anything concluded from it
+    launched._TRIED[torch.device("cuda", 0), "filters"] = True
+    assert launched.tried(("filters",), on_gpu, refuse)  # known from before
+
+
+@pytest.mark.usefixtures("capturing")
+def test_neighbourhood_kernels_are_not_tried_during_a_capture(monkeypatch):
+    x = SimpleNamespace(
+        device=torch.device("cuda", 0), dtype=torch.float32, shape=(2, 3, 5, 5), is_cuda=True
+    )
+    monkeypatch.setattr(gathered_conv, "_disagreement", refuse)
+    monkeypatch.setattr(gathered_conv, "usable", lambda *_, **__: True)
+    assert not gathered_conv.has_kernel(x, torch.zeros(25, 9, 1, 16))
+    assert gathered_conv._TRIED == {}
+
+
+@pytest.mark.parametrize("relax", [None, {"translation": 0.3}])
+def test_a_layer_first_seen_during_a_capture_asks_again(monkeypatch, relax):
+    layer = GroupConv2d(2, 2, 3, group=Cyclic(2))
+    if relax is not None:
+        layer = RelaxedGroupConv2d(2, 2, 3, group=Cyclic(1), relax=relax)
+    x = torch.randn(1, 2 * layer.group.order, 5, 5)
+    expected = layer(x)
+    layer._forget()
+    asked = []
+    monkeypatch.setattr(type(layer), "_launch", lambda *_: asked.append(1))
+    monkeypatch.setattr(plane_kernel, "may_keep", lambda _: False)
+    torch.testing.assert_close(layer(x), expected)
+    assert not asked
+    monkeypatch.setattr(plane_kernel, "may_keep", lambda _: True)
+    torch.testing.assert_close(layer(x), expected)
+    layer(x)
+    assert len(asked) == 1
