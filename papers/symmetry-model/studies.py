@@ -3,8 +3,9 @@
     python papers/symmetry-model/studies.py few-images --out OUT     # 8 x 8 digits, 1,400 and 600
     python papers/symmetry-model/studies.py turns --out OUT          # floors with forgiven turns
     python papers/symmetry-model/studies.py moments --out OUT        # the quick preset's choice
+    python papers/symmetry-model/studies.py settling --out OUT       # MNIST, for a GPU
 
-All of them need no data file, and run on a CPU (minutes) as on a GPU (seconds).
+The first three need no data file, and run on a CPU (minutes) as on a GPU (seconds).
 """
 
 import argparse
@@ -16,8 +17,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import measures
 import torch
-from tasks import sprites_small
+from tasks import SETTLINGS, TASKS, sprites_small
 
 from symmetries.data import ImageSet, digits, load, rotated
 from symmetries.groups.affine import Affine2
@@ -26,6 +28,7 @@ from symmetries.provenance import provenance
 
 FAMILY = ("rotation", "translation")
 QUICK = PRESETS["quick"]
+HELD_OUT = 50_000  # of MNIST's images; those after it are not learned from
 GIVEN = (("none", False), ("centre", False), ("centre", True), ("size", False), ("size", True))
 Row = dict[str, Any]
 
@@ -122,7 +125,29 @@ def moments(device: str, share: float) -> Iterator[Row]:
             yield row
 
 
-STUDIES = {"few-images": few_images, "turns": turns, "moments": moments}
+def settling(device: str, share: float) -> Iterator[Row]:
+    """How prototypes of MNIST agree and come to rest, on images held out from training.
+
+    The settings of :data:`tasks.TASKS` were chosen by these rows: the least of the larger of
+    "next eta over 2 %" and "orbit variance over 0.03".
+    """
+    every = load("mnist").images
+    learned, held = every[:HELD_OUT], every[HELD_OUT:][: round(2000 * min(1.0, 2 * share))]
+    for name, change in SETTLINGS.items():
+        config = replace(TASKS["mnist-affine"].config, **change)
+        config = replace(config, inference=replace(config.inference, steps=round(4000 * share)))
+        model = SymmetryModel(TASKS["mnist-affine"].group, (1, 28, 28), config)
+        ends = model.fit(learned, stages=("inference",), device=device, progress=False)["inference"]
+        x = held.to(model.device)
+        limit = torch.tensor(model.bounds, device=model.device)
+        after = (model.infer(model.prototype(x)) / limit).abs().mean(0)
+        row: Row = {"variant": name, "change": change, "steps": config.inference.steps}
+        row |= {"iterated": measures.iterated(model, x), "next": after.tolist()}
+        row |= {f"orbit_{n}": measures.orbit_variance(model, x[:500], n) for n in (0, 2)}
+        yield row | {"last": ends.last, "content_kept": model.content_kept(x)}
+
+
+STUDIES = {"few-images": few_images, "turns": turns, "moments": moments, "settling": settling}
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ OURS = replace(
     loss="one-sided",
     alignment=1.0,
     settling=1.0,
-    settling_unit=1.0,
     moments="centre",
     variety=0.25,
     holdout=0.1,
@@ -120,7 +119,6 @@ TASKS = {
             OURS,
             squash="tanh",
             loss="symmetric",
-            settling_unit=0.1,
             alignment=0.0,  # colours have no local minima, and clipped ones no right answer
             variety=0.0,
             invertibility=0.0,
@@ -136,7 +134,6 @@ TASKS = {
         sprites_planted,
         replace(
             OURS,
-            settling_unit=0.1,  # with 1 small sprites had shrunken prototypes
             variety=0.0,
             centring=0.1,
             moments="size",
@@ -168,6 +165,24 @@ QUICK_TASKS = {
 }
 TASKS |= QUICK_TASKS
 
+# Candidates for settling, by weight, range and start; the first is as it was. See studies.py.
+SETTLINGS: dict[str, dict[str, Any]] = {"squares": {}} | {
+    f"norm {weight:g}, range {within:g}, start {start:g}": {
+        "settling_form": "norm",
+        "settling": weight,
+        "settling_range": within,
+        "settling_start": start,
+    }
+    for weight, within, start in (
+        (0.3, 0.05, 0.0),
+        (0.3, 0.25, 0.5),
+        (1.0, 0.25, 0.5),
+        (0.3, 0.1, 0.25),
+        (1.0, 0.05, 0.5),
+        (0.1, 0.1, 0.0),
+    )
+}
+
 # Appendix B's choices and ours, each changed alone; "paper" is the paper's objective as published.
 OURS_NAME = "ours"
 PAPER = {
@@ -198,8 +213,8 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "no moments": {"moments": "none"},
         "no alignment": {"alignment": 0.0},
         "no settling": {"settling": 0.0},
-        "settling_unit 0.1": {"settling_unit": 0.1},
         "six parameters": {"group": "affine"},
+        **SETTLINGS,
         "paper": MNIST_PAPER,
         "paper, deterministic": MNIST_PAPER | {"sampled": False},
         "paper, blur 3": MNIST_PAPER | {"blur": 3.0},

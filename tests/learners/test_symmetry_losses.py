@@ -19,7 +19,6 @@ from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
     lie_inference_loss,
-    settling,
 )
 from symmetries.learners.symmetry_model.moments import (
     STANDARD_SIZE,
@@ -34,6 +33,7 @@ from symmetries.learners.symmetry_model.networks import (
     generator_shifts,
     unbind,
 )
+from symmetries.learners.symmetry_model.settling import settling
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
@@ -598,28 +598,39 @@ def test_f_settles_at_its_prototypes_and_nowhere_else():
     step = Step(10, 0, CPU)
     step.begin(0)
     there = group.exp(-net(images))
-    assert float(settling(net, images, step, act, there, 0.1)) < 1e-5
     elsewhere = group.exp(-net(images) + 0.2)
-    far = float(settling(net, images, step, act, elsewhere, 0.1))
-    assert far > 5e-3
-    step.begin(0)
-    settling(net, images, step, act, there, 0.1)
-    assert float(settling(net, images, step, act, elsewhere, 1.0)) == pytest.approx(10 * far)
+    for form, far in (("squares", 5e-3), ("norm", 0.4)):
+        config = replace(QUICK, settling_form=form)
+        assert float(settling(net, images, step, act, there, config)) < 1e-4
+        assert float(settling(net, images, step, act, elsewhere, config)) > far
 
 
-def test_settling_grows_from_nothing():
-    config = replace(QUICK, settling=1.0)
+def test_settling_in_squares_and_as_a_norm():
+    """A miss by 0.2 in both shifts, of bounds of 0.5, and none in others."""
+    net, group = ShiftedAnswers(0.2), Affine2("translation")
+    images = blobs(6)
+    there = group.exp(-CentreOfMass()(images))
+    found = {}
+    for form in ("squares", "norm"):
+        step = Step(10, 0, CPU)
+        step.begin(0)
+        config = replace(QUICK, settling_form=form, settling_range=0.1)
+        found[form] = float(settling(net, images, step, ImageAction(group), there, config))
+    assert found["squares"] == pytest.approx(0.1 * 2 * 0.4**2, rel=1e-3)
+    assert found["norm"] == pytest.approx(2**0.5 * 0.4 - 0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(("start", "shares"), [(0.0, (0.0, 0.5)), (0.25, (0.0, 1 / 3))])
+def test_settling_grows_from_nothing(start, shares):
+    config = replace(QUICK, settling=1.0, settling_start=start)
     net, act = CentreOfMass(), ImageAction(Affine2("translation"))
-    extra = []
-    for index in (0, 5):
+    for index, share in zip((0, 5), shares, strict=True):
         step = Step(10, 0, CPU)
         step.begin(index)
         terms = lie_inference_loss(net, blobs(4), step, act, config)
         weight = config.alignment * (1 - index / 10)
-        extra.append(float(terms["loss"] - terms["agreement"] - weight * terms["alignment"]))
-        share = float(step.progress) * float(terms["settling"])
-        assert extra[-1] == pytest.approx(share, abs=1e-6)
-    assert extra[0] == pytest.approx(0.0, abs=1e-7)
+        extra = float(terms["loss"] - terms["agreement"] - weight * terms["alignment"])
+        assert extra == pytest.approx(share * float(terms["settling"]), abs=1e-6)
 
 
 def test_prototypes_are_pulled_to_the_middle_at_one_size():

@@ -100,10 +100,11 @@ class SymmetryConfig(PlainData):
             symmetries (squares, ellipses), which f otherwise leaves turned as they are.
         alignment_share: share of the steps in which that weight falls to 0.
         settling: weight, at the end, of the loss that makes f find small transformations of
-            prototypes, so that iterated prototypes come to rest; it grows from 0, and is no part of
-            the paper's.
-        settling_unit: how much a miss by one bound counts there, for parameters that are no angles;
-            half a turn counts 1.
+            prototypes, so that iterated prototypes come to rest; it is no part of the paper's.
+        settling_form: of that loss: "squares" of misses, or their "norm", which counts small misses
+            more and a few large ones (a digit upside down) less.
+        settling_range: how far from prototypes f is asked, as a share of the bounds.
+        settling_start: share of the steps after which that weight begins to grow from 0.
         centring: weight of the loss that puts prototypes into the middle of the frame and, where
             the family has scales in both directions, gives them one size. Any prototype of an orbit
             is as good as another, and this chooses one that does not lie at the frame's edge. For
@@ -147,7 +148,9 @@ class SymmetryConfig(PlainData):
     turns: bool = False
     alignment_share: float = 1.0
     settling: float = 1.0
-    settling_unit: float = 0.1
+    settling_form: Literal["squares", "norm"] = "squares"
+    settling_range: float = 0.25
+    settling_start: float = 0.0
     centring: float = 0.0
     variety: float = 0.0
     blur: float = 0.0
@@ -181,13 +184,17 @@ class SymmetryConfig(PlainData):
         check_flag(self.sampled, "sampled")
         for name in ("widths", "features", "base"):
             check_sizes(getattr(self, name), name)
-        for name in ("alignment_share", "blur_share", "feature_dropout", "conditioner_dropout"):
+        shares = ("alignment_share", "blur_share", "settling_range", "settling_start")
+        for name in (*shares, "feature_dropout", "conditioner_dropout"):
             check_number(getattr(self, name), name, 0, 1)
         for name in ("inference", "generative"):
             if not isinstance(getattr(self, name), Stage):
                 raise wrong_type(name, "a Stage", getattr(self, name), "try Stage(steps=1000)")
-        weights = ("invertibility", "alignment", "settling", "settling_unit", "centring")
-        for name in (*weights, "blur", "consistency"):
+        check_choice(self.settling_form, ("squares", "norm"), "settling_form")
+        if not 0 <= self.settling_start < 1:
+            got = short(self.settling_start)
+            raise invalid("settling_start", "a share in [0, 1)", got, "0 begins at once")
+        for name in ("invertibility", "alignment", "settling", "centring", "blur", "consistency"):
             check_number(getattr(self, name), name, least=0)
         check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")

@@ -32,6 +32,7 @@ from symmetries.learners.symmetry_model.networks import (
     LieInference,
     unbind,
 )
+from symmetries.learners.symmetry_model.settling import settling
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
@@ -42,7 +43,6 @@ from symmetries.training import Step
 
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
-NEAR = 0.25  # of the bounds: how far from prototypes f is asked again
 
 
 def lie_inference_loss(
@@ -106,53 +106,11 @@ def lie_inference_loss(
     if config.settling:
         with torch.no_grad():
             to_prototype = _map(lambda part: part[:, 0], group.compose(e1_inverse, r1))
-        left = settling(net, images, step, act, to_prototype, config.settling_unit)
-        weight = config.settling * step.progress  # prototypes must be there first
+        left = settling(net, images, step, act, to_prototype, config)
+        start = config.settling_start  # prototypes must be there first
+        weight = config.settling * ((step.progress - start) / (1 - start)).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * left, "settling": left}
     return terms
-
-
-def settling(
-    net: LieInference,
-    images: Tensor,
-    step: Step,
-    act: ImageAction,
-    to_prototype: Any,  # noqa: ANN401 - elements differ by group
-    unit: float,
-) -> Tensor:
-    """How well f finds small transformations s of prototypes: the mean of d(f(T_s x_hat), s).
-
-    Random versions of an image rarely come near its prototype x_hat, and where a picture almost
-    looks the same after half a turn f must jump somewhere: nothing keeps the jump away from x_hat.
-    So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
-    no gradient here; it only becomes a place where f comes to rest.
-
-    The distance d of parameters (shifts as f predicts them: where the picture ends) is
-    (1 - cos) / 2 for angles and ``unit`` times the square, in units of the bounds, for others. (A
-    distance of matrices would prefer an f that shrinks prototypes as long as their angles are
-    uncertain.)
-
-    Args:
-        net: f.
-        images: x (B, C, H, W).
-        step: gives random numbers.
-        act: the transformations.
-        to_prototype: elements (B,) that turn x into x_hat.
-        unit: of a miss by one bound.
-    """
-    group = act.group
-    with torch.no_grad():
-        size = NEAR * net.bounds * step.rand(len(images), 1)
-        near = size * (2 * step.rand(len(images), net.dim) - 1)
-        moved = group.exp(near)
-        seen = act(group.compose(moved, to_prototype), images)
-        answer = net.positions_of(near, moved)
-    miss = net.positions(seen) - answer
-    terms = [
-        (1 - torch.cos(part)) / 2 if angle else unit * (part / bound).square()
-        for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True)
-    ]
-    return torch.stack(terms).sum(0).mean()
 
 
 def finite_inference_loss(
