@@ -53,7 +53,7 @@ _SETS = {
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
 
-_FEW = (600, 2000)  # maps below which LAPACK is faster on a CPU, without and with gradient
+_FEW = 800  # maps below which LAPACK is faster than the closed form on a CPU
 _FULL = (torch.float32, torch.float64)
 
 # asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
@@ -126,7 +126,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
         inverse = fold(affine_inverse, matrix)
         return inverse
     learned = matrix.requires_grad and torch.is_grad_enabled()
-    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW[learned] and matrix.dtype in _FULL
+    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW and matrix.dtype in _FULL
     if few and not torch.compiler.is_compiling():
         if learned:  # the last row is no variable: it has no gradient, as in the closed form
             last = last_row(matrix.dtype, matrix.device)
