@@ -38,6 +38,8 @@ static std::vector<unsigned> lanes;
 #define __stwb(pointer, value) (*(pointer) = (value))
 
 #define __expf(x) expf(x)
+#define __logf(x) logf(x)
+#define __align__(bytes) alignas(bytes)
 #define rsqrtf(x) (1.0f / sqrtf(x))
 
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
@@ -69,6 +71,15 @@ static inline unsigned __shfl_xor_sync(unsigned, unsigned value, int by) {
 }
 static inline float __shfl_xor_sync(unsigned mask, float value, int by) {
   return __uint_as_float(__shfl_xor_sync(mask, __float_as_uint(value), by));
+}
+
+static inline float __shfl_sync(unsigned, float value, int from) {
+  pthread_barrier_t* warp = &warps[threadIdx.x >> 5];
+  lanes[threadIdx.x] = __float_as_uint(value);
+  pthread_barrier_wait(warp);
+  value = __uint_as_float(lanes[(threadIdx.x & ~31u) + from]);
+  pthread_barrier_wait(warp);
+  return value;
 }
 
 // Products of tensor cores, m16n8k8: c (16, 8) += a (16, 8) b (8, 8), in their lanes' order.

@@ -12,7 +12,8 @@ constexpr int TILES = (SIZE + 7) / 8, PITCH = 8 * TILES + 4;   // rows of parame
 constexpr int WIDE = 8 * TILES + (TILES % 2 ? 0 : 8);          // rows of partial sums, none
 constexpr int EVEN = HIDDEN * (FEW + 2 + FREE * MOST), ODD = HIDDEN * (MOST + 2 + FREE * FEW);
 constexpr int WHOLE = (LAYERS + 1) / 2 * EVEN + LAYERS / 2 * ODD;  // weights before the biases
-constexpr int ACROSS = LAYERS * HIDDEN;
+constexpr int ACROSS = LAYERS * HIDDEN, ROW = 8 * TILES;  // of parameters in global memory
+constexpr int PARTS = (MOST + 3) * HIDDEN + ROW;  // sums over points, for each layer
 
 struct Constants {
   float half, share, min_slope, unit_slope, min_scale, unit_scale, epsilon, keep;
@@ -59,6 +60,7 @@ __device__ __forceinline__ unsigned narrow(float value) {  // to bfloat16, to th
 
 #if ROUNDED
 typedef unsigned short Unit;
+__device__ __forceinline__ Unit single(float value) { return (Unit)narrow(value); }
 struct Eight {
   int4 v;
 };
@@ -73,6 +75,7 @@ __device__ __forceinline__ void put(Unit* to, const float* from) {
 }
 #else
 typedef float Unit;
+__device__ __forceinline__ float single(float value) { return value; }
 struct Eight {
   float v[8];
 };
@@ -123,50 +126,71 @@ __device__ __forceinline__ float gelu(float h, float& slope) {
   return h * share;
 }
 
+// A spline is the work of four lanes: widths, heights, slopes, and one more that repeats these.
 struct Bin {
   int k;
   float x, x0, y0, w, h, d0, d1;
 };
 
-// The bin of a number; shares of widths and heights, and rates of slopes, for the gradient.
+__device__ __forceinline__ float from_lane(float value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// The bin of a number. For the gradient: the lane's shares of its lengths, or rates of its slopes.
 template <int STEP>
-__device__ __forceinline__ Bin find_bin(const float* p, float given, const Constants& c,
-                                        float* share_w, float* share_h, float* rate) {
-  float most_w = p[0], most_h = p[BINS * STEP], sum_w = 0.0f, sum_h = 0.0f;
+__device__ __forceinline__ Bin find_bin(const float* p, float given, const Constants& c, int lane,
+                                        float* share) {
+  const int role = lane & 3, base = lane & ~3;
+  const bool slopes = role > 1;
+  p += (slopes ? 2 : role) * (BINS * STEP);
+  float v[BINS], start[BINS], length[BINS];
 #pragma unroll
-  for (int i = 1; i < BINS; ++i) {
-    most_w = fmaxf(most_w, p[i * STEP]);
-    most_h = fmaxf(most_h, p[(BINS + i) * STEP]);
-  }
+  for (int i = 0; i < BINS; ++i) v[i] = slopes && i == BINS - 1 ? 0.0f : p[i * STEP];
+  float most = v[0], sum = 0.0f;
+#pragma unroll
+  for (int i = 1; i < BINS; ++i) most = fmaxf(most, v[i]);
+  most = slopes ? -c.unit_slope : most;
 #pragma unroll
   for (int i = 0; i < BINS; ++i) {
-    sum_w += share_w[i] = __expf(p[i * STEP] - most_w);
-    sum_h += share_h[i] = __expf(p[(BINS + i) * STEP] - most_h);
+    v[i] -= most;
+    share[i] = __expf(fminf(v[i], 20.0f));
+    sum += share[i];
   }
-  const float per_w = 1.0f / sum_w, per_h = 1.0f / sum_h, rest = 1.0f - c.share * BINS;
-  float left = -c.half, bottom = -c.half, before = 1.0f;
   Bin b;
   b.x = fminf(fmaxf(given, -c.half), c.half);
+  b.k = 0;
+  if (slopes) {
 #pragma unroll
-  for (int i = 0; i < BINS; ++i) {
-    share_w[i] *= per_w;
-    share_h[i] *= per_h;
-    const float width = 2.0f * c.half * (c.share + rest * share_w[i]);
-    const float height = 2.0f * c.half * (c.share + rest * share_h[i]);
-    float after = 1.0f;
-    if (i < BINS - 1) {
-      const float free = p[(2 * BINS + i) * STEP] + c.unit_slope;
-      const bool large = free > 20.0f;
-      const float grown = __expf(large ? 0.0f : free);
-      after = c.min_slope + (large ? free : grown < 1e-4f ? grown : logf(1.0f + grown));
-      rate[i] = large ? 1.0f : grown / (1.0f + grown);
+    for (int i = 0; i < BINS; ++i) {
+      const bool large = v[i] > 20.0f;
+      const float grown = share[i];
+      length[i] = c.min_slope + (large ? v[i] : grown < 1e-4f ? grown : __logf(1.0f + grown));
+      share[i] = large ? 1.0f : __fdividef(grown, 1.0f + grown);
+      if (i == BINS - 1) length[i] = 1.0f;
+      start[i] = i ? length[i - 1] : 1.0f;
     }
-    if (i == 0 || b.x >= left) {
-      b.k = i;
-      b.x0 = left, b.y0 = bottom, b.w = width, b.h = height, b.d0 = before, b.d1 = after;
+  } else {
+    const float per = __fdividef(1.0f, sum), rest = 1.0f - c.share * BINS;
+    float edge = -c.half;
+#pragma unroll
+    for (int i = 0; i < BINS; ++i) {
+      share[i] *= per;
+      length[i] = 2.0f * c.half * (c.share + rest * share[i]);
+      start[i] = edge;
+      if (i > 0 && b.x >= edge) b.k = i;
+      edge += length[i];
     }
-    left += width, bottom += height, before = after;
   }
+  b.k = (int)from_lane((float)b.k, base);
+  float first = start[0], second = length[0];
+#pragma unroll
+  for (int i = 1; i < BINS; ++i) {
+    first = i == b.k ? start[i] : first;
+    second = i == b.k ? length[i] : second;
+  }
+  b.x0 = from_lane(first, base), b.w = from_lane(second, base);
+  b.y0 = from_lane(first, base + 1), b.h = from_lane(second, base + 1);
+  b.d0 = from_lane(first, base + 2), b.d1 = from_lane(second, base + 2);
   return b;
 }
 
@@ -200,37 +224,65 @@ struct Layer {
   }
 };
 
+// What all points of a layer need, in shared memory before the layer begins.
+struct Vectors {
+  float bias[HIDDEN], own[(MOST + 2) * HIDDEN];  // own: of the kept coordinates, of the norm
+  float shift[ROW];
+};
+
+// A thread's part of these, on its way.
+struct Incoming {
+  float bias, own[MOST + 2], shift;
+};
+
+template <int PARITY>
+__device__ __forceinline__ void ask(Incoming& in, const float* bias, const float* packed, int layer) {
+  typedef Layer<PARITY> L;
+  in.bias = bias[layer * HIDDEN + threadIdx.x];
+  const float* own = L::weights(packed, layer);
+#pragma unroll
+  for (int j = 0; j < L::KEPT + 2; ++j) in.own[j] = own[j * HIDDEN + threadIdx.x];
+  in.shift = threadIdx.x < L::USED ? L::shifts(packed, layer)[threadIdx.x] : 0.0f;
+}
+template <int PARITY>
+__device__ __forceinline__ void receive(Vectors& to, const Incoming& in) {
+  typedef Layer<PARITY> L;
+  to.bias[threadIdx.x] = in.bias;
+#pragma unroll
+  for (int j = 0; j < L::KEPT + 2; ++j) to.own[j * HIDDEN + threadIdx.x] = in.own[j];
+  if (threadIdx.x < L::USED) to.shift[threadIdx.x] = in.shift;
+}
+
 // Hidden units before their norm: h of a lane's two points.
 template <int PARITY>
-__device__ __forceinline__ void hidden_units(const Eight* fetched, const float* bias,
-                                             const float* own, const float (*u)[ROWS],
-                                             const Place& at, float h[2][8]) {
+__device__ __forceinline__ void hidden_units(const Eight* fetched, const Vectors& vectors,
+                                             const float (*u)[ROWS], const Place& at,
+                                             float h[2][8]) {
   typedef Layer<PARITY> L;
   float shift[8];
-  load8(bias + at.column, shift);
+  load8(vectors.bias + at.column, shift);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     open(fetched[r], h[r]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) h[r][i] += shift[i];
   }
-  if (L::KEPT > 0) {
-    float read[8 * (L::KEPT > 0 ? L::KEPT : 1)];
+  float read[8 * L::KEPT];
 #pragma unroll
-    for (int j = 0; j < L::KEPT; ++j) load8(own + at.column * L::KEPT + 8 * j, read + 8 * j);
+  for (int j = 0; j < L::KEPT; ++j) load8(vectors.own + at.column * L::KEPT + 8 * j, read + 8 * j);
 #pragma unroll
-    for (int j = 0; j < L::KEPT; ++j) {
+  for (int j = 0; j < L::KEPT; ++j) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float value = u[1 - PARITY + 2 * j][at.g + 8 * r];
+    for (int r = 0; r < 2; ++r) {
+      const float value = u[1 - PARITY + 2 * j][at.g + 8 * r];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) h[r][i] += value * read[i * L::KEPT + j];
-      }
+      for (int i = 0; i < 8; ++i) h[r][i] += value * read[i * L::KEPT + j];
     }
   }
 }
 
-struct Forward {
+struct __align__(16) Forward {
+  Vectors vectors;
   float u[DIM][ROWS];
   float mean[WARPS][ROWS], spread[WARPS][ROWS];
   float part[WARPS][ROWS][WIDE];
@@ -241,8 +293,8 @@ struct Forward {
 template <int PARITY>
 __device__ __forceinline__ void forward_layer(
     Forward& s, const Place& at, int layer, const Unit* projected, const float* bias,
-    const float* packed, const unsigned short* mask, float* us, float* units, float* statistics,
-    float* parameters, int n, const Constants& c, float& total) {
+    const float* packed, const unsigned short* mask, float* us, Unit* units, float* statistics,
+    float* parameters, int n, const Constants& c) {
   typedef Layer<PARITY> L;
   const float* own = L::weights(packed, layer);
   const float* matrix = own + HIDDEN * (L::KEPT + 2) + at.column;
@@ -260,13 +312,13 @@ __device__ __forceinline__ void forward_layer(
     const int row = 8 * t + at.g;
     load8(matrix + (row < L::USED ? row : 0) * HIDDEN, w[t]);
   }
-  __syncthreads();  // coordinates are there
+  __syncthreads();  // coordinates and vectors are there
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
     const int point = at.first + i % ROWS;
     if (point < n) us[(long long)(layer * DIM + i / ROWS) * n + point] = s.u[i / ROWS][i % ROWS];
   }
   float y[2][8], slope;
-  hidden_units<PARITY>(fetched, bias + layer * HIDDEN, own, s.u, at, y);
+  hidden_units<PARITY>(fetched, s.vectors, s.u, at, y);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float sum = 0.0f, square = 0.0f;
@@ -280,8 +332,8 @@ __device__ __forceinline__ void forward_layer(
   }
   __syncthreads();
   float gamma[8], beta[8];
-  load8(own + HIDDEN * L::KEPT + at.column, gamma);
-  load8(own + HIDDEN * (L::KEPT + 1) + at.column, beta);
+  load8(s.vectors.own + HIDDEN * L::KEPT + at.column, gamma);
+  load8(s.vectors.own + HIDDEN * (L::KEPT + 1) + at.column, beta);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = at.g + 8 * r, point = at.first + row;
@@ -303,7 +355,7 @@ __device__ __forceinline__ void forward_layer(
       if (DROP) y[r][i] = stay[i] != 0.0f ? y[r][i] * c.keep : 0.0f;
     }
     if (point < n) {
-      store8(units + ((long long)layer * n + point) * HIDDEN + at.column, y[r]);
+      put(units + ((long long)layer * n + point) * HIDDEN + at.column, y[r]);
       if (at.column == 0) {
         statistics[(long long)2 * layer * n + point] = mean;
         statistics[(long long)(2 * layer + 1) * n + point] = scale;
@@ -328,37 +380,43 @@ __device__ __forceinline__ void forward_layer(
     to[0] = found[2], to[1] = found[3];
   }
   __syncthreads();
-  const float* shift = L::shifts(packed, layer);
-  for (int i = threadIdx.x; i < ROWS * L::USED; i += THREADS) {
-    const int row = i / L::USED, column = i % L::USED;
-    float sum = shift[column];
+  Incoming in;
+  if (layer + 1 < LAYERS) ask<1 - PARITY>(in, bias, packed, layer + 1);
+#pragma unroll 4
+  for (int i = threadIdx.x; i < ROWS * ROW; i += THREADS) {
+    const int row = i / ROW, column = i % ROW;
+    if (column >= L::USED) continue;
+    float sum = s.vectors.shift[column];
 #pragma unroll
     for (int j = 0; j < WARPS; ++j) sum += s.part[j][row][column];
     s.parameters[row][column] = sum;
     if (at.first + row < n)
-      parameters[((long long)layer * n + at.first + row) * SIZE + column] = sum;
+      parameters[((long long)layer * n + at.first + row) * ROW + column] = sum;
   }
   __syncthreads();
-  if (threadIdx.x < ROWS * L::BENT) {
-    const int axis = threadIdx.x / ROWS, row = threadIdx.x % ROWS;
-    float share_w[BINS], share_h[BINS], rate[BINS];
+  for (int i = threadIdx.x; i < 4 * ROWS * L::BENT; i += THREADS) {
+    const int axis = i / (4 * ROWS), row = i / 4 % ROWS;
+    float share[BINS];
     const float given = s.u[PARITY + 2 * axis][row];
-    const Bin b = find_bin<L::BENT>(&s.parameters[row][axis], given, c, share_w, share_h, rate);
-    const float steep = b.h / b.w, t = (b.x - b.x0) / b.w, mixed = t * (1.0f - t);
-    const float under = steep + (b.d0 + b.d1 - 2.0f * steep) * mixed;
+    const Bin b = find_bin<L::BENT>(&s.parameters[row][axis], given, c, at.lane, share);
+    const float per = __fdividef(1.0f, b.w), steep = b.h * per, t = (b.x - b.x0) * per;
+    const float mixed = t * (1.0f - t), under = steep + (b.d0 + b.d1 - 2.0f * steep) * mixed;
     const float rise = b.d1 * t * t + 2.0f * steep * mixed + b.d0 * (1.0f - t) * (1.0f - t);
-    if (given >= -c.half && given <= c.half) {
-      s.u[PARITY + 2 * axis][row] = b.y0 + b.h * (steep * t * t + b.d0 * mixed) / under;
-      total += 2.0f * logf(steep) + logf(rise) - 2.0f * logf(under);
+    if (at.q == 0 && given >= -c.half && given <= c.half) {
+      const float part = __fdividef(steep, under);
+      s.u[PARITY + 2 * axis][row] =
+          b.y0 + b.h * __fdividef(steep * t * t + b.d0 * mixed, under);
+      s.totals[axis][row] += __logf(rise * part * part);
     }
   }
+  if (layer + 1 < LAYERS) receive<1 - PARITY>(s.vectors, in);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
              const Unit* __restrict__ projected, const float* __restrict__ bias,
              const float* __restrict__ packed, const unsigned short* __restrict__ mask,
-             const float* __restrict__ base, float* __restrict__ us, float* __restrict__ units,
+             const float* __restrict__ base, float* __restrict__ us, Unit* __restrict__ units,
              float* __restrict__ statistics, float* __restrict__ parameters,
              float* __restrict__ out, int n, Constants c) {
   __shared__ Forward s;
@@ -367,16 +425,18 @@ flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
     const int point = at.first + i / DIM, j = i % DIM;
     s.u[j][i / DIM] = point < n ? eta[(long long)point * DIM + j] * (c.half / bounds[j]) : 0.0f;
   }
-  float total = 0.0f;
+  for (int i = threadIdx.x; i < MOST * ROWS; i += THREADS) s.totals[i / ROWS][i % ROWS] = 0.0f;
+  Incoming in;
+  ask<0>(in, bias, packed, 0);
+  receive<0>(s.vectors, in);
 #pragma unroll 1
   for (int layer = 0; layer < LAYERS; layer += 2) {
     forward_layer<0>(s, at, layer, projected, bias, packed, mask, us, units, statistics,
-                     parameters, n, c, total);
+                     parameters, n, c);
     if (layer + 1 < LAYERS)
       forward_layer<1>(s, at, layer + 1, projected, bias, packed, mask, us, units, statistics,
-                       parameters, n, c, total);
+                       parameters, n, c);
   }
-  if (threadIdx.x < ROWS * MOST) s.totals[threadIdx.x / ROWS][threadIdx.x % ROWS] = total;
   __syncthreads();
   const int point = at.first + threadIdx.x;
   if (threadIdx.x < ROWS && point < n) {
@@ -395,70 +455,94 @@ flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
   }
 }
 
-struct Backward {
+struct __align__(16) Backward {
+  Vectors vectors[2];
   float u[2][DIM][ROWS], to_u[DIM][ROWS];
   float parameters[2][ROWS][PITCH];
   float along[2][WARPS][ROWS];
   float read[MOST][WARPS][ROWS];
 };
 
-template <int PARITY>
-__device__ __forceinline__ void fetch_layer(Backward& s, int into, const Place& at, int layer,
-                                            const float* us, const float* parameters, int n) {
-  typedef Layer<PARITY> L;
-  for (int i = threadIdx.x; i < ROWS * L::USED; i += THREADS) {
-    const int row = i / L::USED, column = i % L::USED, point = at.first + row;
-    s.parameters[into][row][column] =
-        point < n ? parameters[((long long)layer * n + point) * SIZE + column] : 0.0f;
+// Coordinates and parameters of a layer, on their way to shared memory.
+struct Coming {
+  static constexpr int MANY = (ROWS * ROW + THREADS - 1) / THREADS;
+  static constexpr int FEW_MORE = (DIM * ROWS + THREADS - 1) / THREADS;
+  float parameters[MANY], u[FEW_MORE];
+};
+
+__device__ __forceinline__ void ask(Coming& in, const Place& at, int layer, const float* us,
+                                    const float* parameters, int n) {
+#pragma unroll
+  for (int j = 0; j < Coming::MANY; ++j) {
+    const int i = threadIdx.x + j * THREADS, point = at.first + i / ROW;
+    in.parameters[j] = i < ROWS * ROW && point < n
+                           ? parameters[((long long)layer * n + point) * ROW + i % ROW]
+                           : 0.0f;
   }
-  for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
-    const int point = at.first + i % ROWS;
-    s.u[into][i / ROWS][i % ROWS] =
-        point < n ? us[(long long)(layer * DIM + i / ROWS) * n + point] : 0.0f;
+#pragma unroll
+  for (int j = 0; j < Coming::FEW_MORE; ++j) {
+    const int i = threadIdx.x + j * THREADS, point = at.first + i % ROWS;
+    in.u[j] = i < DIM * ROWS && point < n ? us[(long long)(layer * DIM + i / ROWS) * n + point]
+                                          : 0.0f;
+  }
+}
+__device__ __forceinline__ void receive(Backward& s, int into, const Coming& in) {
+#pragma unroll
+  for (int j = 0; j < Coming::MANY; ++j) {
+    const int i = threadIdx.x + j * THREADS;
+    if (i < ROWS * ROW) s.parameters[into][i / ROW][i % ROW] = in.parameters[j];
+  }
+#pragma unroll
+  for (int j = 0; j < Coming::FEW_MORE; ++j) {
+    const int i = threadIdx.x + j * THREADS;
+    if (i < DIM * ROWS) s.u[into][i / ROWS][i % ROWS] = in.u[j];
   }
 }
 
 // The gradient of one spline: to its number, and to its parameters in their place.
 template <int STEP>
 __device__ __forceinline__ float spline_gradient(float* p, float given, float to_y, float to_log,
-                                                 const Constants& c) {
-  float share_w[BINS], share_h[BINS], rate[BINS];
-  const Bin b = find_bin<STEP>(p, given, c, share_w, share_h, rate);
-  const float s = b.h / b.w, bend = b.d0 + b.d1 - 2.0f * s;
-  const float t = fminf(fmaxf((b.x - b.x0) / b.w, 0.0f), 1.0f), mixed = t * (1.0f - t);
-  const float under = s + bend * mixed, over = s * t * t + b.d0 * mixed;
+                                                 const Constants& c, int lane) {
+  float share[BINS];
+  const Bin b = find_bin<STEP>(p, given, c, lane, share);
+  const int role = lane & 3;
+  const float per_w = __fdividef(1.0f, b.w), s = b.h * per_w, bend = b.d0 + b.d1 - 2.0f * s;
+  const float t = fminf(fmaxf((b.x - b.x0) * per_w, 0.0f), 1.0f), mixed = t * (1.0f - t);
+  const float per_under = __fdividef(1.0f, s + bend * mixed), over = s * t * t + b.d0 * mixed;
   const float rise = b.d1 * t * t + 2.0f * s * mixed + b.d0 * (1.0f - t) * (1.0f - t);
-  float bending = (2.0f * b.d1 * t - 2.0f * b.d0 * (1.0f - t) + 2.0f * s * (1.0f - 2.0f * t)) / rise;
-  bending = (bending - 2.0f * bend * (1.0f - 2.0f * t) / under) / b.w;
+  const float per_rise = __fdividef(1.0f, rise);
+  float bending = (2.0f * b.d1 * t - 2.0f * b.d0 * (1.0f - t) + 2.0f * s * (1.0f - 2.0f * t)) * per_rise;
+  bending = (bending - 2.0f * bend * (1.0f - 2.0f * t) * per_under) * per_w;
   const bool within = given >= -c.half && given <= c.half;
   const float to_x =
-      within ? to_y * s * s * rise / (under * under) + to_log * bending : to_y;
+      within ? to_y * s * s * rise * per_under * per_under + to_log * bending : to_y;
   if (!within) to_y = to_log = 0.0f;
-  const float g_over = to_y * b.h / under;
-  const float g_under = -to_y * b.h * over / (under * under) - 2.0f * to_log / under;
-  const float g_rise = to_log / rise;
-  const float g_s = 2.0f * to_log / s + g_over * t * t + 2.0f * g_rise * mixed +
+  const float g_over = to_y * b.h * per_under;
+  const float g_under = -(g_over * over + 2.0f * to_log) * per_under;
+  const float g_rise = to_log * per_rise;
+  const float g_s = __fdividef(2.0f * to_log, s) + g_over * t * t + 2.0f * g_rise * mixed +
                     g_under * (1.0f - 2.0f * mixed);
   const float g_d0 = (g_over + g_under) * mixed + g_rise * (1.0f - t) * (1.0f - t);
   const float g_d1 = g_under * mixed + g_rise * t * t;
   const float g_mixed = g_over * b.d0 + g_under * bend + 2.0f * g_rise * s;
   const float g_t = 2.0f * g_over * s * t + 2.0f * g_rise * (b.d1 * t - b.d0 * (1.0f - t)) +
                     g_mixed * (1.0f - 2.0f * t);
-  const float g_x0 = -g_t / b.w, g_w = -(g_t * t + g_s * s) / b.w;
-  const float g_h = to_y * over / under + g_s / b.w;
-  float mean_w = 0.0f, mean_h = 0.0f;
+  // To bins before this one, and to this one.
+  const float before = role == 0 ? -g_t * per_w : to_y;
+  const float here = role == 0 ? -(g_t * t + g_s * s) * per_w : to_y * over * per_under + g_s * per_w;
+  float mean = 0.0f;
 #pragma unroll
-  for (int i = 0; i < BINS; ++i) {
-    mean_w += share_w[i] * (i < b.k ? g_x0 : i == b.k ? g_w : 0.0f);
-    mean_h += share_h[i] * (i < b.k ? to_y : i == b.k ? g_h : 0.0f);
-  }
+  for (int i = 0; i < BINS; ++i) mean += share[i] * (i < b.k ? before : i == b.k ? here : 0.0f);
   const float rest = 2.0f * c.half * (1.0f - c.share * BINS);
+  if (role < 3) {
+    p += role * (BINS * STEP);
 #pragma unroll
-  for (int i = 0; i < BINS; ++i) {
-    p[i * STEP] = rest * share_w[i] * ((i < b.k ? g_x0 : i == b.k ? g_w : 0.0f) - mean_w);
-    p[(BINS + i) * STEP] = rest * share_h[i] * ((i < b.k ? to_y : i == b.k ? g_h : 0.0f) - mean_h);
-    if (i < BINS - 1)
-      p[(2 * BINS + i) * STEP] = (i == b.k - 1 ? g_d0 : i == b.k ? g_d1 : 0.0f) * rate[i];
+    for (int i = 0; i < BINS; ++i) {
+      if (role < 2)
+        p[i * STEP] = rest * share[i] * ((i < b.k ? before : i == b.k ? here : 0.0f) - mean);
+      else if (i < BINS - 1)
+        p[i * STEP] = (i == b.k - 1 ? g_d0 : i == b.k ? g_d1 : 0.0f) * share[i];
+    }
   }
   return to_x;
 }
@@ -467,7 +551,7 @@ template <int PARITY>
 __device__ __forceinline__ void backward_layer(
     Backward& s, const Place& at, int layer, const Unit* projected, const float* bias,
     const float* packed, const unsigned short* mask, const float* us, const float* statistics,
-    const float* parameters, const float* grad, Unit* to_projected, float* to_parameters,
+    const float* parameters, const float* grad, Unit* to_projected, Unit* to_parameters,
     float* partial, int n, const Constants& c, bool last) {
   typedef Layer<PARITY> L;
   const int now = layer & 1, lane = at.lane;
@@ -493,29 +577,48 @@ __device__ __forceinline__ void backward_layer(
       load4(matrix + (row < L::USED ? row : 0) * HIDDEN, w[k][e]);
     }
   }
-  if (threadIdx.x < ROWS * L::BENT) {
-    const int axis = threadIdx.x / ROWS, row = threadIdx.x % ROWS, j = PARITY + 2 * axis;
+  Incoming vectors;
+  Coming coming;
+  if (layer > 0) {
+    ask<1 - PARITY>(vectors, bias, packed, layer - 1);
+    ask(coming, at, layer - 1, us, parameters, n);
+  }
+  for (int i = threadIdx.x; i < 4 * ROWS * L::BENT; i += THREADS) {
+    const int axis = i / (4 * ROWS), row = i / 4 % ROWS, j = PARITY + 2 * axis;
     float to_y = s.to_u[j][row];
     if (!last) {  // what the layer after this one read
+      float sum = 0.0f;
 #pragma unroll
-      for (int i = 0; i < WARPS; ++i) to_y += s.read[axis][i][row];
+      for (int k = 0; k < (WARPS + 3) / 4; ++k)
+        if (4 * k + at.q < WARPS) sum += s.read[axis][4 * k + at.q][row];
+      to_y += quad_sum(sum);
     }
     const int point = at.first + row;
     const float to_log = point < n ? grad[point] : 0.0f;
-    s.to_u[j][row] =
-        spline_gradient<L::BENT>(&s.parameters[now][row][axis], s.u[now][j][row], to_y, to_log, c);
-  } else if (8 * L::COUNT > L::USED) {
-    constexpr int PAD = 8 * L::COUNT - L::USED, OTHERS = THREADS - ROWS * L::BENT;
-    for (int i = threadIdx.x - ROWS * L::BENT; i < ROWS * PAD; i += OTHERS)
-      s.parameters[now][i / (PAD > 0 ? PAD : 1)][L::USED + i % (PAD > 0 ? PAD : 1)] = 0.0f;
+    const float to_x = spline_gradient<L::BENT>(&s.parameters[now][row][axis], s.u[now][j][row],
+                                                to_y, to_log, c, at.lane);
+    if (at.q == 0) s.to_u[j][row] = to_x;
   }
-  if (layer > 0) fetch_layer<1 - PARITY>(s, 1 - now, at, layer - 1, us, parameters, n);
+  for (int i = threadIdx.x; i < ROWS * (8 * L::COUNT - L::USED); i += THREADS)
+    s.parameters[now][i % ROWS][L::USED + i / ROWS] = 0.0f;
+  if (layer > 0) {
+    receive<1 - PARITY>(s.vectors[1 - now], vectors);
+    receive(s, 1 - now, coming);
+  }
   __syncthreads();
-  for (int i = threadIdx.x; i < ROWS * L::USED; i += THREADS) {
-    const int row = i / L::USED, column = i % L::USED;
-    if (at.first + row < n)
-      to_parameters[((long long)layer * n + at.first + row) * SIZE + column] =
-          s.parameters[now][row][column];
+  float* to = partial + ((long long)blockIdx.x * LAYERS + layer) * PARTS;
+  if (threadIdx.x < L::USED) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int row = 0; row < ROWS; ++row) sum += s.parameters[now][row][threadIdx.x];
+    to[(MOST + 3) * HIDDEN + threadIdx.x] = sum;
+  }
+#pragma unroll 4
+  for (int i = threadIdx.x; i < ROWS * ROW; i += THREADS) {
+    const int row = i / ROW, column = i % ROW;
+    if (at.first + row < n && column < 8 * L::COUNT)
+      to_parameters[((long long)layer * n + at.first + row) * ROW + column] =
+          single(s.parameters[now][row][column]);
   }
   float found[4][4] = {};
 #pragma unroll
@@ -527,8 +630,8 @@ __device__ __forceinline__ void backward_layer(
     for (int j = 0; j < 4; ++j) multiply(found[j], a, to_tf32(w[k][0][j]), to_tf32(w[k][1][j]));
   }
   float h[2][8], gamma[8], sums[8], other[8];
-  hidden_units<PARITY>(fetched, bias + layer * HIDDEN, own, s.u[now], at, h);
-  load8(own + HIDDEN * L::KEPT + at.column, gamma);
+  hidden_units<PARITY>(fetched, s.vectors[now], s.u[now], at, h);
+  load8(s.vectors[now].own + HIDDEN * L::KEPT + at.column, gamma);
   float unit[2][8], d[2][8], rise[2][8];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -548,7 +651,6 @@ __device__ __forceinline__ void backward_layer(
     sum = quad_sum(sum), along = quad_sum(along);
     if (at.q == 0) s.along[0][at.warp][at.g + 8 * r] = sum, s.along[1][at.warp][at.g + 8 * r] = along;
   }
-  float* to = partial + ((long long)blockIdx.x * LAYERS + layer) * ((MOST + 3) * HIDDEN);
   const int mine = 32 * at.warp + own_column(lane);
   to[mine] = column_sum(sums, lane);
   to[HIDDEN + mine] = column_sum(other, lane);
@@ -568,26 +670,25 @@ __device__ __forceinline__ void backward_layer(
     if (point < n) put(to_projected + (long long)point * ACROSS + layer * HIDDEN + at.column, d[r]);
   }
   to[2 * HIDDEN + mine] = column_sum(sums, lane);
-  if (L::KEPT > 0) {
-    float read[8 * (L::KEPT > 0 ? L::KEPT : 1)];
+  float read[8 * L::KEPT];
 #pragma unroll
-    for (int j = 0; j < L::KEPT; ++j) load8(own + at.column * L::KEPT + 8 * j, read + 8 * j);
+  for (int j = 0; j < L::KEPT; ++j)
+    load8(s.vectors[now].own + at.column * L::KEPT + 8 * j, read + 8 * j);
 #pragma unroll
-    for (int j = 0; j < L::KEPT; ++j) {
+  for (int j = 0; j < L::KEPT; ++j) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float value = s.u[now][1 - PARITY + 2 * j][at.g + 8 * r];
-        float along = 0.0f;
+    for (int r = 0; r < 2; ++r) {
+      const float value = s.u[now][1 - PARITY + 2 * j][at.g + 8 * r];
+      float along = 0.0f;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          sums[i] = r ? sums[i] + d[r][i] * value : d[r][i] * value;
-          along += d[r][i] * read[i * L::KEPT + j];
-        }
-        along = quad_sum(along);
-        if (at.q == 0) s.read[j][at.warp][at.g + 8 * r] = along;
+      for (int i = 0; i < 8; ++i) {
+        sums[i] = r ? sums[i] + d[r][i] * value : d[r][i] * value;
+        along += d[r][i] * read[i * L::KEPT + j];
       }
-      to[3 * HIDDEN + mine * L::KEPT + j] = column_sum(sums, lane);
+      along = quad_sum(along);
+      if (at.q == 0) s.read[j][at.warp][at.g + 8 * r] = along;
     }
+    to[3 * HIDDEN + mine * L::KEPT + j] = column_sum(sums, lane);
   }
   __syncthreads();
 }
@@ -599,7 +700,7 @@ flow_backward(const Unit* __restrict__ projected, const float* __restrict__ bias
               const float* __restrict__ statistics, const float* __restrict__ parameters,
               const float* __restrict__ grad, Unit* __restrict__ to_projected,
               float* __restrict__ to_base, float* __restrict__ to_u,
-              float* __restrict__ to_parameters, float* __restrict__ partial, int n, Constants c) {
+              Unit* __restrict__ to_parameters, float* __restrict__ partial, int n, Constants c) {
   __shared__ Backward s;
   const Place at;
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
@@ -616,7 +717,12 @@ flow_backward(const Unit* __restrict__ projected, const float* __restrict__ bias
     }
     s.to_u[j][row] = to_z;
   }
-  fetch_layer<(LAYERS - 1) % 2>(s, (LAYERS - 1) % 2, at, LAYERS - 1, us, parameters, n);
+  Incoming vectors;
+  Coming coming;
+  ask<(LAYERS - 1) % 2>(vectors, bias, packed, LAYERS - 1);
+  ask(coming, at, LAYERS - 1, us, parameters, n);
+  receive<(LAYERS - 1) % 2>(s.vectors[(LAYERS - 1) % 2], vectors);
+  receive(s, (LAYERS - 1) % 2, coming);
   __syncthreads();
   if (LAYERS % 2)
     backward_layer<0>(s, at, LAYERS - 1, projected, bias, packed, mask, us, statistics, parameters,

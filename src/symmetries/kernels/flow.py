@@ -18,6 +18,7 @@ from symmetries.kernels import flow_cuda
 from symmetries.kernels.branches import current_branches, later_if_alone
 from symmetries.kernels.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.kernels.flow_shape import Shape
+from symmetries.kernels.rounded import MIXED
 from symmetries.kernels.sums import column_sums
 
 _ROWS, _WARPS = 32, 8  # points of a program
@@ -82,13 +83,14 @@ class KernelFlow(torch.autograd.Function):
         *weights: Tensor,
     ) -> Tensor:
         """The log-densities (N S,)."""
-        n, size = len(eta), shape.size
+        n = len(eta)
         eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
         packed = _packed(weights)
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
-        units = eta.new_empty(shape.layers, n, shape.hidden)
+        like = projected if shape.cuda else eta
+        units = like.new_empty(shape.layers, n, shape.hidden)
         statistics = eta.new_empty(shape.layers, 2, n)
-        parameters = eta.new_empty(shape.layers, n, size)
+        parameters = eta.new_empty(shape.layers, n, shape.row)
         out = eta.new_empty(n)
         known = projected if mask is None else mask
         given = (eta, bounds, projected, bias, packed, known, base)
@@ -126,11 +128,13 @@ class KernelFlow(torch.autograd.Function):
             return None, None, None, None, *second
         n, dim, hidden, layers = len(eta), shape.dim, shape.hidden, shape.layers
         grad = grad.contiguous()
-        grad_u, grad_parameters = torch.empty_like(u), torch.empty_like(parameters)
+        grad_u = torch.empty_like(u)
+        grad_parameters = torch.empty_like(parameters, dtype=units.dtype)
         grad_base = eta.new_empty(n, 2 * dim)
         grad_projected = projected.new_empty(n, layers * hidden)
         programs = triton.cdiv(n, flow_cuda.ROWS if shape.cuda else _rows(shape))
-        vectors = eta.new_empty(programs, layers, (dim + 1) // 2 + 3, hidden)
+        wide = (shape.bent(0) + 3) * hidden + (shape.row if shape.cuda else 0)
+        vectors = eta.new_empty(programs, layers, wide)
         known = projected if mask is None else mask
         given = (projected, bias, packed, known, base, u, statistics, parameters, grad)
         found = (grad_projected, grad_base, grad_u, grad_parameters, vectors)
@@ -150,8 +154,8 @@ class KernelFlow(torch.autograd.Function):
             grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
 
         def to_weights() -> tuple[Tensor | None, ...]:
-            matrices = _matrices(shape, grad_parameters, units)
             sums = column_sums(vectors.flatten(1)).view(layers, -1)
+            matrices = (_products if shape.cuda else _matrices)(shape, grad_parameters, units)
             to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
             return to_bias, *_split(shape, sums, matrices, rest)
 
@@ -174,17 +178,25 @@ def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
     return column_sums(partial.flatten(1)).view(shape.layers, -1)
 
 
+def _products(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
+    """The same without the biases, by torch's products."""
+    left = grad_parameters.mT
+    if units.dtype == torch.float32 or not (MIXED and units.is_cuda):
+        return torch.bmm(left.float(), units.float()).flatten(1)
+    return torch.bmm(left, units, out_dtype=torch.float32).flatten(1)
+
+
 def _split(
     shape: Shape, sums: Tensor, matrices: Tensor, weights: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """Gradients to the weights, each a contiguous part of the sums."""
     found: list[Tensor | None] = []
-    hidden, size = shape.hidden, shape.size
+    hidden, size, wide = shape.hidden, shape.size, (shape.bent(0) + 3) * shape.hidden
     for layer in range(shape.layers):
         count, kept = shape.rows * shape.bent(layer), shape.dim - shape.bent(layer)
         read = sums[layer, 3 * hidden : (3 + kept) * hidden].view(hidden, kept)
         weight = matrices[layer, : count * hidden].view(count, hidden)
-        shift = matrices[layer, size * hidden : size * hidden + count]
+        shift = (sums[layer, wide:] if shape.cuda else matrices[layer, size * hidden :])[:count]
         gain, move = sums[layer, :hidden], sums[layer, hidden : 2 * hidden]
         found += [read, gain, move, weight, shift.view(weights[5 * layer + 4].shape)]
     return found

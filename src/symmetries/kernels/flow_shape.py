@@ -31,6 +31,11 @@ class Shape(NamedTuple):
         """Free parameters of all splines of a layer, at most."""
         return self.rows * self.bent(0)
 
+    @property
+    def row(self) -> int:
+        """What lies between the parameters of two points: those, and in CUDA C a rest."""
+        return -(-self.size // 8) * 8 if self.cuda else self.size
+
     def bent(self, layer: int) -> int:
         """How many coordinates a layer bends."""
         return (self.dim + 1 - layer % 2) // 2

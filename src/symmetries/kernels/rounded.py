@@ -8,7 +8,7 @@ from torch import Tensor
 from symmetries.kernels.branches import current_branches, later_if_alone
 
 # Whether products of bfloat16 may come out as float32.
-_MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
+MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
 
 
 class RoundedLinear(torch.autograd.Function):
@@ -30,7 +30,7 @@ class RoundedLinear(torch.autograd.Function):
         x, rounded, weight = ctx.saved_tensors
         grad = grad.to(x.dtype)
         to_x = grad @ rounded if ctx.needs_input_grad[0] else None
-        if torch.is_grad_enabled() or not _MIXED:  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled() or not MIXED:  # the gradient of the gradient is wanted
             return to_x, (grad.T @ x).float()
 
         def to_weight() -> Tensor:
