@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent / "docs" / "_static"
-BLUE, RED = "#2a6f97", "#d1495b"
+BLUE, RED, ORANGE = "#2a6f97", "#d1495b", "#edae49"
 
 
 def growth(result: dict[str, Any]) -> plt.Figure:
@@ -53,17 +53,19 @@ def growth(result: dict[str, Any]) -> plt.Figure:
 
 def kernels(result: dict[str, Any]) -> plt.Figure:
     """Each kernel, forward and backward: floor, ours and torch's, on one axis of time."""
-    rows = [row for row in result["rows"] if row.get("part") == "both"]
+    rows = [row for row in result["rows"] if row.get("part") in ("both", "step")]
     figure, axis = plt.subplots(figsize=(8, 0.28 * len(rows) + 1), layout="constrained")
     places = range(len(rows), 0, -1)
     styles = (
-        ("floor (us)", "floor of its bytes", "|", "0.3"),
+        ("floor (us)", "floor", "|", "0.3"),
         ("ours (us)", "this library", "o", BLUE),
         ("torch (us)", "torch", "s", RED),
+        ("kornia (us)", "kornia", "^", ORANGE),
     )
     for column, label, marker, colour in styles:
         points = [(row[column], y) for row, y in zip(rows, places, strict=True) if column in row]
-        axis.scatter(*zip(*points, strict=True), label=label, marker=marker, color=colour, s=22)
+        if points:
+            axis.scatter(*zip(*points, strict=True), label=label, marker=marker, color=colour, s=22)
     axis.set_xscale("log")
     axis.set_yticks(list(places), [row["what"] for row in rows], fontsize=7)
     axis.set_xlabel(f"microseconds, forward and backward, {result['device']}", fontsize=8)
@@ -74,7 +76,9 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
 
 def main() -> None:
     """Draw what there are results for."""
-    for name, draw in (("growth-cpu", growth), ("growth-cuda", growth), ("kernels-cuda", kernels)):
+    pictures = {"growth-cpu": growth, "growth-cuda": growth}
+    pictures |= {"kernels-cuda": kernels, "kernels_layers-cuda": kernels}
+    for name, draw in pictures.items():
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             draw(json.loads(path.read_text())).savefig(PICTURES / f"{name}.png", dpi=110)
