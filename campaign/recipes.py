@@ -44,6 +44,7 @@ from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
 from symmetries.nn import autoencoder, convert, relaxed_networks
+from symmetries.nn.relaxation import relaxed_layers
 
 FACES = (actions, audit, data, distributions, estimators, groups, orbits, sweeps, training)
 # Dataclasses that the library makes and users read.
@@ -621,6 +622,10 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "nn.plane_conv.PlaneConv2d": lambda: (
         lambda images, width: _relaxed_of(width)(images),
         {"images": x(), "width": 2},
+    ),
+    "nn.plane_kernel.PlaneKernel": lambda: (
+        lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
+        {"size": (8, 8)},
     ),
     "nn.position_conv.PositionConv2d": lambda: (
         lambda images: _positions()(images),
