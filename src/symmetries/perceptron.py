@@ -63,7 +63,7 @@ class MLP(nn.Sequential):
                 linear = layer
             elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
                 drops = isinstance(after, nn.Dropout)
-                mask = made.mask(after) if made is not None and drops else None
+                mask = made.made_for(after) if made is not None and drops else None
                 keep = 1 - after.p if drops else 1.0
                 x = hidden_units(x, linear, layer, mask, keep)
             elif isinstance(layer, nn.Dropout) and mask is None:
@@ -127,6 +127,31 @@ def gelu_norm(
         return torch.addcmul(norm.bias.to(units.dtype), units, norm.weight.to(units.dtype))
     normalised: Tensor = norm(F.gelu(z if bias is None else z + bias))
     return normalised
+
+
+def head(x: Tensor, linear: nn.Linear) -> Tensor:
+    """W x + b in the weights' precision, of hidden units that may be rounded to bfloat16.
+
+    Args:
+        x: (N, inputs).
+        linear: W and b, of a few outputs.
+
+    Returns:
+        (N, outputs).
+
+    Example:
+        >>> head(torch.randn(5, 8, dtype=torch.bfloat16), nn.Linear(8, 3)).dtype
+        torch.float32
+    """
+    weight, bias = linear.weight, linear.bias
+    if bias is not None and usable(weight, bias) and usable(x, dtypes=_DTYPES) and x.ndim == 2:
+        from symmetries.kernels.heads import MOST_INPUTS, MOST_OUTPUTS, KernelHead
+
+        if len(weight) <= MOST_OUTPUTS and weight.shape[1] <= MOST_INPUTS:
+            made: Tensor = KernelHead.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            return made
+    out: Tensor = linear(x.to(weight.dtype))
+    return out
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from symmetries.actions.resample import warp, warp_shared
 from symmetries.distributions.spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product
 from symmetries.kernels.available import usable
-from symmetries.perceptron import gelu_norm
+from symmetries.perceptron import gelu_norm, head
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = ((28, 28), (17, 40)) if DEVICE == "cuda" else ((5, 8),)
@@ -80,6 +80,15 @@ def small_functions():
     yield "gelu norm", units, vectors
     yield "gelu norm, dropped", lambda *given: units(*given, mask), vectors
     yield "gelu norm, no bias", lambda b, g, z: units(None, b, g, z), [bias, gamma, z]
+    inputs, weight = torch.randn(40, 24, generator=GENERATOR), torch.randn(5, 24)
+
+    def outputs(bias, weight, x):
+        linear = torch.nn.Linear(24, 5)
+        del linear.weight, linear.bias
+        linear.weight, linear.bias = weight, bias
+        return head(x, linear)
+
+    yield "head", outputs, [torch.randn(5), weight, inputs]
     x = 3.5 * (2 * torch.rand(2, 60, generator=GENERATOR) - 1)
     for name, spline, rows in (("spline", rational_quadratic, 17), ("circle", circular_spline, 19)):
         parameters = torch.randn(rows, 2, 60, generator=GENERATOR)

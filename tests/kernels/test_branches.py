@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from symmetries.kernels import branches as module
-from symmetries.kernels.branches import Branches, branches, current_branches, later_if_alone
+from symmetries.kernels.branches import (
+    Branches,
+    RoundedWeights,
+    branches,
+    current_branches,
+    later_if_alone,
+)
 from symmetries.perceptron import MLP
 
 CPU = torch.device("cpu")
@@ -29,13 +35,14 @@ def test_what_dropout_leaves_is_drawn_ahead_and_dropped_once(made):
     torch.manual_seed(0)
     net = MLP(6, (32, 16), dropout=0.5).train()
     drops = [layer for layer in net if isinstance(layer, torch.nn.Dropout)]
-    made.ahead([], [(drop, 5, width, 0.5) for drop, width in zip(drops, (32, 16), strict=True)])
+    for drop, width in zip(drops, (32, 16), strict=True):
+        made.drop_ahead(drop, 5, width, 0.5)
     x = torch.randn(5, 6)
     found = net(x)
     expected = x
     for i, drop in enumerate(drops):
         linear, gelu, norm = [*net][4 * i : 4 * i + 3]
-        expected = norm(gelu(linear(expected))) * (made.mask(drop) != 0) * 2
+        expected = norm(gelu(linear(expected))) * (made.made_for(drop) != 0) * 2
     torch.testing.assert_close(found, expected)
     assert 0.2 < (found == 0).float().mean() < 0.8
     torch.testing.assert_close(net(x), found)  # no other draw
@@ -50,8 +57,21 @@ def test_other_dropout_goes_on_as_usual(made):
 def test_rounded_weights(made):
     weight = torch.randn(4, 3)
     assert made.rounded(weight) is None
-    made.ahead([weight], [])
+    made.round_ahead([weight])
     assert torch.equal(made.rounded(weight), weight.to(torch.bfloat16))
+
+
+def test_frozen_weights_are_rounded_once_and_again_if_they_change():
+    net, other = torch.nn.Linear(3, 4), torch.nn.Linear(3, 4)
+    frozen = RoundedWeights(net)
+    found = Branches(CPU, frozen)
+    first = found.rounded(net.weight)
+    assert torch.equal(first, net.weight.to(torch.bfloat16))
+    assert found.rounded(net.weight) is first
+    assert found.rounded(other.weight) is None
+    with torch.no_grad():
+        net.weight += 1
+    assert torch.equal(found.rounded(net.weight), net.weight.to(torch.bfloat16))
 
 
 def test_gradients_are_computed_aside_only_where_nothing_is_added_to_them(monkeypatch, made):

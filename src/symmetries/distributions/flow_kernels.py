@@ -11,9 +11,10 @@ from torch import Tensor
 from symmetries.distributions.coupling import HALF
 from symmetries.distributions.spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.kernels.available import usable
-from symmetries.kernels.branches import current_branches
+from symmetries.kernels.branches import Branches, current_branches
 from symmetries.kernels.flow_shape import Shape
 from symmetries.kernels.rounded import RoundedLinear
+from symmetries.perceptron import head
 
 if TYPE_CHECKING:
     from symmetries.distributions.flow import ConditionalFlow
@@ -57,7 +58,7 @@ def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape
 def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: Tensor) -> Tensor:
     """Log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
     made = current_branches()
-    mask = None if made is None or not shape.dropout else made.mask(flow)
+    mask = None if made is None or not shape.dropout else made.made_for(flow)
     if (
         mask is None and shape.dropout
     ):  # through torch's function, so that several processes drop what one would
@@ -93,12 +94,20 @@ def weights_of(flow: "ConditionalFlow") -> list[Tensor]:
     return [weight for layer in flow.couplings for weight in layer.weights()]
 
 
+def pack_ahead(flow: "ConditionalFlow", made: Branches) -> None:
+    """Put the weights of all layers side by side, before the kernels need them so."""
+    if not flow.around and flow.dim > 1:
+        from symmetries.kernels.flow import packed
+
+        made.ahead(lambda: [packed([w.detach() for w in weights_of(flow)])], flow.project.bias)
+
+
 def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
     """What the context gives: hidden units of all layers, without their bias; and the base.
 
     In bfloat16 where torch's "float32_matmul_precision" is "medium".
     """
-    *blocks, head = flow.base
+    *blocks, last = flow.base
     made = current_branches()
     rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
     seen = context.to(torch.bfloat16 if rounded else torch.float32)
@@ -106,7 +115,7 @@ def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
         x = seen
         for block in blocks:
             x = block(x)
-        base: Tensor = head(x.to(torch.float32))
+        base = head(x, last)  # type: ignore[arg-type]
     weight = flow.project.weight
     projected: Tensor = (
         RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]

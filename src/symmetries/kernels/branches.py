@@ -19,11 +19,36 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 T = TypeVar("T")
+_URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
 
 
 @cache
 def _streams(device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
-    return torch.cuda.Stream(device), torch.cuda.Stream(device)
+    return torch.cuda.Stream(device, _URGENT), torch.cuda.Stream(device, _PATIENT)
+
+
+class RoundedWeights:
+    """Copies in bfloat16 of weights that do not change while this lives.
+
+    (If they do all the same, the copies are made anew; but not in a CUDA graph.)
+
+    Args:
+        module: whose they are.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.own = {id(weight): weight for weight in module.parameters()}
+        self._made: dict[int, tuple[int, int, Tensor]] = {}
+
+    def of(self, weight: Tensor) -> Tensor | None:
+        """The copy, None for other modules' weights."""
+        if id(weight) not in self.own:
+            return None
+        version, place, copy = self._made.get(id(weight), (-1, 0, weight))
+        if (version, place) != (weight._version, weight.data_ptr()):
+            copy = weight.detach().to(torch.bfloat16)
+            self._made[id(weight)] = (weight._version, weight.data_ptr(), copy)
+        return copy
 
 
 class Branches:
@@ -31,22 +56,27 @@ class Branches:
 
     Args:
         device: of the loss; away from CUDA everything runs where it is called.
+        frozen: rounded weights that are known already.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, frozen: RoundedWeights | None = None) -> None:
         self.device = device
         self._streams = _streams(device) if device.type == "cuda" else None
+        self._frozen = frozen
         self._kept: list[Sequence[Tensor]] = []
-        self._rounded: dict[int, Tensor] = {}
-        self._masks: dict[int, Tensor] = {}
-        self._ready: torch.cuda.Event | None = None
+        self._made: dict[int, tuple[Tensor, torch.cuda.Event | None]] = {}
         self._waiting = False
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Work that goes on beside the main line, and is waited for in the end."""
+        """Work that goes on beside the main line, until they :meth:`meet`."""
         with self._on(0):
             yield
+
+    def meet(self) -> None:
+        """Let the current stream wait for what was done apart."""
+        if self._streams is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self._streams[0])
 
     @contextmanager
     def _on(self, which: int) -> Iterator[None]:
@@ -54,56 +84,52 @@ class Branches:
             yield
             return
         stream = self._streams[which]
-        stream.wait_stream(torch.cuda.current_stream(stream.device))
+        stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):
             yield
 
     def join(self) -> None:
         """Let the current stream wait for all branches."""
         for stream in self._streams or ():
-            torch.cuda.current_stream(stream.device).wait_stream(stream)
+            torch.cuda.current_stream(self.device).wait_stream(stream)
         self._kept.clear()
         self._waiting = False
 
-    def meet(self) -> None:
-        """Let the current stream wait for what was done apart."""
-        if self._streams is not None:
-            stream = self._streams[0]
-            torch.cuda.current_stream(stream.device).wait_stream(stream)
-
-    def ahead(
-        self, weights: Sequence[Tensor], drops: Sequence[tuple[nn.Module, int, int, float]]
-    ) -> None:
-        """Round weights to bfloat16, and draw what dropout leaves, before they are needed.
-
-        Args:
-            weights: float32.
-            drops: for each module that drops units, rows, columns, and the probability.
-        """
+    def ahead(self, work: Callable[[], Sequence[Tensor]], *owners: object) -> None:
+        """Do work before it is needed: one tensor for each owner, see :meth:`made_for`."""
         with self._on(1):
+            made = work()
+            event = None if self._streams is None else self._streams[1].record_event()
+        for owner, tensor in zip(owners, made, strict=True):
+            self._made[id(owner)] = (tensor, event)
+
+    def round_ahead(self, weights: Sequence[Tensor]) -> None:
+        """Round weights to bfloat16."""
+
+        def rounded() -> list[Tensor]:
             copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-            if copies:
-                torch._foreach_copy_(copies, [weight.detach() for weight in weights])
-            self._rounded = {w.data_ptr(): c for w, c in zip(weights, copies, strict=True)}
-            for module, rows, columns, p in drops:
-                ones = torch.ones(rows, columns, dtype=torch.bfloat16, device=self.device)
-                self._masks[id(module)] = F.dropout(ones, p)
-            if self._streams is not None:
-                self._ready = self._streams[1].record_event()
+            torch._foreach_copy_(copies, [weight.detach() for weight in weights])
+            return copies
+
+        if weights:
+            self.ahead(rounded, *weights)
+
+    def drop_ahead(self, module: nn.Module, rows: int, columns: int, p: float) -> None:
+        """Draw what dropout leaves, for a module that drops units: 0 where it does."""
+        size, place = (rows, columns), {"dtype": torch.bfloat16, "device": self.device}
+        self.ahead(lambda: [F.dropout(torch.ones(size, **place), p)], module)  # type: ignore[call-overload]
+
+    def made_for(self, owner: object) -> Tensor | None:
+        """What was made ahead, if anything was; the current stream waits for it."""
+        tensor, event = self._made.get(id(owner), (None, None))
+        if event is not None:
+            torch.cuda.current_stream(self.device).wait_event(event)
+        return tensor
 
     def rounded(self, weight: Tensor) -> Tensor | None:
-        """The weight in bfloat16, if that was done ahead."""
-        return self._made(self._rounded.get(weight.data_ptr()))
-
-    def mask(self, module: nn.Module) -> Tensor | None:
-        """What dropout leaves, if that was drawn ahead: 0 where a unit is dropped."""
-        return self._made(self._masks.get(id(module)))
-
-    def _made(self, tensor: Tensor | None) -> Tensor | None:
-        """Let the current stream wait for it."""
-        if tensor is not None and self._ready is not None:
-            torch.cuda.current_stream(tensor.device).wait_event(self._ready)
-        return tensor
+        """A weight in bfloat16, if that is known."""
+        known = None if self._frozen is None else self._frozen.of(weight)
+        return self.made_for(weight) if known is None else known
 
     def later(self, work: Callable[[], T], *reads: Tensor) -> T:
         """In a backward pass: do work whose results nobody needs before its end."""
@@ -124,12 +150,14 @@ def current_branches() -> Branches | None:
 
 
 @contextmanager
-def branches(device: torch.device, wanted: bool = True) -> Iterator[Branches | None]:
+def branches(
+    device: torch.device, wanted: bool = True, frozen: RoundedWeights | None = None
+) -> Iterator[Branches | None]:
     """Let the functions inside use branches, where that is worth while: on CUDA."""
     if not (wanted and device.type == "cuda"):
         yield None
         return
-    made = Branches(device)
+    made = Branches(device, frozen)
     token = _current.set(made)
     try:
         yield made

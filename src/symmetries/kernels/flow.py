@@ -34,7 +34,7 @@ def _precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
-def _packed(weights: Sequence[Tensor]) -> Tensor:
+def packed(weights: Sequence[Tensor]) -> Tensor:
     """Weights of all layers one after the other, but the biases of the parameters at the end."""
     matrices = [weight.reshape(-1) for i, weight in enumerate(weights) if i % 5 < 4]
     return torch.cat(matrices + [weight.reshape(-1) for weight in weights[4::5]])
@@ -85,7 +85,9 @@ class KernelFlow(torch.autograd.Function):
         """The log-densities (N S,)."""
         n = len(eta)
         eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
-        packed = _packed(weights)
+        branch = current_branches()
+        side = None if branch is None else branch.made_for(bias)
+        side = packed(weights) if side is None else side
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
         like = projected if shape.cuda else eta
         units = like.new_empty(shape.layers, n, shape.hidden)
@@ -93,7 +95,7 @@ class KernelFlow(torch.autograd.Function):
         parameters = eta.new_empty(shape.layers, n, shape.row)
         out = eta.new_empty(n)
         known = projected if mask is None else mask
-        given = (eta, bounds, projected, bias, packed, known, base)
+        given = (eta, bounds, projected, bias, side, known, base)
         made = (u, units, statistics, parameters, out)
         if shape.cuda:
             flow_cuda.launch(shape, "flow_forward", projected, n, *given, *made)
@@ -105,17 +107,17 @@ class KernelFlow(torch.autograd.Function):
                 num_stages=1,
             )  # fmt: skip
         ctx.save_for_backward(
-            mask, bounds, eta, projected, base, bias, packed, u, units, statistics, parameters,
+            mask, bounds, eta, projected, base, bias, side, u, units, statistics, parameters,
             *weights,
         )  # fmt: skip
-        ctx.shape, ctx.plain, ctx.branches = shape, plain, current_branches()
+        ctx.shape, ctx.plain, ctx.branches = shape, plain, branch
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to the points, to what the context gives, and to the weights."""
         shape: Shape = ctx.shape
-        mask, bounds, eta, projected, base, bias, packed, *made = ctx.saved_tensors
+        mask, bounds, eta, projected, base, bias, side, *made = ctx.saved_tensors
         u, units, statistics, parameters, *rest = made
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             inputs = [eta, projected, base, bias, *rest]
@@ -136,7 +138,7 @@ class KernelFlow(torch.autograd.Function):
         wide = (shape.bent(0) + 3) * hidden + (shape.row if shape.cuda else 0)
         vectors = eta.new_empty(programs, layers, wide)
         known = projected if mask is None else mask
-        given = (projected, bias, packed, known, base, u, statistics, parameters, grad)
+        given = (projected, bias, side, known, base, u, statistics, parameters, grad)
         found = (grad_projected, grad_base, grad_u, grad_parameters, vectors)
         if shape.cuda:
             flow_cuda.launch(shape, "flow_backward", projected, n, *given, *found)

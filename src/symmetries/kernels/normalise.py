@@ -19,6 +19,7 @@ from symmetries.kernels.sums import column_sums
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
 _TILE = 2048  # numbers of a program at a time, where rows are many and narrow
 _MANY = 16_384
+_NARROW = 1024  # numbers at a time where rows are fewer than that
 
 
 @triton.jit
@@ -164,7 +165,10 @@ class KernelGeluNorm(torch.autograd.Function):
         rows, width = z.shape
         grad_out = grad_out.contiguous()
         tall, block, warps = _launch(rows, width)
-        steps = triton.cdiv(rows, _PROGRAMS) if tall == 1 else 1
+        steps, many = 1, tall > 1
+        if not many:
+            tall, warps = max(1, _NARROW // block), max(4, warps)
+            steps = triton.cdiv(rows, _PROGRAMS * tall)
         programs = triton.cdiv(rows, steps * tall)
         grad_z = torch.empty_like(z)
         partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)
@@ -177,7 +181,6 @@ class KernelGeluNorm(torch.autograd.Function):
 
         def to_vectors() -> tuple[Tensor, ...]:
             # Tall tiles leave many thousand rows, which torch shares out better.
-            many = tall > 1
             sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, width)
             return sums.unbind(0)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.checks import invalid
 from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.kernels.branches import RoundedWeights
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
     check_frame,
@@ -89,11 +90,12 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
     net, inference = model.generative, model.inference
     net.features.standardise(data)
     inference.eval()
+    frozen = RoundedWeights(inference)
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
         if model.device != batch[0].device:
             inference.to(batch[0].device)
-        return generative_loss(net, batch[0], step, inference, model.act, model.config)
+        return generative_loss(net, batch[0], step, inference, model.act, model.config, frozen)
 
     config = model.config.generative.train_config(**run)
     kept, watch = data, None

@@ -23,7 +23,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
 from symmetries.kernels.available import usable
-from symmetries.kernels.branches import branches
+from symmetries.kernels.branches import RoundedWeights, branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.networks import (
@@ -148,6 +148,7 @@ def generative_loss(
     inference: LieInference | FiniteInference,
     act: ImageAction,
     config: SymmetryConfig,
+    frozen: RoundedWeights | None = None,
 ) -> Terms:
     """-log p(eta | x_hat'), the prototype x_hat' taken from an independently moved image.
 
@@ -156,12 +157,13 @@ def generative_loss(
     r^-1 f(T_r x), so where the family is closed eta is its logarithm; otherwise f(x).
 
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
-    the mean absolute difference of log p between two prototypes of one image.
+    the mean absolute difference of log p between two prototypes of one image. (``frozen`` keeps
+    the weights of f as its products want them.)
     """
     flow = isinstance(net.distribution, ConditionalFlow)
-    with branches(images.device, flow and usable(images, net.features.mean)) as made:
+    with branches(images.device, flow and usable(images, net.features.mean), frozen) as made:
         if made is not None:
-            net.ahead(made, config.samples * len(images), inference)
+            net.ahead(made, config.samples * len(images))
         return _generative_terms(net, images, step, inference, act, config)
 
 

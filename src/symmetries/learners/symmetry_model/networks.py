@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import ConditionalFlow
+from symmetries.distributions.flow_kernels import pack_ahead
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
@@ -24,6 +25,7 @@ from symmetries.learners.symmetry_model.moments import (
     standard_view,
 )
 from symmetries.nn.features import ImageFeatures
+from symmetries.perceptron import head
 
 INITIAL_SCALE = 0.01
 WIDE = 32  # inputs and outputs of layers whose products may be rounded
@@ -116,7 +118,7 @@ class LieInference(nn.Module):
         """Parameters, but where the picture's centre ends in the place of the shifts, (N, dim)."""
         if self.centred:
             images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
-        out: Tensor = self.head(self.features(images))
+        out = head(self.features.units(images), self.head)
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))
@@ -244,21 +246,19 @@ class Generative(nn.Module):
                 dropout=config.conditioner_dropout,
             )
 
-    def ahead(self, made: Branches, rows: int, inference: nn.Module) -> None:
-        """Round the weights of both networks, and draw what dropout leaves, on a branch."""
-        nets = (inference, self)
-        layers = [m for net in nets for m in net.modules() if isinstance(m, nn.Linear)]
-        wide = [m.weight for m in layers if min(m.weight.shape) >= WIDE]
-        drops: list[tuple[nn.Module, int, int, float]] = [
-            (drop, rows, norm.weight.numel(), drop.p)
-            for norm, drop in pairwise(self.features.mlp)
-            if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training
-        ]
+    def ahead(self, made: Branches, rows: int) -> None:
+        """On a branch: round weights, draw what dropout leaves, and pack the flow's weights."""
+        if torch.get_float32_matmul_precision() == "medium":
+            layers = [m for m in self.modules() if isinstance(m, nn.Linear)]
+            made.round_ahead([m.weight for m in layers if min(m.weight.shape) >= WIDE])
+        for norm, drop in pairwise(self.features.mlp):
+            if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training:
+                made.drop_ahead(drop, rows, norm.weight.numel(), drop.p)
         flow = self.distribution
-        if isinstance(flow, ConditionalFlow) and self.training and flow.dropout:
-            drops.append((flow, rows, flow.project.out_features, flow.dropout))
-        rounded = torch.get_float32_matmul_precision() == "medium"
-        made.ahead(wide if rounded else [], drops)
+        if isinstance(flow, ConditionalFlow):
+            if self.training and flow.dropout:
+                made.drop_ahead(flow, rows, flow.project.out_features, flow.dropout)
+            pack_ahead(flow, made)
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""
