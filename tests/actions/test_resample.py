@@ -141,6 +141,15 @@ def test_blur_against_scipy():
     torch.testing.assert_close(gaussian_blur(image[None, None], 0.0)[0, 0], image)
 
 
+@pytest.mark.parametrize("sigma", [0.02, 0.3, 2.0])
+@pytest.mark.parametrize("shape", [(2, 3, 17, 40), (1, 1, 5, 5), (1, 2, 1, 9)])
+def test_blur_by_matrices_is_that_by_convolution(monkeypatch, shape, sigma):
+    images = torch.rand(shape, dtype=torch.float64)
+    by_matrices = gaussian_blur(images, sigma)
+    monkeypatch.setattr("symmetries.actions.resample._LARGE", 0)
+    torch.testing.assert_close(gaussian_blur(images, sigma), by_matrices)
+
+
 def test_cached_constants_survive_inference_mode():
     with torch.inference_mode():
         warp(torch.rand(1, 1, 11, 13), torch.eye(2, 3), interpolation="bspline")

@@ -21,6 +21,7 @@ from symmetries.placement import exact_products
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
 INTERPOLATIONS = ("bilinear", "bicubic", "bspline")
+_LARGE = 2048  # height and width together: a convolution does fewer multiplications from there
 PADDINGS = {"constant": "zeros", "border": "border", "reflect": "reflection"}
 
 
@@ -187,6 +188,9 @@ def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
 def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) -> Tensor:
     """Gaussian blur with reflected edges; sigma in half-image units (half the longer side is 1).
 
+    Along each axis one product with a matrix that holds the taps, edges included; for large
+    images, or where products are rounded to bfloat16, a convolution.
+
     Args:
         images: (N, C, H, W).
         sigma: standard deviation; 0 leaves the images as they are.
@@ -206,13 +210,36 @@ def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) 
     largest = min(height, width)
     radius = round(3 * pixels + 0.5) if kernel_size is None else kernel_size // 2
     radius = min(radius, largest - 1)
-    offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
-    taps = torch.exp(-0.5 * (offsets / pixels) ** 2)
-    taps = taps / taps.sum()
+    like = (images.dtype, images.device)
+    rounded = images.is_cuda and torch.get_float32_matmul_precision() == "medium"
+    if height + width <= _LARGE and not rounded:
+        with exact_products(images):
+            rows = _blur_matrix(height, radius, pixels, *like)
+            return rows @ (images @ _blur_matrix(width, radius, pixels, *like).T)
+    taps = _gaussian(radius, pixels, *like)
     n, c = images.shape[:2]
     flat = F.pad(images.reshape(n * c, 1, height, width), (radius,) * 4, mode="reflect")
     flat = F.conv2d(flat, taps.reshape(1, 1, -1, 1))
     return F.conv2d(flat, taps.reshape(1, 1, 1, -1)).reshape(n, c, height, width)
+
+
+def _gaussian(radius: int, pixels: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Taps of a Gaussian of that many pixels, adding up to 1: (2 radius + 1,)."""
+    offsets = torch.arange(-radius, radius + 1, dtype=dtype, device=device)
+    taps = torch.exp(-0.5 * (offsets / pixels) ** 2)
+    return taps / taps.sum()
+
+
+@constant
+def _blur_matrix(
+    length: int, radius: int, pixels: float, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """B (length, length): the taps around each pixel, those beyond an edge reflected."""
+    offsets = torch.arange(-radius, radius + 1, device=device)
+    places = (torch.arange(length, device=device)[:, None] + offsets).abs()
+    places = (length - 1) - ((length - 1) - places).abs()
+    taps = _gaussian(radius, pixels, dtype, device).expand(length, -1)
+    return torch.zeros(length, length, dtype=dtype, device=device).scatter_add_(1, places, taps)
 
 
 @constant
