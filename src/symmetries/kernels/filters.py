@@ -100,9 +100,9 @@ def _where(column, i, j, tap, fields_in, taps, elements_out, elements_in):
 
 @triton.jit
 def _gradients(
-    gamma, first, first_bias, second, second_bias, output, mask, _, coordinates, directions, omega,
-    absolute_weight, given, shares, rows, columns, fields_in, taps, elements_out, elements_in,
-    elements, length,
+    gamma, first, first_bias, second, second_bias, output, mask, bias, coordinates, directions,
+    omega, absolute_weight, given, shares, rows, columns, fields_in, taps, elements_out,
+    elements_in, elements, length,
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr, LIFTING: tl.constexpr,
 ):  # fmt: skip
