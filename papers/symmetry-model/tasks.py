@@ -15,13 +15,37 @@ from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryConfig
 from symmetries.learners.symmetry_model.moments import standard_view
 
 AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
+
+
+def settling_by(form: str, weight: float, within: float, start: float) -> dict[str, Any]:
+    """How prototypes are shown to f again."""
+    values = (form, weight, within, start)
+    names = ("settling_form", "settling", "settling_range", "settling_start")
+    return dict(zip(names, values, strict=True))
+
+
+SQUARES = settling_by("squares", 1.0, 0.25, 0.0)
+# Candidates for MNIST; studies.py compares them.
+SETTLINGS = {"squares": SQUARES} | {
+    f"norm {weight:g}, range {within:g}, start {start:g}": settling_by(
+        "norm", weight, within, start
+    )
+    for weight, within, start in (
+        (0.3, 0.05, 0.0),
+        (1.0, 0.25, 0.5),
+        (1.0, 0.05, 0.5),
+        (0.3, 0.1, 0.25),
+        (0.1, 0.1, 0.0),
+        (0.3, 0.25, 0.5),
+    )
+}
 # As published, but for what guides training to the right optimum; see the README.
 OURS = replace(
     PRESETS["paper"],
     angles="circle",
     loss="one-sided",
     alignment=1.0,
-    settling=1.0,
+    **settling_by("norm", 0.3, 0.05, 0.0),
     moments="centre",
     variety=0.25,
     holdout=0.1,
@@ -117,6 +141,7 @@ TASKS = {
         mnist_coloured,
         replace(
             OURS,
+            **SQUARES,
             squash="tanh",
             loss="symmetric",
             alignment=0.0,  # colours have no local minima, and clipped ones no right answer
@@ -134,6 +159,7 @@ TASKS = {
         sprites_planted,
         replace(
             OURS,
+            **SQUARES,
             variety=0.0,
             centring=0.1,
             moments="size",
@@ -164,24 +190,6 @@ QUICK_TASKS = {
     "sprites-rotation": Task("rotation,translation", sprites_turned, replace(QUICK, turns=True)),
 }
 TASKS |= QUICK_TASKS
-
-# Candidates for settling, by weight, range and start; the first is as it was. See studies.py.
-SETTLINGS: dict[str, dict[str, Any]] = {"squares": {}} | {
-    f"norm {weight:g}, range {within:g}, start {start:g}": {
-        "settling_form": "norm",
-        "settling": weight,
-        "settling_range": within,
-        "settling_start": start,
-    }
-    for weight, within, start in (
-        (0.3, 0.05, 0.0),
-        (0.3, 0.25, 0.5),
-        (1.0, 0.25, 0.5),
-        (0.3, 0.1, 0.25),
-        (1.0, 0.05, 0.5),
-        (0.1, 0.1, 0.0),
-    )
-}
 
 # Appendix B's choices and ours, each changed alone; "paper" is the paper's objective as published.
 OURS_NAME = "ours"
