@@ -37,10 +37,7 @@ static std::vector<unsigned> lanes;
 #define __ldcg(pointer) (*(pointer))
 #define __stwb(pointer, value) (*(pointer) = (value))
 
-#define __expf(x) expf(x)
-#define __logf(x) logf(x)
 #define __align__(bytes) alignas(bytes)
-#define rsqrtf(x) (1.0f / sqrtf(x))
 
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static inline void __syncthreads() { pthread_barrier_wait(&whole_block); }
@@ -80,6 +77,18 @@ static inline float __shfl_sync(unsigned, float value, int from) {
   value = __uint_as_float(lanes[(threadIdx.x & ~31u) + from]);
   pthread_barrier_wait(warp);
   return value;
+}
+
+static inline float fast_exp(float x) { return expf(x); }
+static inline float fast_log(float x) { return logf(x); }
+static inline float inverse(float x) { return 1.0f / x; }
+static inline float inverse_root(float x) { return 1.0f / sqrtf(x); }
+static inline int narrow(float low, float high) {
+  const auto half = [](float value) {
+    const unsigned bits = __float_as_uint(value);
+    return value != value ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  };
+  return (int)(half(low) | half(high) << 16);
 }
 
 // Products of tensor cores, m16n8k8: c (16, 8) += a (16, 8) b (8, 8), in their lanes' order.

@@ -19,7 +19,29 @@ struct Constants {
   float half, share, min_slope, unit_slope, min_scale, unit_scale, epsilon, keep;
 };
 
-#ifdef __CUDACC__
+#ifdef __CUDACC__  // else whoever includes this has them
+__device__ __forceinline__ float fast_exp(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
+  return y;
+}
+__device__ __forceinline__ float fast_log(float x) {
+  asm("lg2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return 0.6931471805599453f * x;
+}
+__device__ __forceinline__ float inverse(float x) {
+  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+}
+__device__ __forceinline__ float inverse_root(float x) {
+  asm("rsqrt.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+}
+__device__ __forceinline__ int narrow(float low, float high) {  // to bfloat16
+  int both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
 __device__ __forceinline__ unsigned to_tf32(float value) {
   unsigned bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
@@ -53,25 +75,17 @@ __device__ __forceinline__ void widen(const int4& v, float* to) {
     to[2 * i + 1] = __uint_as_float((unsigned)words[i] & 0xffff0000u);
   }
 }
-__device__ __forceinline__ unsigned narrow(float value) {  // to bfloat16, to the nearest
-  const unsigned bits = __float_as_uint(value);
-  return value != value ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-}
-
 #if ROUNDED
 typedef unsigned short Unit;
-__device__ __forceinline__ Unit single(float value) { return (Unit)narrow(value); }
+__device__ __forceinline__ Unit single(float value) { return (Unit)narrow(value, 0.0f); }
 struct Eight {
   int4 v;
 };
 __device__ __forceinline__ Eight fetch(const Unit* from) { return {*(const int4*)from}; }
 __device__ __forceinline__ void open(const Eight& e, float* to) { widen(e.v, to); }
 __device__ __forceinline__ void put(Unit* to, const float* from) {
-  int words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    words[i] = (int)(narrow(from[2 * i]) | narrow(from[2 * i + 1]) << 16);
-  *(int4*)to = int4{words[0], words[1], words[2], words[3]};
+  *(int4*)to = int4{narrow(from[0], from[1]), narrow(from[2], from[3]), narrow(from[4], from[5]),
+                    narrow(from[6], from[7])};
 }
 #else
 typedef float Unit;
@@ -117,8 +131,8 @@ __device__ __forceinline__ int own_column(int lane) {
 
 // gelu(h), and its slope; the normal distribution by Abramowitz and Stegun 7.1.26, off by 8e-8.
 __device__ __forceinline__ float gelu(float h, float& slope) {
-  const float density = __expf(-0.5f * h * h);
-  const float t = __fdividef(1.0f, 1.0f + 0.2316418882f * fabsf(h));
+  const float density = fast_exp(-0.5f * h * h);
+  const float t = inverse(1.0f + 0.2316418882f * fabsf(h));
   float tail = t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f));
   tail = 0.5f * density * t * (0.254829592f + t * (-0.284496736f + tail));
   const float share = h < 0.0f ? tail : 1.0f - tail;
@@ -153,7 +167,7 @@ __device__ __forceinline__ Bin find_bin(const float* p, float given, const Const
 #pragma unroll
   for (int i = 0; i < BINS; ++i) {
     v[i] -= most;
-    share[i] = __expf(fminf(v[i], 20.0f));
+    share[i] = fast_exp(fminf(v[i], 20.0f));
     sum += share[i];
   }
   Bin b;
@@ -164,13 +178,13 @@ __device__ __forceinline__ Bin find_bin(const float* p, float given, const Const
     for (int i = 0; i < BINS; ++i) {
       const bool large = v[i] > 20.0f;
       const float grown = share[i];
-      length[i] = c.min_slope + (large ? v[i] : grown < 1e-4f ? grown : __logf(1.0f + grown));
-      share[i] = large ? 1.0f : __fdividef(grown, 1.0f + grown);
+      length[i] = c.min_slope + (large ? v[i] : grown < 1e-4f ? grown : fast_log(1.0f + grown));
+      share[i] = large ? 1.0f : grown * inverse(1.0f + grown);
       if (i == BINS - 1) length[i] = 1.0f;
       start[i] = i ? length[i - 1] : 1.0f;
     }
   } else {
-    const float per = __fdividef(1.0f, sum), rest = 1.0f - c.share * BINS;
+    const float per = inverse(sum), rest = 1.0f - c.share * BINS;
     float edge = -c.half;
 #pragma unroll
     for (int i = 0; i < BINS; ++i) {
@@ -195,9 +209,9 @@ __device__ __forceinline__ Bin find_bin(const float* p, float given, const Const
 }
 
 __device__ __forceinline__ float base_scale(float free, const Constants& c, float& rate) {
-  const float value = free + c.unit_scale, grown = expf(fminf(value, 20.0f));
-  rate = value > 20.0f ? 1.0f : grown / (1.0f + grown);
-  return c.min_scale + (value > 20.0f ? value : logf(1.0f + grown));
+  const float value = free + c.unit_scale, grown = fast_exp(fminf(value, 20.0f));
+  rate = value > 20.0f ? 1.0f : grown * inverse(1.0f + grown);
+  return c.min_scale + (value > 20.0f ? value : fast_log(1.0f + grown));
 }
 
 // Where a lane works.
@@ -346,7 +360,7 @@ __device__ __forceinline__ void forward_layer(
       const float off = s.mean[i][row] - mean;
       square += s.spread[i][row] + 32.0f * off * off;
     }
-    const float scale = rsqrtf(square * (1.0f / HIDDEN) + c.epsilon);
+    const float scale = inverse_root(square * (1.0f / HIDDEN) + c.epsilon);
     float stay[8];
     if (DROP) widen(kept[r], stay);
 #pragma unroll
@@ -399,14 +413,14 @@ __device__ __forceinline__ void forward_layer(
     float share[BINS];
     const float given = s.u[PARITY + 2 * axis][row];
     const Bin b = find_bin<L::BENT>(&s.parameters[row][axis], given, c, at.lane, share);
-    const float per = __fdividef(1.0f, b.w), steep = b.h * per, t = (b.x - b.x0) * per;
+    const float per = inverse(b.w), steep = b.h * per, t = (b.x - b.x0) * per;
     const float mixed = t * (1.0f - t), under = steep + (b.d0 + b.d1 - 2.0f * steep) * mixed;
     const float rise = b.d1 * t * t + 2.0f * steep * mixed + b.d0 * (1.0f - t) * (1.0f - t);
     if (at.q == 0 && given >= -c.half && given <= c.half) {
-      const float part = __fdividef(steep, under);
+      const float part = steep * inverse(under);
       s.u[PARITY + 2 * axis][row] =
-          b.y0 + b.h * __fdividef(steep * t * t + b.d0 * mixed, under);
-      s.totals[axis][row] += __logf(rise * part * part);
+          b.y0 + b.h * (steep * t * t + b.d0 * mixed) * inverse(under);
+      s.totals[axis][row] += fast_log(rise * part * part);
     }
   }
   if (layer + 1 < LAYERS) receive<1 - PARITY>(s.vectors, in);
@@ -449,7 +463,7 @@ flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
       const float value = s.u[j][threadIdx.x], scale = base_scale(law[DIM + j], c, rate);
       const float z = (value - law[j]) / scale;
       us[(long long)(LAYERS * DIM + j) * n + point] = value;
-      sum += logf(c.half / bounds[j]) - 0.91893853320467274f - 0.5f * z * z - logf(scale);
+      sum += fast_log(c.half / bounds[j]) - 0.91893853320467274f - 0.5f * z * z - fast_log(scale);
     }
     out[point] = sum;
   }
@@ -506,11 +520,11 @@ __device__ __forceinline__ float spline_gradient(float* p, float given, float to
   float share[BINS];
   const Bin b = find_bin<STEP>(p, given, c, lane, share);
   const int role = lane & 3;
-  const float per_w = __fdividef(1.0f, b.w), s = b.h * per_w, bend = b.d0 + b.d1 - 2.0f * s;
+  const float per_w = inverse(b.w), s = b.h * per_w, bend = b.d0 + b.d1 - 2.0f * s;
   const float t = fminf(fmaxf((b.x - b.x0) * per_w, 0.0f), 1.0f), mixed = t * (1.0f - t);
-  const float per_under = __fdividef(1.0f, s + bend * mixed), over = s * t * t + b.d0 * mixed;
+  const float per_under = inverse(s + bend * mixed), over = s * t * t + b.d0 * mixed;
   const float rise = b.d1 * t * t + 2.0f * s * mixed + b.d0 * (1.0f - t) * (1.0f - t);
-  const float per_rise = __fdividef(1.0f, rise);
+  const float per_rise = inverse(rise);
   float bending = (2.0f * b.d1 * t - 2.0f * b.d0 * (1.0f - t) + 2.0f * s * (1.0f - 2.0f * t)) * per_rise;
   bending = (bending - 2.0f * bend * (1.0f - 2.0f * t) * per_under) * per_w;
   const bool within = given >= -c.half && given <= c.half;
@@ -520,7 +534,7 @@ __device__ __forceinline__ float spline_gradient(float* p, float given, float to
   const float g_over = to_y * b.h * per_under;
   const float g_under = -(g_over * over + 2.0f * to_log) * per_under;
   const float g_rise = to_log * per_rise;
-  const float g_s = __fdividef(2.0f * to_log, s) + g_over * t * t + 2.0f * g_rise * mixed +
+  const float g_s = 2.0f * to_log * inverse(s) + g_over * t * t + 2.0f * g_rise * mixed +
                     g_under * (1.0f - 2.0f * mixed);
   const float g_d0 = (g_over + g_under) * mixed + g_rise * (1.0f - t) * (1.0f - t);
   const float g_d1 = g_under * mixed + g_rise * t * t;
