@@ -74,13 +74,25 @@ def test_frozen_weights_are_rounded_once_and_again_if_they_change():
     assert torch.equal(found.rounded(net.weight), net.weight.to(torch.bfloat16))
 
 
-def test_gradients_are_computed_aside_only_where_nothing_is_added_to_them(monkeypatch, made):
+def test_gradients_are_computed_aside_only_where_nobody_looks_at_them_before(monkeypatch, made):
     aside = []
     monkeypatch.setattr(Branches, "later", lambda self, work, *reads: aside.append(1) or work())
-    weight = torch.zeros(3, requires_grad=True)
-    assert later_if_alone(made, [weight, None], lambda: 5) == 5
-    assert aside == [1]
-    weight.grad = torch.ones(3)
-    assert later_if_alone(made, [weight], lambda: 6) == 6
-    assert later_if_alone(None, [], lambda: 7) == 7
-    assert aside == [1]
+
+    def count(weights, branches=made):
+        aside.clear()
+        assert later_if_alone(branches, weights, lambda: 5) == 5
+        return len(aside)
+
+    def weight():
+        return torch.zeros(3, requires_grad=True)
+
+    added, hooked, shown = weight(), weight(), weight()
+    added.grad = torch.ones(3)
+    hooked.register_hook(lambda grad: grad)
+    shown.register_post_accumulate_grad_hook(lambda parameter: None)
+    assert count([weight(), None, torch.zeros(3)]) == 1
+    assert count([weight()], None) == 0
+    for watched in (added, hooked, shown, 2 * weight()):
+        assert count([weight(), watched]) == 0
+    with torch.autograd.detect_anomaly(check_nan=False):
+        assert count([weight()]) == 0

@@ -169,7 +169,15 @@ def branches(
 def later_if_alone(
     made: Branches | None, weights: Sequence[Tensor | None], work: Callable[[], T], *reads: Tensor
 ) -> T:
-    """Work that gives gradients to weights: on a branch if there is one and they have none yet."""
-    if made is None or any(w is not None and w.grad is not None for w in weights):
+    """Work that gives gradients to weights: on a branch if nobody looks at these before its end."""
+    if made is None or torch.is_anomaly_enabled() or not all(map(_unwatched, weights)):
         return work()
     return made.later(work, *reads)
+
+
+def _unwatched(weight: Tensor | None) -> bool:
+    """Whether a gradient will just be kept: not handed on, nor added to one, nor shown to hooks."""
+    if weight is None or not weight.requires_grad:
+        return True
+    hooks = weight._backward_hooks or getattr(weight, "_post_accumulate_grad_hooks", None)
+    return weight.is_leaf and weight.grad is None and not hooks

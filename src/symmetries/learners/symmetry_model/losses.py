@@ -160,8 +160,9 @@ def generative_loss(
     the mean absolute difference of log p between two prototypes of one image. (``frozen`` keeps
     the weights of f as its products want them.)
     """
-    flow = isinstance(net.distribution, ConditionalFlow)
-    with branches(images.device, flow and usable(images, net.features.mean), frozen) as made:
+    # Several processes add up gradients as soon as they are there.
+    alone = isinstance(net.distribution, ConditionalFlow) and step.world == 1
+    with branches(images.device, alone and usable(images, net.features.mean), frozen) as made:
         if made is not None:
             net.ahead(made, config.samples * len(images))
         return _generative_terms(net, images, step, inference, act, config)
