@@ -183,12 +183,17 @@ def network_floor(
     return total
 
 
-def step_floor(stage: str, products: str, config: SymmetryConfig = CONFIG) -> float:
-    """Seconds that one step needs at least, with bilinear warps: its operations one by one.
+def floor_pieces(stage: str, products: str, config: SymmetryConfig = CONFIG) -> dict[str, float]:
+    """Seconds that the parts of one step need at least, with bilinear warps.
 
-    Networks as above; each warp reads and writes its pictures once in each direction; the flow's
-    layers read and write their hidden units and parameters once in each direction; Adam reads
-    weights, gradients and both averages and writes all but the gradients, which were written once.
+    Every operation on its own, at the ceiling of what it needs most: networks as above; each warp
+    reads and writes its pictures once in each direction; Adam reads weights, gradients and both
+    averages and writes all but the gradients, which were written once. Launches, random numbers
+    and matrices of transformations count nothing.
+
+    The flow's layers move hidden units eight times (the norm's input and output, the product's
+    input; backward the gradient between them, the norm's two inputs and its output, and once more
+    for the weights) and parameters of splines six times.
     """
     batch, k = config.inference.batch_size, config.samples
     pixels, dim = SHAPE[0] * SHAPE[1] * SHAPE[2], 5
@@ -196,23 +201,29 @@ def step_floor(stage: str, products: str, config: SymmetryConfig = CONFIG) -> fl
     picture = 4 * pixels / BANDWIDTH
     model = SymmetryModel(GROUP, SHAPE, config)
     net = model.inference if stage == "inference" else model.generative
-    total = 32 * sum(p.numel() for p in net.parameters()) / BANDWIDTH
+    optimiser = 32 * sum(p.numel() for p in net.parameters()) / BANDWIDTH
     if stage == "inference":
         rows = 2 * k * batch
-        total += network_floor(f, rows, products, trained=True)
-        # Versions, written and read; three warps of half as many, with their gradients.
-        return total + picture * (2 * rows + rows / 2 * (4 + 4 + 5))
+        return {
+            "network": network_floor(f, rows, products, trained=True),
+            # Versions, written and read; three warps of half as many, with their gradients.
+            "warps": picture * (2 * rows + rows / 2 * (4 + 4 + 5)),
+            "optimiser": optimiser,
+        }
     rows = k * batch
-    total += network_floor(f, rows + batch, products, trained=False)
-    total += network_floor((pixels, *config.features), rows, products, trained=True)
-    context, hidden = config.features[-1], config.conditioner
-    base = (context, *config.base)
-    total += network_floor(base, rows, products, trained=True, first=False)
-    project = 2 * rows * context * hidden * config.layers / RATES[products]
-    spline = 4 * rows * (3 * config.bins - 1) * dim / 2
-    units = rows * hidden * (BYTES[products] + 4)
-    total += 3 * project + config.layers * 2 * 2 * (units + spline) / BANDWIDTH
-    return total + picture * (2 * (rows + batch) + 2 * rows)
+    features, base = (pixels, *config.features), (config.features[-1], *config.base)
+    wide = config.conditioner * config.layers
+    units = 8 * BYTES[products] * rows * wide
+    splines = 6 * 4 * rows * (3 * config.bins - 1) * dim / 2 * config.layers
+    return {
+        "warps": picture * (2 * (rows + batch) + 2 * rows),
+        "inference network": network_floor(f, rows + batch, products, trained=False),
+        "features": network_floor(features, rows, products, trained=True),
+        "context to the flow": 3 * 2 * rows * config.features[-1] * wide / RATES[products],
+        "base": network_floor(base, rows, products, trained=True, first=False),
+        "flow": (units + splines) / BANDWIDTH,
+        "optimiser": optimiser,
+    }
 
 
 def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
@@ -252,8 +263,10 @@ def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
                 "start": history.seconds - each * count,
             }
             if interpolation == "bilinear":
-                floor = step_floor(stage, products)
+                pieces = floor_pieces(stage, products)
+                floor = sum(pieces.values())
                 row |= {"floor (ms)": 1000 * floor, "over floor": each / floor}
+                row["of which (us)"] = {name: round(1e6 * t, 1) for name, t in pieces.items()}
             rows.append(row)
             print(row, flush=True)
         record("symmetry_step-cuda", rows)
