@@ -23,8 +23,10 @@ _URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
 
 
 @cache
-def _streams(device: torch.device) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
-    return torch.cuda.Stream(device, _URGENT), torch.cuda.Stream(device, _PATIENT)
+def _streams(device: torch.device) -> tuple[torch.cuda.Stream, ...]:
+    """One for what the main line will wait for, two for what it need not."""
+    priorities = (_URGENT, _PATIENT, _PATIENT)
+    return tuple(torch.cuda.Stream(device, priority) for priority in priorities)
 
 
 class RoundedWeights:
@@ -65,6 +67,7 @@ class Branches:
         self._frozen = frozen
         self._kept: list[Sequence[Tensor]] = []
         self._made: dict[int, tuple[Tensor, torch.cuda.Event | None]] = {}
+        self._turn = 0
         self._waiting = False
 
     @contextmanager
@@ -137,7 +140,8 @@ class Branches:
             self._waiting = True
             torch.autograd.Variable._execution_engine.queue_callback(self.join)
         self._kept.append(reads)
-        with self._on(1):
+        self._turn = 1 - self._turn
+        with self._on(1 + self._turn):
             return work()
 
 
