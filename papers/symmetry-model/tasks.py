@@ -32,11 +32,11 @@ SETTLINGS = {"squares": SQUARES} | {
     )
     for weight, within, start in (
         (0.3, 0.05, 0.0),
-        (1.0, 0.25, 0.5),
+        (0.1, 0.05, 0.0),
+        (0.2, 0.05, 0.0),
         (1.0, 0.05, 0.5),
-        (0.3, 0.1, 0.25),
         (0.1, 0.1, 0.0),
-        (0.3, 0.25, 0.5),
+        (0.5, 0.05, 0.75),
     )
 }
 # As published, but for what guides training to the right optimum; see the README.
