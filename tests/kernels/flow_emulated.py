@@ -18,11 +18,12 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import shape_of
 from symmetries.kernels import flow_cuda
 
-SOURCE = Path(flow_cuda.__file__).with_name("flow.cu")
+SOURCE = Path(flow_cuda.__file__).parent
 SANITIZER = sys.argv[1] if len(sys.argv) > 1 else "address"
 MAIN = """
 #include "{header}"
-#include "{source}"
+#include "{source}/flow.cu"
+#include "{source}/{name}.cu"
 int main() {{
   std::vector<float> a[{count}];
   for (int i = 0; i < {count}; ++i) a[i] = read_all(("{folder}/" + std::to_string(i)).c_str());

@@ -148,13 +148,14 @@ def cuda_kernel(
     """A kernel of one of this folder's files.
 
     Args:
-        file: such as "warp.cu".
+        file: such as "warp.cu"; several that go one after another are parted by spaces.
         name: of the function.
         constants: names and values that the source leaves open.
         shared: bytes of dynamic shared memory.
         device: number of the GPU.
     """
-    source = resources.files("symmetries.kernels").joinpath(file).read_bytes()
+    folder = resources.files("symmetries.kernels")
+    source = b"\n".join(folder.joinpath(part).read_bytes() for part in file.split())
     options = [_architecture(device), b"-default-device", b"--std=c++17"]
     options += [f"-D{key}={value}".encode() for key, value in constants]
     code = _cubin(source, options)
