@@ -94,14 +94,14 @@ def hidden_units(
         >>> hidden_units(torch.randn(5, 8), nn.Linear(8, 3), nn.LayerNorm(3)).shape
         torch.Size([5, 3])
     """
+    units: Tensor
     if x.ndim == 2 and _fused(x, norm):
         rounded = x.dtype == torch.bfloat16 and linear.weight.requires_grad and x.is_cuda
-        product = RoundedLinear.apply if rounded else F.linear
-        units: Tensor = product(x, linear.weight)
+        units = (RoundedLinear.apply if rounded else F.linear)(x, linear.weight)
         return gelu_norm(units, norm, linear.bias, mask, keep)
-    if amx.usable(x, linear.weight):
-        return gelu_norm(amx.linear(x, linear.weight, linear.bias), norm, None, mask, keep)
-    return gelu_norm(linear(x), norm, None, mask, keep)
+    product = amx.linear if amx.usable(x, linear.weight) else F.linear
+    units = product(x, linear.weight, linear.bias)
+    return gelu_norm(units, norm, None, mask, keep, own=True)
 
 
 def gelu_norm(
@@ -110,8 +110,13 @@ def gelu_norm(
     bias: Tensor | None = None,
     mask: Tensor | None = None,
     keep: float = 1.0,
+    *,
+    own: bool = False,
 ) -> Tensor:
-    """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it; see :func:`hidden_units`."""
+    """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it; see :func:`hidden_units`.
+
+    ``own`` says that z may be overwritten: on a CPU new memory costs more than the gelu.
+    """
     if z.ndim == 2 and _fused(z, norm):
         from symmetries.kernels.normalise import KernelGeluNorm
 
@@ -119,14 +124,23 @@ def gelu_norm(
         fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
         return fused
     if mask is not None:
-        return torch.where(mask != 0, gelu_norm(z, norm, bias) / keep, 0.0)
+        return torch.where(mask != 0, gelu_norm(z, norm, bias, own=own) / keep, 0.0)
     if z.ndim == 2 and foldable(z, dtypes=_DTYPES) and norm.weight.numel() <= _MAX_WIDTH:
         z = z if bias is None else z + bias
         plain = _unit_norm(norm.weight.numel(), norm.eps, z.device)
-        units: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
-        return torch.addcmul(norm.bias.to(units.dtype), units, norm.weight.to(units.dtype))
-    normalised: Tensor = norm(F.gelu(z if bias is None else z + bias))
+        found: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
+        return torch.addcmul(norm.bias.to(found.dtype), found, norm.weight.to(found.dtype))
+    z = z if bias is None else z + bias
+    units = torch.ops.aten.gelu_(z) if own and not is_followed(z) else F.gelu(z)
+    normalised: Tensor = norm(units)
     return normalised
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
+    watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return watched or traced or torch._C._are_functorch_transforms_active()
 
 
 def head(x: Tensor, linear: nn.Linear) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.distributions.spline import circular_spline, rational_quadratic, spline_rows
-from symmetries.perceptron import gelu_norm
+from symmetries.perceptron import gelu_norm, is_followed
 
 HALF = 3.0  # splines live on [-3, 3]
 Rows = tuple[Tensor, ...]
@@ -67,7 +67,7 @@ class Coupling(nn.Module):
             read = torch.cat((self.read.weight, bias[:, None]), 1)
             add = torch.addmm if is_followed(projected, read, *u) else Tensor.addmm_
             hidden = add(projected, self._inputs(u), read.T)
-        hidden = gelu_norm(hidden, self.norm)
+        hidden = gelu_norm(hidden, self.norm, own=True)
         hidden = self.dropout(hidden) if mask is None else hidden * mask
         parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
         straight, around = parameters.split(self.sizes)
@@ -98,12 +98,6 @@ class Coupling(nn.Module):
 def stacked(u: Rows, index: Sequence[int]) -> Tensor:
     """Some of the rows as a matrix."""
     return torch.stack([u[i] for i in index])
-
-
-def is_followed(*tensors: Tensor) -> bool:
-    """Whether a gradient may follow, or functions of torch's transform these tensors."""
-    watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    return watched or torch._C._are_functorch_transforms_active()
 
 
 def bent_by(layer: int, dim: int) -> list[int]:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import invalid
-from symmetries.distributions.coupling import HALF, Coupling, bent_by, is_followed, stacked
+from symmetries.distributions.coupling import HALF, Coupling, bent_by, stacked
 from symmetries.distributions.flow_kernels import (
     MIN_SCALE,
     UNIT_SCALE,
@@ -18,7 +18,7 @@ from symmetries.distributions.flow_kernels import (
 )
 from symmetries.distributions.spline import wrap
 from symmetries.kernels import amx
-from symmetries.perceptron import MLP
+from symmetries.perceptron import MLP, is_followed
 from symmetries.rows import draw_rows
 
 
@@ -131,17 +131,28 @@ class ConditionalFlow(nn.Module):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The context's part of each layer's hidden units (N S, hidden), and their bias.
 
-        One product for all layers; on a CPU without a gradient one for each, as what that makes is
-        still in the cache when it is needed.
+        One product for all layers; on a CPU without a gradient one for each, all in one place:
+        that stays in the cache, and new memory costs much there.
         """
         weight = self.project.weight
         if context.device.type == "cpu" and not (
-            is_followed(weight) or amx.usable(context, weight)
+            is_followed(context, weight) or amx.usable(context, weight)
         ):
-            weights, biases = weight.split(self.hidden), self.project.bias.split(self.hidden)
-            each = ((F.linear(context, weights[i]), biases[i]) for i in order)
-            return ((_repeated(part, samples), bias) for part, bias in each)
+            return self._parts_in_place(context, samples, order)
         return self.parts_of(self.projected(context), samples, order)
+
+    def _parts_in_place(
+        self, context: Tensor, samples: int, order: Sequence[int]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        weights = self.project.weight.detach().split(self.hidden)
+        biases = self.project.bias.split(self.hidden)
+        part = context.new_empty(len(context), self.hidden)
+        rows = part if samples == 1 else context.new_empty(len(context), samples, self.hidden)
+        for i in order:
+            torch.mm(context, weights[i].T, out=part)
+            if samples > 1:
+                rows.copy_(part[:, None])
+            yield rows.flatten(0, -2), biases[i]
 
     def projected(self, context: Tensor) -> Tensor:
         """The context's part of all hidden units, without their bias (N, layers hidden)."""

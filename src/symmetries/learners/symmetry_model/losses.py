@@ -186,10 +186,9 @@ def _generative_terms(
             element = act.group.compose(act.group.inverse(found), random)
         else:
             # The image itself, moved by nothing, goes first: one call of the network for all.
-            eta = images.new_zeros(b, k + 1, inference.dim)
             unit = step.rand(b, k, inference.dim)
-            torch.lerp(-inference.bounds, inference.bounds, unit, out=eta[:, 1:])
-            random = act.group.exp(eta)
+            eta = torch.lerp(-inference.bounds, inference.bounds, unit)
+            random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
             seen = act.orbit(random, images).flatten(0, 1)
             found = inference.positions(seen).unflatten(0, (b, k + 1))
             target, back = inference.parameters_at(found[:, 0]), inference.inverse_at(found)
