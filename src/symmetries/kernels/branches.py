@@ -67,6 +67,7 @@ class Branches:
         self._frozen = frozen
         self._kept: list[Sequence[Tensor]] = []
         self._made: dict[int, tuple[Tensor, torch.cuda.Event | None]] = {}
+        self._used: set[int] = set()
         self._turn = 0
         self._waiting = False
 
@@ -78,7 +79,7 @@ class Branches:
 
     def meet(self) -> None:
         """Let the current stream wait for what was done apart."""
-        if self._streams is not None:
+        if self._streams is not None and 0 in self._used:
             torch.cuda.current_stream(self.device).wait_stream(self._streams[0])
 
     @contextmanager
@@ -87,14 +88,17 @@ class Branches:
             yield
             return
         stream = self._streams[which]
+        self._used.add(which)
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):
             yield
 
     def join(self) -> None:
-        """Let the current stream wait for all branches."""
-        for stream in self._streams or ():
-            torch.cuda.current_stream(self.device).wait_stream(stream)
+        """Let the current stream wait for all branches that were used (others are not captured)."""
+        if self._streams is not None:
+            for which in self._used:
+                torch.cuda.current_stream(self.device).wait_stream(self._streams[which])
+        self._used.clear()
         self._kept.clear()
         self._waiting = False
 
