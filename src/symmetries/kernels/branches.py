@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+WANTED = False  # whether losses make branches at all
 T = TypeVar("T")
 _URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
 
@@ -67,6 +68,7 @@ class Branches:
         self._frozen = frozen
         self._kept: list[Sequence[Tensor]] = []
         self._made: dict[int, tuple[Tensor, torch.cuda.Event | None]] = {}
+        self._used: set[int] = set()
         self._used: set[int] = set()
         self._turn = 0
         self._waiting = False
@@ -162,7 +164,7 @@ def branches(
     device: torch.device, wanted: bool = True, frozen: RoundedWeights | None = None
 ) -> Iterator[Branches | None]:
     """Let the functions inside use branches, where that is worth while: on CUDA."""
-    if not (wanted and device.type == "cuda"):
+    if not (WANTED and wanted and device.type == "cuda"):
         yield None
         return
     made = Branches(device, frozen)
