@@ -69,7 +69,6 @@ class Branches:
         self._kept: list[Sequence[Tensor]] = []
         self._made: dict[int, tuple[Tensor, torch.cuda.Event | None]] = {}
         self._used: set[int] = set()
-        self._used: set[int] = set()
         self._turn = 0
         self._waiting = False
 
@@ -100,7 +99,6 @@ class Branches:
         if self._streams is not None:
             for which in self._used:
                 torch.cuda.current_stream(self.device).wait_stream(self._streams[which])
-        self._used.clear()
         self._kept.clear()
         self._waiting = False
 
