@@ -564,6 +564,23 @@ def test_which_angles_close_up():
     assert circular_parameters(both, (whole, whole, 1), "exact") == (True, True, False)
 
 
+@pytest.mark.parametrize("names", [("rotation", "translation"), ("affine",)])
+def test_pinned_prototypes_have_their_centre_in_the_middle(names):
+    group = Affine2(*names)
+    config = replace(QUICK, moments="centre", pinned=True, widths=(16,))
+    bounds = [0.3, 0.3, math.pi, *[0.2] * (group.dim - 3)]
+    net = LieInference((1, 32, 32), group, bounds, config)
+    nn.init.normal_(net.head.weight, std=0.2)
+    images, act = blobs(6), ImageAction(group)
+    with torch.no_grad():
+        inside = act(group.inverse(net.pair(net.positions(images))[0]), images)
+        free = LieInference((1, 32, 32), group, bounds, replace(config, pinned=False))
+        free.load_state_dict(net.state_dict())
+        beside = act(group.inverse(free.pair(free.positions(images))[0]), images)
+    assert content_centre(inside).abs().max() < 0.01
+    assert content_centre(beside).abs().max() > 0.05
+
+
 class CentreOfMass(Known):
     """An equivariant f for shifts: prototypes have their centre of mass in the middle."""
 

@@ -89,6 +89,8 @@ class SymmetryConfig(PlainData):
             "size", scaled to one size, too, for families that can zoom or know no scales; or "none"
             (the paper's). Shifts and sizes then need not be learned. For families with both shifts,
             and pictures on a plain background.
+        pinned: with ``moments``, f adds nothing to the centre of mass: prototypes have theirs in
+            the middle of the frame.
         loss: "symmetric" compares two random versions of an image, "one-sided" the image with
             one; the latter where transformations lose much of the picture.
         samples: random transformations per image and step, averaged.
@@ -141,6 +143,7 @@ class SymmetryConfig(PlainData):
     squash: Literal["scale", "tanh"] = "scale"
     angles: Literal["circle", "line"] = "circle"
     moments: Literal["none", "centre", "size"] = "none"
+    pinned: bool = False
     loss: Literal["symmetric", "one-sided"] = "symmetric"
     samples: int = 5
     invertibility: float = 0.1
@@ -198,6 +201,7 @@ class SymmetryConfig(PlainData):
             check_number(getattr(self, name), name, least=0)
         check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")
+        check_flag(self.pinned, "pinned")
         if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
             got = short(self.holdout)
             raise invalid("holdout", "a share in [0, 1)", got, "0 keeps nothing back")

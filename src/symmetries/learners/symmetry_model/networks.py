@@ -44,7 +44,7 @@ class LieInference(nn.Module):
     With ``moments`` the network sees the picture moved to its centre of mass c (and scaled to one
     size), and c (and the logarithm of the size) is added to what it predicts: f(T_s x) = T_s f(x)
     then holds for every shift (and zoom) s that keeps the content in the frame, and only the rest
-    is to be learned.
+    is to be learned. With ``pinned`` nothing is added to c: prototypes lie in the middle.
 
     Args:
         shape: (C, H, W) of the images.
@@ -67,6 +67,7 @@ class LieInference(nn.Module):
         self.dim = len(bounds)
         self.fill = fill
         self.centred = config.moments != "none" and has_shifts(group)
+        self.pinned = config.pinned
         self.sized = config.moments == "size" and seen_at_one_size(group)
         self.sizes = size_columns(group) if self.sized else ()
         self.tanh = config.squash == "tanh"
@@ -141,7 +142,7 @@ class LieInference(nn.Module):
                 (1, centre[:, 1]),
                 *((j, zoom) for j in self.sizes),
             ):
-                columns[i] = columns[i] + known
+                columns[i] = known if self.pinned and i < 2 else columns[i] + known
             eta = torch.stack(columns, -1)
         return eta
 
