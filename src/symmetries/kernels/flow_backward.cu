@@ -113,15 +113,6 @@ __device__ __forceinline__ void backward_layer(
     mean[r] = statistics[(long long)2 * layer * n + known];
     scale[r] = point < n ? statistics[(long long)(2 * layer + 1) * n + known] : 0.0f;
   }
-  float w[L::COUNT][2][4];
-#pragma unroll
-  for (int k = 0; k < L::COUNT; ++k) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int row = 8 * k + 4 * e + at.q;
-      load4(matrix + (row < L::USED ? row : 0) * HIDDEN, w[k][e]);
-    }
-  }
   Incoming vectors;
   Coming coming;
   if (layer > 0) {
@@ -165,6 +156,23 @@ __device__ __forceinline__ void backward_layer(
       to_parameters[((long long)layer * n + at.first + row) * ROW + column] =
           single(s.parameters[now][row][column]);
   }
+  float w[L::COUNT][2][4];
+#pragma unroll
+  for (int k = 0; k < L::COUNT; ++k) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = 8 * k + 4 * e + at.q;
+      load4(matrix + (row < L::USED ? row : 0) * HIDDEN, w[k][e]);
+    }
+  }
+  float h[2][8], gamma[8], sums[8], other[8];
+  hidden_units<PARITY>(fetched, s.vectors[now], s.u[now], at, h);
+  float unit[2][8], d[2][8], rise[2][8];
+#pragma unroll
+  for (int r = 0; r < 2; ++r)
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      unit[r][i] = (gelu(h[r][i], rise[r][i]) - mean[r]) * scale[r];
   float found[4][4] = {};
 #pragma unroll
   for (int k = 0; k < L::COUNT; ++k) {
@@ -174,17 +182,13 @@ __device__ __forceinline__ void backward_layer(
 #pragma unroll
     for (int j = 0; j < 4; ++j) multiply(found[j], a, to_tf32(w[k][0][j]), to_tf32(w[k][1][j]));
   }
-  float h[2][8], gamma[8], sums[8], other[8];
-  hidden_units<PARITY>(fetched, s.vectors[now], s.u[now], at, h);
   load8(s.vectors[now].own + HIDDEN * L::KEPT + at.column, gamma);
-  float unit[2][8], d[2][8], rise[2][8];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float stay[8], sum = 0.0f, along = 0.0f;
     if (DROP) widen(kept[r], stay);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      unit[r][i] = (gelu(h[r][i], rise[r][i]) - mean[r]) * scale[r];
       float dy = found[i & 3][2 * r + (i >> 2)];
       if (DROP) dy = stay[i] != 0.0f ? dy * c.keep : 0.0f;
       sums[i] = r ? sums[i] + dy * unit[r][i] : dy * unit[r][i];

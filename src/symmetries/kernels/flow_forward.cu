@@ -25,12 +25,6 @@ __device__ __forceinline__ void forward_layer(
     fetched[r] = fetch(projected + (long long)(known / SAMPLES) * ACROSS + layer * HIDDEN + at.column);
     if (DROP) kept[r] = *(const int4*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
   }
-  float w[L::COUNT][8];
-#pragma unroll
-  for (int t = 0; t < L::COUNT; ++t) {
-    const int row = 8 * t + at.g;
-    load8(matrix + (row < L::USED ? row : 0) * HIDDEN, w[t]);
-  }
   __syncthreads();  // coordinates and vectors are there
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
     const int point = at.first + i % ROWS;
@@ -48,6 +42,12 @@ __device__ __forceinline__ void forward_layer(
     for (int i = 0; i < 8; ++i) square += (y[r][i] - mean) * (y[r][i] - mean);
     square = quad_sum(square);
     if (at.q == 0) s.mean[at.warp][at.g + 8 * r] = mean, s.spread[at.warp][at.g + 8 * r] = square;
+  }
+  float w[L::COUNT][8];
+#pragma unroll
+  for (int t = 0; t < L::COUNT; ++t) {
+    const int row = 8 * t + at.g;
+    load8(matrix + (row < L::USED ? row : 0) * HIDDEN, w[t]);
   }
   __syncthreads();
   float gamma[8], beta[8];
