@@ -110,7 +110,7 @@ def _launch(rows: int, width: int) -> tuple[int, int, int]:
     """Rows and columns of a program's tile, and warps for it."""
     block = triton.next_power_of_2(width)
     if rows < _MANY or block >= _TILE:
-        return 1, block, min(max(block // 256, 1), 16)
+        return 1, block, min(max(block // 512, 1), 16)
     return _TILE // block, block, 8
 
 
@@ -167,7 +167,7 @@ class KernelGeluNorm(torch.autograd.Function):
         tall, block, warps = _launch(rows, width)
         steps, many = 1, tall > 1
         if not many:
-            tall, warps = max(1, _NARROW // block), max(4, warps)
+            tall, warps = max(1, _NARROW // block), max(4, 2 * warps)
             steps = triton.cdiv(rows, _PROGRAMS * tall)
         programs = triton.cdiv(rows, steps * tall)
         grad_z = torch.empty_like(z)
