@@ -4,11 +4,12 @@
 """
 
 import ctypes
+import threading
 
 import pytest
 import torch
 
-from symmetries.kernels import adam, warp_cuda
+from symmetries.kernels import adam, compiler, warp_cuda
 from symmetries.kernels.available import VARIABLE, usable, wanted
 from symmetries.kernels.compiler import _value, has_compiler
 from symmetries.training import adam as steps
@@ -208,3 +209,83 @@ def test_steps_are_those_of_torch_with_clipping(monkeypatch, ours, theirs, large
     for p, q in zip(fast, slow, strict=True):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
     assert mine.state_dict()["state"][0]["step"] == 3
+
+
+class OnGpu:
+    """What a plan looks at of images on a GPU."""
+
+    is_cuda = True
+    device = torch.device("cuda", 0)
+
+    def __init__(self, *shape, place=0):
+        self.shape, self.place = torch.Size(shape), place
+
+    def data_ptr(self):
+        return self.place
+
+
+def test_plans_are_made_once_and_unknown_ones_are_asked_for_again(monkeypatch):
+    answers = {(8, 8): True, (9, 9): False, (10, 10): None}
+    asked = []
+
+    def is_right(found, *rest):
+        size = found.constants["H"], found.constants["W"]
+        asked.append(size)
+        return answers[size]
+
+    monkeypatch.setattr(warp_cuda, "_is_right", is_right)
+    monkeypatch.setattr(warp_cuda, "has_compiler", lambda: True)
+    monkeypatch.setattr(warp_cuda, "_plans", {})
+    theta = torch.rand(2, 1, 6)
+
+    def found(side, **place):
+        return warp_cuda.plan(OnGpu(2, 1, side, side, **place), theta, "bilinear", side, side)
+
+    assert found(8) is found(8) is not None
+    assert found(8, place=4) is not found(8)  # rows that do not begin at multiples of 16 bytes
+    assert [found(9), found(9), found(10), found(10)] == [None] * 4
+    assert asked == [(8, 8), (8, 8), (9, 9), (10, 10), (10, 10)]
+    shared = warp_cuda.plan(OnGpu(2, 1, 8, 8), theta[:1], "bilinear", 8, 8)
+    assert shared.steps[0] == 0
+    assert found(8).steps[0] == 6
+    monkeypatch.setattr(warp_cuda, "_MOST_PLANS", 1)
+    assert warp_cuda.plan(OnGpu(3, 1, 8, 8), torch.rand(3, 1, 6), "bilinear", 8, 8).n == 3
+    assert len(warp_cuda._plans) == 1
+
+
+@pytest.mark.parametrize("current", [0, 1])
+def test_kernels_get_their_arguments_by_address(monkeypatch, current):
+    launched, entered = [], []
+
+    class Driver:
+        @staticmethod
+        def cuLaunchKernel(*given):
+            pointers = given[9]
+            first = ctypes.c_void_p.from_address(pointers[0]).value
+            number = ctypes.c_int.from_address(pointers[1]).value
+            launched.append((*given[1:9], first, number))
+            return 0
+
+    class Device:
+        def __init__(self, number):
+            self.number = number
+
+        def __enter__(self):
+            launched.append(self.number)
+
+        def __exit__(self, *rest):
+            pass
+
+    monkeypatch.setattr(compiler, "_driver", Driver)
+    monkeypatch.setattr(compiler, "_enter", entered.append)
+    monkeypatch.setattr(compiler, "_thread", threading.local())
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
+    monkeypatch.setattr(torch.cuda, "device", Device)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 77, raising=False)
+    kernel = compiler.CudaKernel(ctypes.c_void_p(5), ctypes.c_void_p(6), 1024, 0)
+    tensor = torch.zeros(3)
+    for _ in "ab":
+        kernel((4, 2), 128, tensor, 9)
+    once = (4, 2, 1, 128, 1, 1, 1024, 77, tensor.data_ptr(), 9)
+    assert launched == ([once] * 2 if current == 0 else [0, once] * 2)
+    assert entered == [0]  # once for a thread

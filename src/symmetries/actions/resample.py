@@ -106,9 +106,7 @@ def _resample(
     if shift:
         images = images - shift
     if padding == "constant" and usable(images, theta):
-        several = theta if theta.ndim == 4 else theta[:, None]
-        out = _kernel_warp(images, several, interpolation)
-        out = out if theta.ndim == 4 else out.squeeze(1)
+        out = _kernel_warp(images, theta, interpolation)
     else:
         with exact_products(images):
             out = _grid_warp(images, theta, interpolation, padding)
@@ -116,27 +114,26 @@ def _resample(
 
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
-    from symmetries.kernels.warp import KernelWarp
+    """Maps as in :func:`_resample`."""
+    from symmetries.kernels.warp import KernelWarp, maps_of
     from symmetries.kernels.warp_cuda import plan
 
     size = (images.shape[-2], images.shape[-1])
-    maps = theta.flatten(2)
 
     def oracle(images: Tensor, maps: Tensor) -> Tensor:
         maps = maps.reshape(*maps.shape[:2], 2, 3)
         return _grid_warp(images, maps, interpolation, "constant")
 
     # Small images are filtered by the kernel itself.
-    small = plan(images, maps, interpolation, *size, oracle) is not None
+    small = plan(images, maps_of(theta.detach()), interpolation, *size, oracle) is not None
     filtered = interpolation == "bspline" and not small
     source = spline_coefficients(images, "constant") if filtered else images
 
-    def plain(source: Tensor, maps: Tensor) -> Tensor:
+    def plain(source: Tensor, theta: Tensor) -> Tensor:
         """The same from torch's operations; sources of splines may be coefficients already."""
-        maps = maps.reshape(*maps.shape[:2], 2, 3)
-        return _grid_warp(source, maps, interpolation, "constant", size if filtered else None)
+        return _grid_warp(source, theta, interpolation, "constant", size if filtered else None)
 
-    out: Tensor = KernelWarp.apply(source, maps, interpolation, size, plain)  # type: ignore[no-untyped-call]
+    out: Tensor = KernelWarp.apply(source, theta, interpolation, size, plain)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -5,6 +5,7 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
+import threading
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -17,6 +18,7 @@ from symmetries.kernels.available import wanted
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _USUAL_SHARED = 48 * 1024
+_thread = threading.local()  # the GPU whose context a thread has been given
 
 
 class CudaError(RuntimeError):
@@ -51,7 +53,10 @@ def _nvrtc() -> ctypes.CDLL:
 
 @cache
 def _driver() -> ctypes.CDLL:
-    return ctypes.CDLL("libcuda.so.1")
+    driver = ctypes.CDLL("libcuda.so.1")
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+    driver.cuLaunchKernel.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
+    return driver
 
 
 def _architecture(device: int) -> bytes:
@@ -92,9 +97,9 @@ def _cubin(source: bytes, options: list[bytes]) -> bytes:
 def _value(argument: Argument) -> Any:
     if isinstance(argument, Tensor):
         return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, float):
-        return ctypes.c_float(argument)
-    return ctypes.c_int(argument) if isinstance(argument, int) else argument
+    if isinstance(argument, int):
+        return ctypes.c_int(argument)
+    return ctypes.c_float(argument) if isinstance(argument, float) else argument
 
 
 def _enter(device: int) -> None:
@@ -129,16 +134,28 @@ class CudaKernel:
 
     def __call__(self, grid: tuple[int, ...], threads: int, *arguments: Argument) -> None:
         """Launch on the current stream; numbers are passed as C's int and float."""
-        sizes = (*grid, 1, 1)[:3]
         values = [_value(argument) for argument in arguments]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        with torch.cuda.device(self.device):
-            _enter(self.device)
-            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            code = _driver().cuLaunchKernel(
-                self.function, *sizes, threads, 1, 1, self.shared, stream, pointers, None
-            )
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        sizes = (*grid, 1, 1)[:3]
+        if torch.cuda.current_device() == self.device:
+            code = self._launch(sizes, threads, pointers)
+        else:
+            with torch.cuda.device(self.device):
+                code = self._launch(sizes, threads, pointers)
         _check(code, "cuLaunchKernel")
+
+    def _launch(
+        self, sizes: tuple[int, ...], threads: int, pointers: "ctypes.Array[ctypes.c_void_p]"
+    ) -> int:
+        """On the current GPU, which is the kernel's."""
+        if getattr(_thread, "device", None) != self.device:
+            _enter(self.device)
+            _thread.device = self.device
+        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        code: int = _driver().cuLaunchKernel(
+            self.function, *sizes, threads, 1, 1, self.shared, stream, pointers, None
+        )
+        return code
 
 
 @cache

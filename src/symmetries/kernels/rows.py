@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from symmetries.kernels.warp import _point
+from symmetries.kernels.warp_passes import _point
 
 _PIXELS = 16
 

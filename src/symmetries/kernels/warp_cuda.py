@@ -17,7 +17,9 @@ _MOST_BLOCKS = 65535  # of a grid, along its second and third axis
 _MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
 _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
 _LARGEST_ERRORS = (1e-4, 1e-4, 2e-2)  # of values and gradients; slopes jump at pixels
+_MOST_PLANS = 4096
 _right: dict[tuple[int, ...], bool] = {}  # by size, mode and GPU: whether results are right there
+_plans: "dict[tuple[object, ...], Plan | None]" = {}  # by all that they depend on
 
 
 class Plan:
@@ -42,7 +44,8 @@ class Plan:
         tiles = -(-width // 8)
         pitch = _pitch(columns + 2 * taps)
         self.source = 4 * (-(-(rows + 2 * taps) * pitch // 4) * 4)
-        self.steps = (theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1))
+        self.steps = steps(theta)
+        self.kernels: dict[tuple[object, ...], CudaKernel] = {}
         self.aligned = width % 4 == 0 and columns == width and images.data_ptr() % 16 == 0
         self.constants = {
             "H": height,
@@ -89,9 +92,17 @@ class Plan:
         self, name: str, *tensors: Tensor, to_images: bool = False, to_map: bool = False
     ) -> None:
         """Run a kernel."""
-        kernel = self.kernel(name, to_images, to_map)
+        which = (name, to_images, to_map)
+        kernel = self.kernels.get(which)
+        if kernel is None:
+            kernel = self.kernels[which] = self.kernel(name, to_images, to_map)
         grid = (self.n, self.channels, 1 if to_images else self.versions)
         kernel(grid, 32 * self.constants["WARPS"], *tensors, self.versions, *self.steps)
+
+
+def steps(theta: Tensor) -> tuple[int, int]:
+    """Distances in memory between the maps of two images, and of two versions of one image."""
+    return theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1)
 
 
 def _pitch(length: int) -> int:
@@ -112,9 +123,22 @@ def plan(
     """
     if not images.is_cuda or not has_compiler():
         return None
+    place = (images.device, images.data_ptr() % 16 == 0)
+    known = (images.shape, theta.shape[1], steps(theta), mode, height, width, place)
+    if known in _plans:
+        return _plans[known]
     found = Plan(images, theta, mode, height, width)
-    if not found.fits():
-        return None
+    right = found.fits() and _is_right(found, images, mode, oracle)
+    if right is not None:  # it is known now
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[known] = found if right else None
+    return found if right else None
+
+
+def _is_right(found: Plan, images: Tensor, mode: str, oracle: Oracle | None) -> bool | None:
+    """Whether kernels of a plan give what torch's operations give; None if not to be found out."""
+    height, width = found.constants["H"], found.constants["W"]
     key = (found.device, found.aligned, *found.constants.values())
     if key not in _right:
         busy = torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
@@ -123,8 +147,8 @@ def plan(
         _right[key] = _agrees(images, mode, (height, width), oracle, found.aligned)
         if not _right[key]:
             message = f"warps of {height} x {width} in CUDA C are wrong here; Triton's are used"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return found if _right[key] else None
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return _right[key]
 
 
 @torch.inference_mode(mode=False)
