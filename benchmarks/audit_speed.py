@@ -9,7 +9,7 @@ first layer can be saved: 3x is out of reach there (tried besides: all rows in o
 rows repeated as a batch, parts of the batch, channels last, power iteration, and all rows in one
 batch without autograd, the masks of pooling and ReLU made once; none was faster than row by row).
 
-    python benchmarks/audit_speed.py [--threads 1 --processor-time]
+    python benchmarks/audit_speed.py [--threads 1 --processor-time] [--peers]
 """
 
 import argparse
@@ -92,8 +92,8 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
     return median(a / b for a, b in zip(slow, fast, strict=True))
 
 
-def gradients(device: str, clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """Integrated gradients against captum."""
+def gradients(device: str, clock: Callable[[], float], count: int) -> list[dict[str, Any]]:
+    """Integrated gradients against captum, so many rounds."""
     try:
         from captum.attr import IntegratedGradients
     except ImportError:
@@ -109,7 +109,7 @@ def gradients(device: str, clock: Callable[[], float]) -> list[dict[str, Any]]:
             "ours": lambda m=model, x=x, y=y: integrated_gradients(m, x, y, steps=50),
         }
         difference = (alternatives["captum"]() - alternatives["ours"]()).abs().max()
-        rounds = interleaved(alternatives, ROUNDS, clock)
+        rounds = interleaved(alternatives, count, clock)
         times = medians(rounds)
         rows.append(
             {
@@ -181,16 +181,21 @@ def main() -> None:
     parser.add_argument(
         "--processor-time", action="store_true", help="not wall time: for a busy machine"
     )
+    parser.add_argument("--peers", action="store_true", help="captum only, in few rounds")
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     clock = time.process_time if arguments.processor_time else time.perf_counter
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    rows = gradients(device, clock) + spectra(device, clock)
+    rows = gradients(device, clock, 7 if arguments.peers else ROUNDS)
+    rows += [] if arguments.peers else spectra(device, clock)
     for row in rows:
         row["clock"] = "processor" if arguments.processor_time else "wall"
         label = f"{row['operation']}, {row['network']}"
         print(f"{label:55s} {row['times_faster']:6.2f}x")
+    if arguments.peers:
+        record(f"audit_peers-{device}", rows)
+        return
     for network in ("perceptron", "convolutional")[: 2 if device == "cuda" else 1]:
         rows.append(whole(device, 10_000 if device == "cuda" else 500, network))
         print(f"audit of {rows[-1]['images']} images, {network}: {rows[-1]['seconds']:.2f} s")
