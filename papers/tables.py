@@ -271,6 +271,7 @@ def relaxed_goals(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[l
             goal = "not lower by more than one standard error"
             size = f"{gap:+.2f} ± {error:.2f}" if error else f"{gap:+.2f}, one seed,"
             said = f"{size} at lambda = {best[1]}{best[0].removeprefix('soft learned')}"
+            said += ", one seed" if len(learned[best]) == 1 < len(soft) else ""
             what = where + "learned against the best fixed omega'"
             lines.append([what, goal, said, verdict(gap >= -error)])
     return lines

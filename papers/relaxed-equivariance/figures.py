@@ -40,27 +40,29 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
 
 
 def omega_by_layer(rows: Rows, path: Path) -> Path:
-    """Learned omega' of each layer, for every lambda and seed, and where all of them started."""
+    """Learned omega' of each layer, for every lambda and seed, and where they started."""
     rows = [row for row in rows if row["experiment"] == "table3" and row["penalty"] is not None]
     rows = [row for row in rows if not (row["augment"] or row["validation"])]
-    rows = [row for row in rows if row["omega"] == rows[0]["omega"]]
-    panels = list(dict.fromkeys((row["data"], row["rotations"], row["epochs"]) for row in rows))
+    panels = list(dict.fromkeys((row["data"], row["rotations"]) for row in rows))
     size = (4.2 * len(panels), 3.2)
     figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
     penalties = sorted({row["penalty"] for row in rows})
     colours = plt.get_cmap("viridis")
-    for axis, (data, n, epochs) in zip(axes[0], panels, strict=True):
-        for row in rows:
-            if (row["data"], row["rotations"], row["epochs"]) != (data, n, epochs):
+    for axis, (data, n) in zip(axes[0], panels, strict=True):
+        chosen = [row for row in rows if (row["data"], row["rotations"]) == (data, n)]
+        epochs = max(row["epochs"] for row in chosen)
+        starts = [row["omega"] for row in chosen if row["epochs"] == epochs]
+        start = max(starts, key=starts.count)  # the one that most of them had
+        for row in chosen:
+            if (row["epochs"], row["omega"]) != (epochs, start):
                 continue
             values = [part["value"] for part in row["relaxation"]]
             place = penalties.index(row["penalty"]) / max(len(penalties) - 1, 1)
             axis.plot(values, "o-", color=colours(0.9 * place), markersize=4)
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
-        axis.axhline(rows[0]["omega"], color="black", linestyle=":", linewidth=1)
-        title = f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs"
-        axis.set(title=title, xlabel="layer")
+        axis.axhline(start, color="black", linestyle=":", linewidth=1)
+        axis.set(title=f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs", xlabel="layer")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("learned omega' (dotted: start)")
     for i, penalty in enumerate(penalties):
