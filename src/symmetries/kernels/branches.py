@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-WANTED = False  # whether losses make branches at all
+WANTED = True  # whether losses make branches at all
 T = TypeVar("T")
 _URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
 

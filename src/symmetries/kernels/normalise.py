@@ -19,7 +19,6 @@ from symmetries.kernels.sums import column_sums
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
 _TILE = 2048  # numbers of a program at a time, where rows are many and narrow
 _MANY = 16_384
-_NARROW = 1024  # numbers at a time where rows are fewer than that
 
 
 @triton.jit
@@ -165,10 +164,9 @@ class KernelGeluNorm(torch.autograd.Function):
         rows, width = z.shape
         grad_out = grad_out.contiguous()
         tall, block, warps = _launch(rows, width)
-        steps, many = 1, tall > 1
-        if not many:
-            tall, warps = max(1, _NARROW // block), max(4, 2 * warps)
-            steps = triton.cdiv(rows, _PROGRAMS * tall)
+        many = tall > 1
+        steps = 1 if many else triton.cdiv(rows, _PROGRAMS)
+        warps = warps if many else min(2 * warps, max(1, block // 256))
         programs = triton.cdiv(rows, steps * tall)
         grad_z = torch.empty_like(z)
         partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)

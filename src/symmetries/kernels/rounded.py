@@ -29,11 +29,12 @@ class RoundedLinear(torch.autograd.Function):
         """Gradients to both."""
         x, rounded, weight = ctx.saved_tensors
         grad = grad.to(x.dtype)
-        to_x = grad @ rounded if ctx.needs_input_grad[0] else None
         if torch.is_grad_enabled() or not MIXED:  # the gradient of the gradient is wanted
+            to_x = grad @ rounded if ctx.needs_input_grad[0] else None
             return to_x, (grad.T @ x).float()
 
         def to_weight() -> Tensor:
             return torch.mm(grad.T, x, out_dtype=torch.float32)
 
-        return to_x, later_if_alone(ctx.branches, [weight], to_weight, grad, x)
+        found = later_if_alone(ctx.branches, [weight], to_weight, grad, x)
+        return grad @ rounded if ctx.needs_input_grad[0] else None, found

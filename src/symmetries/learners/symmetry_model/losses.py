@@ -23,7 +23,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
 from symmetries.kernels.available import usable
-from symmetries.kernels.branches import RoundedWeights, branches
+from symmetries.kernels.branches import Branches, RoundedWeights, branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.networks import (
@@ -163,9 +163,7 @@ def generative_loss(
     # Several processes add up gradients as soon as they are there.
     alone = isinstance(net.distribution, ConditionalFlow) and step.world == 1
     with branches(images.device, alone and usable(images, net.features.mean), frozen) as made:
-        if made is not None:
-            net.ahead(made, config.samples * len(images))
-        return _generative_terms(net, images, step, inference, act, config)
+        return _generative_terms(net, images, step, inference, act, config, made)
 
 
 def _generative_terms(
@@ -175,6 +173,7 @@ def _generative_terms(
     inference: LieInference | FiniteInference,
     act: ImageAction,
     config: SymmetryConfig,
+    made: Branches | None,
 ) -> Terms:
     b, k = len(images), config.samples
     with torch.no_grad():
@@ -190,21 +189,30 @@ def _generative_terms(
             eta = torch.lerp(-inference.bounds, inference.bounds, unit)
             random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
             seen = act.orbit(random, images).flatten(0, 1)
+            if made is not None:  # beside the next network; a graph that forks at once begins late
+                net.ahead(made, b * k)
             found = inference.positions(seen).unflatten(0, (b, k + 1))
             target, back = inference.parameters_at(found[:, 0]), inference.inverse_at(found)
             element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
         prototypes = act.orbit(element, images).flatten(0, 1)
+
+    def targets() -> list[Tensor]:
+        each = target[:, None].expand(b, k, -1)
+        if isinstance(act.group, Affine2 | SE2) and act.group.closed:
+            exact = act.group.log(act.group.inverse(element))
+            each = torch.where(torch.isfinite(exact), exact, each)
+        return [each.flatten(0, 1)]
+
+    if made is not None:
+        made.ahead(targets, images)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
     context = net.features.units(prototypes) if flow else net(prototypes)
-    target = target[:, None].expand(b, k, -1)
-    if isinstance(act.group, Affine2 | SE2) and act.group.closed:
-        exact = act.group.log(act.group.inverse(element))
-        target = torch.where(torch.isfinite(exact), exact, target)
-    target = target.flatten(0, 1)
+    known = None if made is None else made.made_for(images)
+    aim = targets()[0] if known is None else known
     if isinstance(inference, FiniteInference):
-        log_p = (target * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
+        log_p = (aim * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
     else:
-        log_p = net.distribution.log_prob(target, context)
+        log_p = net.distribution.log_prob(aim, context)
     nll = -log_p.mean()
     terms = {"loss": nll, "nll": nll}
     if config.consistency and k > 1:
