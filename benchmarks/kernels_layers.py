@@ -123,6 +123,9 @@ def circle(points: int) -> Made:
 
 def cases() -> Iterator[Case]:
     """Largest last within a kind; multiplications forward, one product of two numbers each."""
+    for points in (128, 2560, 40_960):
+        inside = 512 * 256 + 256 * 57 + 3 * 256
+        yield f"flow, {points} points", lambda n=points: flow(n), 6 * points * inside
     for batch, samples, units in ((16, 8, 256), (128, 32, 1024), (2048, 32, 1024)):
         yield (
             f"mean over {samples} maps, {batch} x {units}",
@@ -157,9 +160,6 @@ def cases() -> Iterator[Case]:
             lambda n=images, f=fields: neighbours(n, f),
             by_tap + images * 1024 * fields * fields * 32,
         )
-    for points in (128, 2560, 40_960):
-        inside = 512 * 256 + 256 * 57 + 3 * 256
-        yield f"flow, {points} points", lambda n=points: flow(n), 6 * points * inside
     for points in (1024, 2560, 1_048_576):
         yield f"spline on the circle, {points}", lambda n=points: circle(n), 0
 
