@@ -153,6 +153,8 @@ class PlaneConv2d(PlaneKernel):
                 remedy = "call model.eval()"
                 raise invalid("model", "evaluation mode for an export", "training", remedy)
             made = self.at_once((height, width))
+        elif not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+            made = self._cache.get(self, (height, width) if self._positional else None)
         weight, bias = made or self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
