@@ -89,40 +89,59 @@ def test_numbers_in_the_text_are_those_of_the_results():
     content = results("symmetry-model")
     old = [run for run in content["before_variety"]["runs"] if run["added"] == run["seed"] == 0]
     before = [run for run in old if run["task"] == "mnist-affine"]
-    (once,) = (run for run in old if run["task"] == "sprites-affine")
-    assert round(once["summary"][2]["noise_floor"]) == 115
     ends = {
         run["stages"]["inference"]["steps"]: run["stages"]["inference"]["last"] for run in before
     }
     assert [f"{ends[n]['agreement']:.3f}" for n in (4000, 60_000)] == ["0.019", "0.012"]
     assert {f"{r['orbit_variance_refine_0']['ratio']:.3f}" for r in before} == {"0.036"}
     model = [run for run in content["runs"] if run["variant"] == "ours" and "rotation" in run]
-    assert all(abs(run["rotation"]["ratio"] - 1) < 0.05 for run in model)
-    (long,) = (run for run in content["runs"] if run["variant"] == "one-sided")
+    assert all(abs(run["rotation"]["ratio"] - 1) < 0.15 for run in model)
+    mnist = [run for run in content["runs"] if run["task"] == "mnist-affine"]
+    (long,) = (run for run in mnist if run["stages"]["inference"]["steps"] == 60_000)
+    assert long["settings"]["settling"] == 0.3
+    assert all(run["settings"]["settling"] == 0.2 for run in model)
     said = [f"{long['orbit_variance_refine_0'][name]:.3f}" for name in ("ratio", "own_ratio")]
-    assert said == ["0.024", "0.026"]
-    assert [f"{100 * long['iterated'][place]:.1f}" for place in (1, 2)] == ["3.0", "1.4"]
+    assert said == ["0.019", "0.025"]
+    assert [f"{100 * long['iterated'][place]:.1f}" for place in (1, 2)] == ["1.7", "0.5"]
+    left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in mnist]
+    assert max(left) < 1 / 3
+    squares = content["before_norm"]
+    (once,) = (run for run in squares["runs"] if run["variant"] == "one-sided")
+    assert f"{once['orbit_variance_refine_0']['ratio']:.3f}" == "0.024"
+    assert f"{100 * once['iterated'][1]:.1f}" == "3.0"
     short = {
         row["variant"]: f"{row['orbit_variance_refine_0']['ratio']:.3f}"
-        for row in content["ablations"]
-        if row["task"] == "mnist-affine" and row["stages"]["inference"]["steps"] == 3000
+        for row in squares["ablations"]
+        if row["stages"]["inference"]["steps"] == 3000
     }
-    assert (short["one-sided"], short["all"]) == ("0.028", "0.032")
-    for place, ends in ((1, ("2.6", "3.1")), (2, ("1.3", "1.8"))):
-        found = [100 * run["iterated"][place] for run in model]
-        assert (f"{min(found):.1f}", f"{max(found):.1f}") == ends
-    left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in model]
-    assert 0.15 < min(left) < max(left) < 0.7  # a fifth to two thirds
+    found = tuple(short[name] for name in ("one-sided", "all", "deterministic"))
+    assert found == ("0.028", "0.032", "0.031")
+    (timed,) = content["timed"]
+    assert round(timed["seconds"]) == 128
+    assert f"{timed['orbit_variance_refine_0']['ratio']:.3f}" == "0.031"
+    assert f"{100 * timed['iterated'][1]:.2f}" == "2.95"
+    alone = {
+        row["variant"]: f"{row['orbit_variance_refine_0']['ratio']:.2f}"
+        for row in content["ablations"]
+        if row["task"] == "mnist-affine"
+    }
+    paper = [alone["paper" + what] for what in ("", ", blur 3", ", deterministic")]
+    assert paper == ["0.11", "0.17", "0.31"]
+    assert all(row["content_kept"] > 0.9 for row in content["ablations"])
     sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
     assert len(sprites) == 3
     for run in sprites:
         said = {name: part[2]["verdict"] for name, part in run["by_shape"].items()}
         assert said == {"square": "full", "ellipse": "partial", "heart": "absent"}
-    assert [run["sprites"]["heart"]["share_between"] < 0.05 for run in sprites] == [
-        False,
-        True,
-        True,
-    ]
+        assert run["sprites"]["heart"]["share_between"] < 0.05
+    spread = [run["orbit_variance_refine_0"]["ratio"] for run in sprites]
+    assert [f"{value:.2f}" for value in spread] == ["0.09", "0.05", "0.05"]
+    after = [100 * run["iterated"][1] for run in sprites]
+    assert (f"{min(after):.1f}", f"{max(after):.1f}") == ("0.9", "1.1")
+    drifted = [run for run in squares["runs"] if run["task"] == "sprites-affine"]
+    spread = [run["orbit_variance_refine_0"]["ratio"] for run in drifted]
+    assert [f"{value:.2g}" for value in spread] == ["0.14", "1.2", "0.026"]
+    assert round(100 * drifted[0]["sprites"]["heart"]["share_between"]) == 28
     lines = {}
     for row in content["classifiers"]:
         lines.setdefault((row["way"], row["labels"]), []).append(row["accuracy"])

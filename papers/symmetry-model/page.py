@@ -18,8 +18,10 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
     first = [run for run in mnist if run["seed"] == 0 and not is_full(run)]
     head = ["parameter", "unit", *map(column_name, first)]
     studies = results["studies"]
-    found = {
-        "goals": goals(mnist, results.get("timed", ()), goal, table, verdict),
+    found = {"goals": goals(mnist, results.get("timed", ()), goal, table, verdict)}
+    if "settling" in studies:
+        found["settling"] = table(SETTLING_HEAD, settling_rows(studies["settling"]["rows"], goal))
+    found |= {
         "family": family(mnist, table),
         "widths": table(head, widths_and_floors(first)),
         "modes": table(
@@ -44,8 +46,6 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         found["moments"] = table(MOMENTS_HEAD, moment_rows(studies["moments"]["rows"]))
     if "few-images" in studies:
         found["few"] = table(FEW_HEAD, few_rows(studies["few-images"]["rows"]))
-    if "settling" in studies:
-        found["settling"] = table(SETTLING_HEAD, settling_rows(studies["settling"]["rows"], goal))
     return found
 
 
@@ -96,6 +96,8 @@ def goals(
         # What is asked "after the full run" is judged by that.
         full = [value(run) for run in runs if is_full(run)]
         decides = full if full and "width90" not in what else every
+        if not every:
+            return [what, said, *cells, "not run"]
         return [what, said, *cells, f"{verdict(all(map(holds, decides)))} ({counted})"]
 
     limit = goal["orbit_variance"]
