@@ -23,6 +23,7 @@ from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 SMALLEST = 12_500  # images that symmetry models see
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
+WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 COPIES = 8  # turned, of an image, whose prototypes are compared
 # Symmetry models of MNIST; the sizes of their networks are the paper's.
@@ -69,7 +70,7 @@ def symmetry_model(
     It resamples by cubic B-splines, as the sets were made.
     """
     first, second = setting.symmetry
-    config = OURS if setting.source in ("mnist", "mnist-once") else PRESETS["quick"]
+    config = OURS if setting.source in WHOLE else PRESETS["quick"]
     batch = config.inference.batch_size
     config = replace(
         config,

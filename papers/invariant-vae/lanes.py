@@ -68,6 +68,13 @@ def between(added: int) -> list[Entry]:
     ]
 
 
+def alike() -> list[Entry]:
+    """Upright digits as smooth as turned ones; most images first."""
+    seconds, first = nine(0, "InvVAE VAE", (MANY,), 5000)
+    few = nine(0, "InvVAE VAE", (FEW,), 5000)
+    return [(SETUP + seconds, first), few, nine(0, "AugVAE", (MANY,), 20_000, third=True)]
+
+
 def more(added: int, other: int) -> list[Entry]:
     """A rotation between, and other seeds."""
     first, *rest = between(other)
@@ -83,11 +90,8 @@ LANES: dict[str, list[Entry]] = {
         (20, f"{ABLATION} invariance"),
         (10, "--parts affine --steps 1000 --added 45"),
     ],
-    "alone": [
-        (10, f"{WIDTHS} 0 --alone"),
-        (95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone"),
-        *((seconds, f"{words} --alone") for seconds, words in [nine(0, "VAE", (MANY,), 20_000)]),
-    ],
+    "alone": [(95, "--parts rotation --steps 15000 --added 45 --alone")],
+    "alike": [(seconds, f"{words} --alike") for seconds, words in alike()],
     "turned": corner(180),
     "upright": corner(0),
     "turned-more": more(180, 90),

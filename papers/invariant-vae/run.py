@@ -36,6 +36,7 @@ from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
 PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9", "images")
+SETS = ("mnist", "mnist-alike")  # of which pictures are kept
 QUICK = replace(
     PRESETS["quick"],
     channels=(8, 16),
@@ -127,6 +128,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--augerino-steps", type=int, default=2000)
     parser.add_argument("--views", type=int, default=None, help="of the encoder, in ablations")
     parser.add_argument("--once", action="store_true", help="digits turned once, not alike")
+    parser.add_argument("--alike", action="store_true", help="upright digits as smooth as others")
     parser.add_argument("--shapes", action="store_true", help="rotation and affine on shapes")
     parser.add_argument("--paper", action="store_true", help="the paper's own networks")
     parser.add_argument("--full-precision", action="store_true", help="no bfloat16")
@@ -150,6 +152,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     arguments.source = "mnist-14" if arguments.small else "mnist"
     if arguments.once:
         arguments.source = "mnist-once"
+    if arguments.alike:
+        arguments.source = "mnist-alike"
     if arguments.shapes:
         arguments.source, arguments.images = "shapes", 2000
     if arguments.quick:
@@ -178,7 +182,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
             return results.has({"part": part} | key)
 
         for row, arrays in efficiency.runs(setting, done):
-            keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source == "mnist"
+            keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source in SETS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":

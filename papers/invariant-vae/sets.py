@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import shapes
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
@@ -33,8 +34,10 @@ def load(
         split: "train" or "test".
         added: angles are uniform within +-added degrees; or labels (N,) and a generator to angles.
         folder: of the data sets.
-        source: "mnist"; "mnist-14", at half the resolution; "digits"; "shapes"; or "mnist-once",
-            turned once, and not at all without added rotation.
+        source: "mnist"; "mnist-14", at half the resolution; "digits"; "shapes"; "mnist-once",
+            turned once, and not at all without added rotation; or "mnist-alike", where images
+            without added rotation are shifted by up to half a pixel. (If an image comes back to
+            where it was, so does something of what the first turn has smoothed.)
         images: how many.
         seed: fixes the angles.
     """
@@ -49,18 +52,28 @@ def load(
         moved = turned(data.images, angles) if added else data.images
     else:
         first = math.pi * (2 * torch.rand(len(data), generator=generator) - 1)
-        moved = turned(turned(data.images, first), angles - first)
+        between = torch.zeros(len(data), 2)
+        if source == "mnist-alike" and not added:
+            pixel = 2 / data.images.shape[-1]
+            between = pixel * (torch.rand(len(data), 2, generator=generator) - 0.5)
+        moved = turned(turned(data.images, first), angles - first, between)
     if source == "mnist-14":
         moved = torch.nn.functional.avg_pool2d(moved, 2)
     return ImageSet(moved, data.labels, data.name, data.class_names)
 
 
-def turned(images: Tensor, angles: Tensor) -> Tensor:
-    """Images turned by angles (N,) in radians, by cubic B-splines, in [0, 1]."""
+def turned(images: Tensor, angles: Tensor, shifts: Tensor | None = None) -> Tensor:
+    """Images turned by angles (N,) in radians, by cubic B-splines, in [0, 1].
+
+    Then shifted, in the same resampling, by (N, 2) in half-image units.
+    """
     act = ImageAction(ROTATION, interpolation="bspline")
     device = "cuda" if torch.cuda.is_available() else images.device
-    parts = zip(images.split(CHUNK), angles.split(CHUNK), strict=True)
-    moved = [act(ROTATION.exp(a[:, None].to(device)), x.to(device)) for x, a in parts]
+    elements = ROTATION.exp(angles[:, None])
+    if shifts is not None:
+        elements = elements + F.pad(shifts[..., None], (2, 0, 0, 1))
+    parts = zip(images.split(CHUNK), elements.split(CHUNK), strict=True)
+    moved = [act(element.to(device), x.to(device)) for x, element in parts]
     return torch.cat(moved).clamp(0, 1).cpu()
 
 
