@@ -37,7 +37,7 @@ def continued(
     began = clock(device)
     model = build(first, shape, seed).to(device)
     fit_stochastic_job(model, first, images, labels, [0], seed, [])
-    width = float(model.half_width)
+    width = float(model.half_width.detach())
     runs = (Run("learned on", SET, width, True),)
     runs += tuple(Run(f"fixed {a}", SET, math.radians(a), False) for a in FIXED)
     again = replace(first, runs=runs, training=replace(how, rest=0.0))

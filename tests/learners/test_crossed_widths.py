@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,34 @@ def test_stored_curves_say_nothing_twice():
     assert any(len(curve) > 50 for curve in rows)
     for curve in rows:
         assert not any(a == b == c for a, b, c in zip(curve, curve[1:], curve[2:], strict=False))
+
+
+def test_what_the_page_says_of_the_partially_rotated_set():
+    """Read from the results, not by the code that writes the tables."""
+    tables = json.loads((PAPER / "results.json").read_text())["tables"]
+
+    def bounds(table):
+        found = {}
+        for run in (r for batch in tables[table] for r in batch["runs"]):
+            if run["set"] == "mnist-partially-rotated" and run["row"].startswith("fixed"):
+                found.setdefault(int(run["row"].split()[1]), []).append(run["elbo"])
+        return {width: sum(each) / len(each) for width, each in found.items()}
+
+    def ends(table):
+        runs = [r for batch in tables[table] for r in batch["runs"] if "learned" in r["row"]]
+        runs = [r for r in runs if r["set"] == "mnist-partially-rotated"]
+        return [math.degrees(r["half_width"]["rotation"]) for r in runs]
+
+    unseen, plain, copies = bounds("crossed"), bounds("table5"), bounds("continued")
+    assert max(unseen, key=unseen.get) == 120
+    assert unseen[120] - unseen[135] < 1.5e-4
+    assert len(ends("table5-crossed")) == 10
+    assert 128.5 < min(ends("table5-crossed")) < max(ends("table5-crossed")) < 132.5
+    assert max(plain, key=plain.get) == 45
+    flat = [plain[width] for width in (5, 30, 45, 60, 75, 90)]
+    assert (f"{min(flat):.3f}", f"{max(flat):.3f}") == ("-0.136", "-0.131")
+    assert len(ends("table5")) == 15
+    assert (round(min(ends("table5"))), round(max(ends("table5")))) == (58, 89)
+    assert sorted(sorted(copies, key=copies.get)[-2:]) == [120, 135]
+    (on,) = (r for r in tables["continued"][0]["runs"] if r["row"] == "learned on")
+    assert f"{max(copies.values()) - on['elbo']:.4f}" == "0.0003"
