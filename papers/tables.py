@@ -45,7 +45,11 @@ def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict
     source = HERE / "invariant-weights" / "page.py"
     spec = importlib.util.spec_from_file_location("invariant_weights_page", source)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(source.parent))  # of the file that it is made of
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(source.parent))
     page = module.Page(results, expected, table, verdict, span)
     return dict(page.blocks())
 
