@@ -198,20 +198,20 @@ def _spline(
     find = _bin_by_index if x.device.type == "cpu" and not followed else _bin_by_mask
     (x0, y0), (w, h), d0, d1 = find(x, lengths, slopes, half, int(inverse))
     s = h / w
-    bend = d0 + d1 - 2 * s
+    bend = torch.add(d0 + d1, s, alpha=-2)
     if inverse:
         rise = x - y0
-        a, b, c = h * (s - d0) + rise * bend, h * d0 - rise * bend, -s * rise
+        bent = rise * bend
+        a, b, c = torch.addcmul(bent, h, s - d0), h * d0 - bent, -s * rise
         root = (b * b - 4 * a * c).clamp_min(0).sqrt()
         t = (2 * c / (-b - root)).clamp(0, 1)
-        y = x0 + t * w
     else:
         t = (x - x0) / w
     rest = 1 - t
-    mixed = t * rest
-    bottom_part = s + bend * mixed
-    if not inverse:
-        y = y0 + h * (s * t * t + d0 * mixed) / bottom_part
-    slope = d1 * t * t + 2 * s * mixed + d0 * rest * rest
-    log_slope = torch.log(slope * (s / bottom_part).square())
+    bottom = torch.addcmul(s, bend, t * rest)
+    upper = torch.addcmul(d0 * rest, s, t)  # s t + d_0 (1 - t)
+    y = torch.addcmul(x0, t, w) if inverse else torch.addcmul(y0, h, t * upper / bottom)
+    slope = torch.addcmul(rest * upper, t, torch.addcmul(s * rest, d1, t))
+    share = s / bottom
+    log_slope = torch.log(slope * share * share)
     return y, -log_slope if inverse else log_slope
