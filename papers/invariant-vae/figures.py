@@ -11,6 +11,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from page import chosen
 
 COLOURS = {"VAE": "tab:blue", "fixed": "tab:grey", "AugVAE": "tab:orange", "InvVAE": "tab:green"}
 
@@ -35,8 +36,8 @@ def draw(folder: Path) -> list[Path]:
         written.append(_spreads(most, folder / "figures" / "figure6.png"))
     file = folder / "results.json"
     rows = json.loads(file.read_text())["rows"] if file.exists() else []
-    grid = [row for row in rows if row["part"] == "figure9" and row["source"] == "mnist"]
-    grid = [row for row in grid if row["steps"] == min(other["steps"] for other in grid)]
+    nine = [row for row in rows if row["part"] == "figure9"]
+    grid = chosen([row for row in nine if row["source"] == "mnist"])
     if grid:
         written.append(_efficiency(grid, folder / "figures" / "figure9.png"))
     return written
@@ -121,30 +122,37 @@ def samples_page(folder: Path, path: Path) -> Path:
 
 
 def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
-    """Bounds on x against the size of the training set, a panel for each added rotation."""
+    """Bounds against the size of the training set, a panel for each added rotation.
+
+    Means over seeds, bars from the lowest to the highest.
+    """
     added = sorted({row["added"] for row in rows})
-    figure, axes = plt.subplots(1, len(added), figsize=(4 * len(added), 3.4), sharey=True)
+    figure, axes = plt.subplots(1, len(added), figsize=(3.2 * len(added), 3.4), sharey=True)
+    lines = [(kind, "bound", colour, "o-") for kind, colour in COLOURS.items()]
+    lines.append(("InvVAE", "prototype_bound", COLOURS["InvVAE"], "o--"))
     for axis, degrees in zip(np.atleast_1d(axes), added, strict=True):
-        for kind, colour in COLOURS.items():
-            chosen = sorted(
-                (row["size"], row["bound"], row.get("prototype_bound"))
-                for row in rows
-                if (row["kind"], row["added"], row["seed"]) == (kind, degrees, 0) and "bound" in row
-            )
-            if not chosen:
+        for kind, key, colour, style in lines:
+            found: dict[int, list[float]] = {}
+            for row in rows:
+                if (row["kind"], row["added"]) == (kind, degrees):
+                    found.setdefault(row["size"], []).append(row[key])
+            if not found:
                 continue
-            sizes = [size for size, *_ in chosen]
-            axis.plot(sizes, [bound for _, bound, _ in chosen], "o-", color=colour, label=kind)
-            if kind == "InvVAE":
-                paper = [value for *_, value in chosen]
-                axis.plot(sizes, paper, "o--", color=colour, label="InvVAE, on the prototype")
+            sizes = sorted(found)
+            means = [np.mean(found[size]) for size in sizes]
+            reach = [
+                [abs(mean - end(found[size])) for size, mean in zip(sizes, means, strict=True)]
+                for end in (min, max)
+            ]
+            name = kind if key == "bound" else f"{kind}, on the prototype"
+            axis.errorbar(sizes, means, reach, fmt=style, color=colour, label=name, capsize=3)
         axis.set_title(f"added rotation ±{degrees:g}°", fontsize=10)
         axis.set_xlabel("training images")
         axis.set_xscale("log")
         axis.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
         axis.minorticks_off()
     np.atleast_1d(axes)[0].set_ylabel("bound, nats")
-    np.atleast_1d(axes)[0].legend(fontsize=8)
+    np.atleast_1d(axes)[-1].legend(fontsize=8)
     return _save(figure, path)
 
 

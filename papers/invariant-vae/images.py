@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import sets
+import shapes
 import torch
 from torch import Tensor
 
@@ -43,6 +44,29 @@ def residual_rows(folder: str | None, source: str, count: int) -> list[dict[str,
         squares = left.view(1, *images.shape[1:])
         turned = act.orbit(sets.ROTATION.exp(angles[:, None]), squares)[0].mean(0).flatten()
         rows.append({"components": k, "upright": nats(left), "turned": nats(turned)})
+    return rows
+
+
+def known_rows(folder: str | None, count: int) -> list[dict[str, Any]]:
+    """How likely prototypes would be if their angles were known: what smoothing alone changes.
+
+    Images are turned back by the angles that were planted, and all by 40 degrees, so that upright
+    ones are resampled as often as others.
+    """
+    rows = []
+    for added, source in ((0.0, "mnist"), (45.0, "mnist"), (180.0, "mnist"), (0.0, "mnist-alike")):
+        data = sets.load("train", added, folder, source, count)
+        generator = torch.Generator().manual_seed(0)  # as the set has it
+        angles = torch.deg2rad(shapes.uniform(added)(data.labels, generator))
+        prototypes = sets.turned(data.images, math.radians(40) - angles)
+        row: dict[str, Any] = {"known": added, "source": source}
+        row["roughness"] = sets.roughness(prototypes)
+        flat = prototypes.flatten(1) - prototypes.flatten(1).mean(0)
+        basis = torch.linalg.eigh(flat.T @ flat)[1].flip(1)
+        for k in COMPONENTS:
+            left = (flat - flat @ basis[:, :k] @ basis[:, :k].T).square().mean(0)
+            row[f"nats_{k}"] = nats(left)
+        rows.append(row)
     return rows
 
 

@@ -93,13 +93,20 @@ def rotation_run(
     row["width90"] = measures.widths(samples)
     base = samples if added == 0 else base
     if base is not None:
-        row["expected"] = measures.expected_widths(base, added)
-        row["ratio"] = row["width90"]["mean"] / row["expected"]["mean"]
-        row["ratio_pooled"] = row["width90"]["pooled"] / row["expected"]["pooled"]
+        row |= compared(row["width90"], base, added)
     most = 45.0 if added == 0 else min(added, 157.5)
     row["agreement"] = measures.agreement(model, test.images[: min(200, count)], most)
     row |= score(model, train_set, test, count)
     return row, pictures(model, test, samples), samples
+
+
+def compared(
+    width90: dict[str, float], base: dict[int, torch.Tensor], added: float
+) -> dict[str, Any]:
+    """Widths against those expected from the angles of each class without added rotation."""
+    expected = measures.expected_widths(base, added)
+    ratios = {name: width90[name] / expected[name] for name in ("mean", "pooled")}
+    return {"expected": expected, "ratio": ratios["mean"], "ratio_pooled": ratios["pooled"]}
 
 
 @torch.no_grad()

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from statistics import stdev
 from typing import Any
 
 Row = dict[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 Verdict = Callable[[bool], str]
-SHORT = 2500  # steps of the whole grid of Figure 9
-KINDS = ("VAE", "fixed", "AugVAE", "InvVAE", "InvVAE-similarities")
+KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 CONJECTURES = {
     "flexible": "1: p(eta) must be flexible",
     "invariance": "2: the encoder must be fully invariant",
@@ -19,10 +19,18 @@ CONJECTURES = {
 def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[str, str]:
     """All tables of the page by name."""
     rows, shapes = results["rows"], results["shapes"]["rows"]
-    nine = of(rows, part="figure9", source="mnist")
+    every = of(rows, part="figure9")
+    nine = chosen(every)
+    before = short_rows(results)
+    head, short = efficiency(of(before, steps=2500))
+    short += efficiency(of(before, steps=10_000), (12_500, 25_000, 50_000))[1]
     return {
         "goals": table(["what", "goal", "ours", ""], goals(results, expected, verdict)),
         "images": table(["images", "roughness"], roughness_rows(rows)),
+        "known": table(
+            ["added", "roughness", "20 components", "50", "100"],
+            known_rows(rows),
+        ),
         "widths": table(
             [
                 "planted",
@@ -60,9 +68,12 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             ],
             ablation_rows(rows),
         ),
-        "figure9": table(*efficiency(of(nine, steps=SHORT))),
-        "long": table(*efficiency([row for row in nine if row["steps"] > SHORT])),
-        "half-size": table(*efficiency(results["half_size"]["rows"])),
+        "figure9": table(*efficiency(nine)),
+        "short": table(head, short),
+        "prototypes": table(
+            ["added", "zoom taken out", "variance over an orbit", "content kept"],
+            prototype_rows(nine),
+        ),
         "residual": table(["components", "upright", "turned", "nats lost"], residual_rows(rows)),
         "joint": table(["model", "added", "bound on x, nats", "error"], joint_rows(rows)),
     }
@@ -70,8 +81,26 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
 
 def roughness_rows(rows: Sequence[Row]) -> list[list[str]]:
     """Mean square differences of neighbouring pixels."""
-    found = [row for row in of(rows, part="images") if "roughness" in row]
+    found = [row for row in of(rows, part="images") if "images" in row]
     return [[row["images"], f"{row['roughness']:.4f}"] for row in found]
+
+
+def named(added: float, source: str) -> str:
+    """The planted range, and whether upright digits were made as smooth as others."""
+    return f"±{added:g}" + (", shifted" if source == "mnist-alike" else "")
+
+
+def known_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Nats that components leave of images turned back by the angles that were planted."""
+    found = [row for row in of(rows, part="images") if "known" in row]
+    return [
+        [
+            named(row["known"], row["source"]),
+            f"{row['roughness']:.4f}",
+            *(f"{row[f'nats_{k}']:.0f}" for k in (20, 50, 100)),
+        ]
+        for row in found
+    ]
 
 
 def residual_rows(rows: Sequence[Row]) -> list[list[str]]:
@@ -180,37 +209,75 @@ BOUNDS = {
 
 def names_of(kind: str) -> dict[str, str]:
     """The bounds that a kind of model has, and what they are called."""
-    if kind.startswith("InvVAE"):
+    if kind == "InvVAE":
         return {key: f"{kind}, {name}" for key, name in BOUNDS.items()}
     return {"bound": kind}
 
 
-def efficiency(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+def short_rows(results: Row) -> list[Row]:
+    """VAE and AugVAE in fewer steps: neither depends on the size of prototypes."""
+    return [row for row in results["before_sizes"]["rows"] if row["kind"] in ("VAE", "AugVAE")]
+
+
+def chosen(rows: Sequence[Row]) -> list[Row]:
+    """Of the settings tried for a kind, a set and a seed, the best on images held out."""
+    tried: dict[tuple[Any, ...], list[Row]] = {}
+    names = ("source", "kind", "added", "size", "seed")
+    for row in rows:
+        tried.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [max(same, key=itemgetter("bound_held_out")) for same in tried.values()]
+
+
+def efficiency(rows: Sequence[Row], sizes: Sequence[int] = ()) -> tuple[list[str], list[list[str]]]:
     """Bounds by kind, rotation and size."""
-    sizes = sorted({row["size"] for row in rows})
+    sizes = sizes or sorted({row["size"] for row in rows})
     lines = []
-    for steps in sorted({row["steps"] for row in rows}):
-        for added in sorted({row["added"] for row in rows}):
-            for kind in KINDS:
-                for key, name in names_of(kind).items():
-                    chosen = of(rows, steps=steps, added=added, kind=kind)
-                    chosen = [row for row in chosen if key in row]
-                    if chosen:
-                        said = [f"{steps:,}", f"±{added:g}", name]
-                        lines.append([*said, *cells(chosen, sizes, key)])
-    return ["steps", "added", "model", *(f"{size:,} images" for size in sizes)], lines
+    for added, source in sorted({(row["added"], row["source"]) for row in rows}):
+        for kind in KINDS:
+            same = of(rows, added=added, source=source, kind=kind)
+            for key, name in names_of(kind).items() if same else ():
+                lines.append([named(added, source), name, *cells(same, sizes, key)])
+    return ["added", "model", *(f"{size:,} images" for size in sizes)], lines
 
 
 def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
-    """Bound and reconstruction error for each size, means over runs."""
+    """Bound, reconstruction error and setting for each size; means over seeds."""
     error = "prototype_error" if key == "prototype_bound" else "reconstruction_error"
     texts = []
     for size in sizes:
         same = of(rows, size=size)
-        seeds = f", {len(same)} runs" if len(same) > 1 else ""
-        text = f"{average(same, key):.1f} ({1e3 * average(same, error):.1f}{seeds})" if same else ""
-        texts.append(text or "not run")
+        if not same:
+            texts.append("not run")
+            continue
+        spread = f" ± {scatter(same, key):.1f}" if len(same) > 1 else ""
+        settings = " or ".join(sorted({setting(row) for row in same}))
+        said = f"{1e3 * average(same, error):.1f}; {settings}"
+        texts.append(f"{average(same, key):.1f}{spread} ({said})")
     return texts
+
+
+def setting(row: Row) -> str:
+    """Thousands of steps, and whether there was a third convolution."""
+    return f"{row['steps'] / 1000:g}k" + ("+" if len(row.get("channels", ())) > 2 else "")
+
+
+def prototype_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """What symmetry models did to prototypes, one line for each model."""
+    found = {(r["source"], r["added"], r["seed"]): r for r in of(rows, kind="InvVAE")}
+    return [
+        [
+            named(added, source),
+            f"{row['symmetry']['zoom']:+.3f}",
+            f"{row['symmetry']['orbit_variance']:.3f}",
+            f"{row['content_kept']:.2%}",
+        ]
+        for (source, added, _), row in sorted(found.items())
+    ]
+
+
+def scatter(rows: Sequence[Row], key: str) -> float:
+    """Standard deviation of an entry."""
+    return float(stdev(row[key] for row in rows))
 
 
 def average(rows: Sequence[Row], key: str) -> float:
@@ -224,13 +291,16 @@ def joint_rows(rows: Sequence[Row]) -> list[list[str]]:
     every = rotation_rows(rows) + of(rows, part="learned-noise")
     for added in sorted({row["added"] for row in every}):
         others = of(rows, part="figure9", source="mnist", added=added, size=50_000, seed=0)
-        others = [row for row in others if "bound" in row]
+        others = chosen(others)
         if not others:
             continue
         for row in of(every, added=added):
             learned = ", noise learned" if row["part"] == "learned-noise" else ""
             lines.append(joint_line(f"joint, {row['steps']:,} steps of batch 256{learned}", row))
-        lines += [joint_line(f"{o['kind']}, {o['steps']:,} steps of batch 512", o) for o in others]
+        for other in sorted(others, key=lambda row: KINDS.index(row["kind"])):
+            lines.append(
+                joint_line(f"{other['kind']}, {other['steps']:,} steps of batch 512", other)
+            )
     return lines
 
 
@@ -262,23 +332,28 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
         ]
     )
     nine = of(rows, part="figure9", source="mnist")
-    for steps in sorted({row["steps"] for row in nine}):
-        lines += losses(of(nine, steps=steps), goal, verdict, f"{steps:,} steps")
-    lines += losses(results["half_size"]["rows"], goal, verdict, "14 x 14 pixels")
+    lines += losses(chosen(nine), goal, verdict)
+    alike = of(rows, part="figure9", source="mnist-alike")
+    if alike:
+        both = chosen([*alike, *of(nine, added=180.0)])
+        lines += losses(both, goal, verdict, ", ±0 shifted")
+    before = short_rows(results)
+    for steps in (2500, 10_000):
+        lines += losses(of(before, steps=steps), goal, verdict, f", {steps:,} steps")
     every = rows + results["earlier"]["rows"]
     timed = {"joint_seconds": of(every, part="rotation", steps=15_000)}
-    timed["vae_seconds"] = of(nine, kind="VAE", steps=20_000)
+    timed["vae_seconds"] = of(before, kind="VAE", steps=20_000)
     names = {"joint_seconds": "joint, 15,000 steps of batch 256"}
     names["vae_seconds"] = "VAE, 20,000 steps of batch 512"
     for key, runs in timed.items():
-        for row in runs[:1]:
-            said = f"{row['seconds']:.0f} s, others on the GPU"
+        for row in sorted(runs, key=lambda row: not row.get("alone"))[:1]:
+            said = f"{row['seconds']:.0f} s, {'alone' if row.get('alone') else 'others'} on the GPU"
             holds = row["seconds"] < goal[key]
             lines.append([names[key], f"under {goal[key]} s", said, verdict(holds)])
     return lines
 
 
-def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str) -> list[list[str]]:
+def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str = "") -> list[list[str]]:
     """How much each kind loses with fewer examples and with more rotation, in nats."""
     sizes = sorted({row["size"] for row in grid})
 
@@ -295,7 +370,7 @@ def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str) -> li
     cases += [(f"±180 for ±0, {n:,} images", (180.0, n), (0.0, n)) for n in sizes]
     for what, to, at in cases:
         lost = {kind: change(kind, to, at) for kind in KINDS}
-        gap, what = lost["VAE"], f"{what}, {said_of}"
+        gap, what = lost["VAE"], what + said_of
         if gap is None:
             continue
         lines.append([f"VAE: {what}", "gets worse", f"{gap:+.1f} nats", verdict(gap < 0)])
@@ -305,12 +380,11 @@ def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str) -> li
             lines.append([f"AugVAE: {what}", "loses less than half of it", said, verdict(holds)])
         if to[1] != at[1]:
             continue
-        for kind in KINDS[3:]:
-            for key, name in names_of(kind).items():
-                moved = change(kind, to, at, key)
-                if moved is not None:
-                    wanted = f"at most 10 % of the VAE's {gap:+.1f}"
-                    holds = abs(moved) <= goal["invvae_share"] * abs(gap)
-                    said = f"{moved:+.1f} nats"
-                    lines.append([f"{name}: {what}", wanted, said, verdict(holds)])
+        for key in ("prototype_bound", "bound"):
+            moved = change("InvVAE", to, at, key)
+            if moved is not None:
+                wanted = f"at most 10 % of the VAE's {gap:+.1f}"
+                holds = abs(moved) <= goal["invvae_share"] * abs(gap)
+                said = f"{moved:+.1f} nats"
+                lines.append([f"InvVAE, {BOUNDS[key]}: {what}", wanted, said, verdict(holds)])
     return lines

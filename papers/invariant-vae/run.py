@@ -6,6 +6,7 @@ The latter are VAE, AugVAE and InvVAE of Allingham et al. 2024, section 4.2.
     python papers/invariant-vae/run.py --data DATA --out OUT --parts rotation augerino
     python papers/invariant-vae/run.py --data DATA --out OUT --parts figure9 --seeds 3
     python papers/invariant-vae/run.py --quick --out OUT
+    python papers/invariant-vae/run.py --ratios OUT --base 1000
     python papers/invariant-vae/run.py --draw OUT
     python papers/invariant-vae/run.py --draw OUT --samples docs/_static/samples.png
 
@@ -75,11 +76,15 @@ class Results:
         """Whether there is a row with these entries."""
         return any(all(row.get(k) == v for k, v in key.items()) for row in self.content["rows"])
 
+    def write(self) -> None:
+        """All rows, to the file."""
+        self.file.write_text(json.dumps(self.content, indent=1) + "\n")
+
     def add(self, row: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> None:
         """Write a row, and the numbers of its pictures."""
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")
         self.content["rows"].append(row | self.said | {"made": made})
-        self.file.write_text(json.dumps(self.content, indent=1) + "\n")
+        self.write()
         if arrays:
             named = ("part", "kind", "size", "added", "seed")
             if "group" in row:  # joint models
@@ -100,6 +105,9 @@ def main(words: Sequence[str] | None = None) -> None:
         for path in draw(arguments.draw):
             print(path)
         return
+    if arguments.ratios:
+        add_ratios(arguments.ratios, arguments.base)
+        return
     torch.set_float32_matmul_precision("high")
     results = Results(arguments.out, **({"alone": True} if arguments.alone else {}))
     start = time.perf_counter()
@@ -111,6 +119,16 @@ def main(words: Sequence[str] | None = None) -> None:
         from figures import draw
 
         draw(arguments.out)
+
+
+def add_ratios(folder: Path, base: int) -> None:
+    """Compare widths of runs that did not have the one without added rotation beside them."""
+    results = Results(folder)
+    angles = joint.stored_angles(folder / f"rotation-{base}-0.0.npz")
+    for row in results.content["rows"]:
+        if row["part"] == "rotation" and "ratio" not in row:
+            row |= joint.compared(row["width90"], angles, row["added"])
+    results.write()
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -147,6 +165,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
     parser.add_argument("--samples", type=Path, default=None, help="with --draw: a page of digits")
+    parser.add_argument("--ratios", type=Path, default=None, help="compare widths in this folder")
     parser.add_argument("--draw", type=Path, default=None, help="draw what this folder holds")
     arguments = parser.parse_args(words)
     arguments.source = "mnist-14" if arguments.small else "mnist"
@@ -192,6 +211,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
     elif part == "images":
         where = (arguments.data, arguments.source)
         rows = [*images.roughness_rows(*where, 3000), *images.residual_rows(*where, 8000)]
+        rows += images.known_rows(arguments.data, 8000) if arguments.source == "mnist" else []
         for row in rows:
             if not results.has({"part": part} | row):
                 results.add({"part": part} | row)
