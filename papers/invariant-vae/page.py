@@ -74,6 +74,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             ["added", "zoom taken out", "variance over an orbit", "content kept"],
             prototype_rows(nine),
         ),
+        "half-size": table(*efficiency(results["half_size"]["rows"])),
         "residual": table(["components", "upright", "turned", "nats lost"], residual_rows(rows)),
         "joint": table(["model", "added", "bound on x, nats", "error"], joint_rows(rows)),
     }
@@ -340,6 +341,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     before = short_rows(results)
     for steps in (2500, 10_000):
         lines += losses(of(before, steps=steps), goal, verdict, f", {steps:,} steps")
+    lines += losses(results["half_size"]["rows"], goal, verdict, ", 14 x 14 pixels")
     every = rows + results["earlier"]["rows"]
     timed = {"joint_seconds": of(every, part="rotation", steps=15_000)}
     timed["vae_seconds"] = of(before, kind="VAE", steps=20_000)
