@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,6 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
-from symmetries.nn.thin_conv import is_thin, thin_conv2d, thin_conv_transpose2d
 from symmetries.perceptron import _fused as has_kernel
 from symmetries.perceptron import gelu_norm
 from symmetries.placement import check_like, check_together
@@ -116,19 +115,10 @@ def convolve(layers: nn.Sequential, x: Tensor) -> Tensor:
             x, bias = layer(x, bias), None
         elif isinstance(layer, nn.ConvTranspose2d):
             # Sizes are pairs, as the classes make them of single numbers.
-            sizes: Any = (layer.stride, layer.padding, layer.output_padding)
-            if is_thin(x, layer.weight, layer.out_channels):
-                x = thin_conv_transpose2d(x, layer.weight, *sizes)
-            else:
-                x = F.conv_transpose2d(x, layer.weight, None, *sizes)
-            bias = layer.bias
+            sizes = (layer.stride, layer.padding, layer.output_padding)
+            x, bias = F.conv_transpose2d(x, layer.weight, None, *sizes), layer.bias  # type: ignore[arg-type]
         elif isinstance(layer, nn.Conv2d):
-            sizes = (layer.stride, layer.padding)
-            if is_thin(x, layer.weight, layer.in_channels):
-                x = thin_conv2d(x, layer.weight, *sizes)
-            else:
-                x = F.conv2d(x, layer.weight, None, *sizes)
-            bias = layer.bias
+            x, bias = F.conv2d(x, layer.weight, None, layer.stride, layer.padding), layer.bias
     return x if bias is None else x + bias[:, None, None]
 
 
