@@ -266,7 +266,9 @@ def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
                 pieces = floor_pieces(stage, products)
                 floor = sum(pieces.values())
                 row |= {"floor (ms)": 1000 * floor, "over floor": each / floor}
-                row["of which (us)"] = {name: round(1e6 * t, 1) for name, t in pieces.items()}
+                row["floor of parts (us)"] = ", ".join(
+                    f"{name} {1e6 * t:.1f}" for name, t in pieces.items()
+                )
             rows.append(row)
             print(row, flush=True)
         record("symmetry_step-cuda", rows)
