@@ -16,8 +16,11 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether there is a kernel for such features (N, C |H|, H, W)."""
-    return usable(x, dtypes=TYPES) and x.shape[1] <= 2048
+    """Whether there is a kernel for such features (N, C |H|, H, W), and it pays.
+
+    It does with a gradient; forward alone torch's operations are as fast or faster.
+    """
+    return torch.is_grad_enabled() and usable(x, dtypes=TYPES) and x.shape[1] <= 2048
 
 
 def fused_norm(

@@ -9,6 +9,8 @@ from torch.optim import Adam, AdamW
 
 from symmetries.kernels.compiler import has_compiler
 
+_MANY = 8192  # sums of pieces, which every block adds up: beyond it one kernel more costs less
+
 
 class _KernelSteps(Adam):
     """Torch's Adam with its own state, moved by the library's kernels.
@@ -46,6 +48,8 @@ class _KernelSteps(Adam):
         if self.largest is not None:
             grads = [p.grad.contiguous() for p in self._clipped() if p.grad is not None]
             sums = sum_squares(grads) if grads else None
+            if sums is not None and len(sums) > _MANY:
+                sums = sums.sum(0, keepdim=True)
         for group in self.param_groups:
             parts: tuple[list[Tensor], ...] = ([], [], [], [], [], [])
             self._init_group(group, *parts)  # type: ignore[no-untyped-call]
