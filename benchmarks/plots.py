@@ -70,7 +70,7 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
     axis.set_yticks(list(places), [row["what"] for row in rows], fontsize=7)
     axis.set_xlabel(f"microseconds, forward and backward, {result['device']}", fontsize=8)
     axis.grid(axis="x", alpha=0.3)
-    axis.legend(fontsize=7.5, loc="lower right")
+    axis.legend(fontsize=7.5, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     return figure
 
 

@@ -75,10 +75,13 @@ def line(
 def invariant_weights(results: Row, expected: Row) -> Iterator[Row]:
     """Paper 0: accuracies of every row and set that were run."""
     said_of = {"table1": "table4"}
-    for name, batches in results["tables"].items():
-        if name not in expected:
+    for key, batches in results["tables"].items():
+        name, _, rule = key.partition("-")  # "crossed": widths by the rule of the paper's page
+        if name not in expected or rule not in ("", "crossed"):
             continue
         batches = [batch for batch in batches if on_gpu(batch, results)]
+        if rule:
+            batches = [batch for batch in batches if batch.get("tag") == rule]
         rows = {**expected.get(said_of.get(name, ""), {}).get("rows", {}), **expected[name]["rows"]}
         found: dict[tuple[str, str], list[float]] = {}
         for batch in batches:
@@ -91,7 +94,8 @@ def invariant_weights(results: Row, expected: Row) -> Iterator[Row]:
             if row in rows and which in sets
         ]
         if cells:
-            yield line("invariant weights", name.replace("e", "e ", 1), cells, batches, results)
+            table = name.replace("e", "e ", 1) + (", affine, widths by the rule" if rule else "")
+            yield line("invariant weights", table, cells, batches, results)
 
 
 def genuine_invariance(results: Row, expected: Row) -> Iterator[Row]:
@@ -168,11 +172,14 @@ def relaxed_equivariance(results: Row, expected: Row) -> Iterator[Row]:
     for row in results["rows"]:
         if not on_gpu(row, results) or row.get("experiment") not in ("table2", "table3"):
             continue
+        if row.get("validation"):  # judged on a part of the training images, to choose by
+            continue
         table = row["experiment"]
         if table == "table3":
             table += f", {row['data']}{', augmented' if row.get('augment') else ''}"
             table += f", {row['rotations']} rotations"
-        key = (row["mode"], row.get("relaxed"), row.get("penalty"))
+            table += f", {row['epochs']} epochs" if "epochs" in row else ""
+        key = (row["mode"], row.get("relaxed"), row.get("penalty"), row.get("omega"))
         tables.setdefault(table, {}).setdefault(key, []).append(row)
     for name, found in tables.items():
         cells, runs = [], []
