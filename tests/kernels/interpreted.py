@@ -80,7 +80,7 @@ def small_functions():
     yield "gelu norm", units, vectors
     yield "gelu norm, dropped", lambda *given: units(*given, mask), vectors
     yield "gelu norm, no bias", lambda b, g, z: units(None, b, g, z), [bias, gamma, z]
-    inputs, weight = torch.randn(40, 24, generator=GENERATOR), torch.randn(5, 24)
+    inputs, weight = torch.randn(40, 24, generator=GENERATOR), torch.arange(120.0).view(5, 24).cos()
 
     def outputs(bias, weight, x):
         linear = torch.nn.Linear(24, 5)
@@ -88,7 +88,7 @@ def small_functions():
         linear.weight, linear.bias = weight, bias
         return head(x, linear)
 
-    yield "head", outputs, [torch.randn(5), weight, inputs]
+    yield "head", outputs, [torch.arange(5.0), weight, inputs]
     x = 3.5 * (2 * torch.rand(2, 60, generator=GENERATOR) - 1)
     for name, spline, rows in (("spline", rational_quadratic, 17), ("circle", circular_spline, 19)):
         parameters = torch.randn(rows, 2, 60, generator=GENERATOR)
@@ -118,6 +118,7 @@ def main():
             layouts = {
                 "several": (warp, theta),
                 "each": (warp, theta[:, 0]),
+                "turned": (lambda x, t, **rest: warp(x.mT, t, **rest), theta[:, 0]),
                 "shared": (warp, theta[0, 0]),
                 "shared several": (warp_shared, theta[0]),
             }
