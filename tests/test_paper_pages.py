@@ -102,7 +102,7 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert all(run["settings"]["settling"] == 0.2 for run in model)
     said = [f"{long['orbit_variance_refine_0'][name]:.3f}" for name in ("ratio", "own_ratio")]
     assert said == ["0.019", "0.025"]
-    assert [f"{100 * long['iterated'][place]:.1f}" for place in (1, 2)] == ["1.7", "0.5"]
+    assert [f"{100 * long['iterated'][place]:.2f}" for place in (1, 2)] == ["1.71", "0.55"]
     left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in mnist]
     assert 0.16 < min(left) < max(left) < 0.34  # a sixth to a third
     turned = [run["rotation"]["ratio"] for run in model if run["added"]]

@@ -12,6 +12,7 @@ from tasks import sprite_factors
 
 from symmetries.data.rendering import SpriteFactors
 
+BEYOND = 0.1  # of samples outside the bounds
 COARSE = 72  # dots per inch of pictures made of many small ones
 LIMITS = {"scale": (0.45, 1.05), "orientation": (0, 6.3), "x": (0, 1), "y": (0, 1)}
 
@@ -52,7 +53,8 @@ def _modes(arrays: dict[str, np.ndarray], path: Path) -> Path:
             axis.imshow(_tiles(arrays[part][i][None, None]), cmap="gray", vmin=0, vmax=1)
         density = arrays["mode_density"][i]
         row[2].stairs(density, np.linspace(-180, 180, len(density) + 1), fill=True)
-        row[2].set_title(f"{int(arrays['mode_counts'][i])} modes", fontsize=7, pad=2)
+        number = int(arrays["mode_counts"][i])
+        row[2].set_title(f"{number} mode{'s' if number > 1 else ''}", fontsize=7, pad=2)
         for axis in row:
             axis.set_xticks([])
             axis.set_yticks([])
@@ -151,9 +153,18 @@ def draw_factors(factors: SpriteFactors, path: Path) -> Path:
 
 
 def _marginals(arrays: dict[str, np.ndarray], path: Path) -> Path:
-    """p(eta_i | x_hat) beside the image and its prototype."""
+    """p(eta_i | x_hat) beside the image and its prototype.
+
+    Densities end at the bounds; where much lies beyond, samples of fewer images are drawn instead.
+    """
     names = [str(name) for name in arrays["names"]]
-    count = min(12, len(arrays["examples"]))
+    density, edges, eta = arrays["density"], arrays["edges"], arrays["joint"]
+    if (np.abs(eta) > edges[:, -1]).mean() > BEYOND:
+        ends = [np.quantile(eta[..., j], (0.002, 0.998)) for j in range(len(names))]
+        edges = np.stack([np.linspace(low, high, edges.shape[1]) for low, high in ends])
+        counted = [[np.histogram(one[:, j], edges[j])[0] for j in range(len(names))] for one in eta]
+        density = np.array(counted)
+    count = min(12, len(density))
     columns = 2 + len(names)
     figure, axes = plt.subplots(count, columns, figsize=(1.3 * columns, 0.9 * count))
     for i in range(count):
@@ -161,7 +172,7 @@ def _marginals(arrays: dict[str, np.ndarray], path: Path) -> Path:
             axes[i, column].imshow(_tiles(arrays[part][i][None, None]), cmap="gray", vmin=0, vmax=1)
         for j, name in enumerate(names):
             axis = axes[i, 2 + j]
-            axis.stairs(arrays["density"][i, j], arrays["edges"][j], fill=True)
+            axis.stairs(density[i, j], edges[j], fill=True)
             if i == 0:
                 axis.set_title(name, fontsize=8)
         for axis in axes[i]:

@@ -98,7 +98,8 @@ def goals(
         decides = full if full and "width90" not in what else every
         if not every:
             return [what, said, *cells, "not run"]
-        return [what, said, *cells, f"{verdict(all(map(holds, decides)))} ({counted})"]
+        where = " in the full run" if decides is full else ""
+        return [what, said, *cells, f"{verdict(all(map(holds, decides)))}{where} ({counted})"]
 
     limit = goal["orbit_variance"]
     body = [
@@ -115,7 +116,7 @@ def goals(
         line(
             f"next eta after {n}, over the first",
             f"{goal['iterated']:.0%} or lower",
-            ".1%",
+            ".2%",
             lambda run, n=n: run["iterated"][n],
             lambda v: v <= goal["iterated"],
         )
