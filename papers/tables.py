@@ -266,8 +266,10 @@ def relaxed_goals(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[l
             goal = "0 or more" if "least" in name else "more than its standard error"
             said = f"{gap:+.2f} ± {error:.2f}" if error else f"{gap:+.2f}, one seed"
             lines.append([where + name, goal, said, verdict(gap >= least and gap != 0)])
-        kind = chosen_start(groups, (data, False, n, epochs))
+        seeded = {key: rows for key, rows in groups.items() if len(rows) >= len(soft)}
+        kind = chosen_start(seeded, (data, False, n, epochs))  # of those with as many seeds
         learned = {k: v for k, v in found.items() if k[0] == kind and k[1] != CONTROL}
+        learned = {k: v for k, v in learned.items() if len(v) >= len(soft)}
         if learned:
             best = max(learned, key=lambda k: mean(learned[k]))
             gap = mean(learned[best]) - mean(soft)
@@ -275,7 +277,6 @@ def relaxed_goals(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[l
             goal = "not lower by more than one standard error"
             size = f"{gap:+.2f} ± {error:.2f}" if error else f"{gap:+.2f}, one seed,"
             said = f"{size} at lambda = {best[1]}{best[0].removeprefix('soft learned')}"
-            said += ", one seed" if len(learned[best]) == 1 < len(soft) else ""
             what = where + "learned against the best fixed omega'"
             lines.append([what, goal, said, verdict(gap >= -error)])
     return lines
