@@ -98,10 +98,9 @@ class KernelWarp(torch.autograd.Function):
         plain: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
         """The warped images (N, S, C, H, W), or (N, C, H, W)."""
-        images = images.contiguous()
-        ctx.save_for_backward(images, theta)
+        ctx.save_for_backward(images, theta)  # as given: a copy would have no gradient
         ctx.mode, ctx.plain = mode, plain
-        return warp_forward(images, maps_of(theta), mode, *size, theta.ndim == 4)
+        return warp_forward(images.contiguous(), maps_of(theta), mode, *size, theta.ndim == 4)
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
@@ -115,6 +114,7 @@ class KernelWarp(torch.autograd.Function):
             return *(next(found) if need else None for need in needs), None, None, None
         given = grad_out.contiguous()
         given = given if theta.ndim == 4 else given[:, None]
-        to_images, to_maps = warp_backward(images, maps_of(theta), given, ctx.mode, needs)
+        dense = images.contiguous()
+        to_images, to_maps = warp_backward(dense, maps_of(theta), given, ctx.mode, needs)
         to_theta = None if to_maps is None else to_maps.reshape(theta.shape)
         return to_images, to_theta, None, None, None
