@@ -145,7 +145,10 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
                 for end in (min, max)
             ]
             name = kind if key == "bound" else f"{kind}, on the prototype"
-            axis.errorbar(sizes, means, reach, fmt=style, color=colour, label=name, capsize=3)
+            fill = colour if key == "bound" else "white"
+            axis.errorbar(
+                sizes, means, reach, fmt=style, color=colour, mfc=fill, label=name, capsize=3
+            )
         axis.set_title(f"added rotation ±{degrees:g}°", fontsize=10)
         axis.set_xlabel("training images")
         axis.set_xscale("log")
