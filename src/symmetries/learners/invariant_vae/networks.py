@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.categorical import ConditionalCategorical
-from symmetries.distributions.flow import HALF, MIN_SCALE, ConditionalFlow
+from symmetries.distributions.coupling import HALF
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.distributions.flow_kernels import MIN_SCALE
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
