@@ -93,6 +93,15 @@ def test_a_thread_has_a_setting_of_its_own(processor):
         assert not pool.submit(amx.usable, *sizes).result()
 
 
+def test_a_compiler_does_not_look_at_the_setting(processor):
+    def choose(x, weight):
+        return x + 1 if amx.usable(x, weight) else x + 2
+
+    compiled = torch.compile(choose, backend="eager", fullgraph=True)
+    with amx.rounded_products():
+        assert compiled(torch.zeros(4096, 64), torch.ones(64, 64)).unique().item() == 2
+
+
 def test_off_where_the_processor_lacks_it(monkeypatch):
     monkeypatch.setattr(amx, "has_amx", lambda: False)
     with fast_products("bf16"):

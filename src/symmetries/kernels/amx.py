@@ -156,7 +156,9 @@ def usable(x: Tensor, weight: Tensor) -> bool:
 
     Not under autocast, which has its own rules for what is rounded and what comes out.
     """
-    if not _ROUNDED.get() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+    if torch.compiler.is_compiling():  # which cannot look into the context
+        return False
+    if not _ROUNDED.get() or torch.is_autocast_enabled("cpu"):
         return False
     plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
     large = x.ndim == 2 and len(x) * weight.numel() >= _LEAST
