@@ -91,7 +91,8 @@ class Widths:
         for table, label in known.items():
             found, best = self.ends(table, PART), self.best_fixed(FIXED.get(table, table))
             far = [abs(w - best) for w in found]
-            what = f"width, {label}, partially: to {best}, the best fixed"
+            own = " by that bound" if table in FIXED else ""
+            what = f"width, {label}, partially: to {best}, the best fixed{own}"
             planted = self.span([abs(w - 90) for w in found], ".0f")
             cell = f"{self.span(far, '.0f')}; to the planted 90: {planted}"
             body.append([what, "at most 15, every start", cell, self.verdict(max(far) <= 15)])

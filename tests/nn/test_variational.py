@@ -1,5 +1,7 @@
 """The Gaussian last layer: its KL, its moments, and its natural-gradient twin."""
 
+import copy
+
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
@@ -7,6 +9,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from symmetries.nn.full_moments import FullMoments
 from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
 from symmetries.nn.variational import VariationalLinear, gaussian_kl
+from symmetries.training.triangular import TriangularAdam
 
 COVARIANCES = ["full", "diagonal", "low-rank"]
 
@@ -224,3 +227,17 @@ def test_kl_of_the_prior_is_zero_and_bad_arguments_are_named():
         VariationalLinear(2, 2, prior_variance=0)
     with pytest.raises(ValueError, match=r"features: expected shape \(2, B, 3\)"):
         VariationalLinear(3, 2, runs=2)(torch.rand(4, 3))
+
+
+def test_a_copied_optimiser_has_streams_of_its_own(monkeypatch):
+    """Copies do not go through __init__."""
+    parameter = torch.nn.Parameter(torch.zeros(2, 2))
+    optimizer = TriangularAdam([parameter])
+    made = []
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: made.append(device) or object())
+    device = torch.device("cpu")
+    side = optimizer._side(device)
+    assert optimizer._side(device) is side
+    other = copy.deepcopy(TriangularAdam([parameter]))
+    assert other._side(device) is not side
+    assert made == [device, device]

@@ -34,11 +34,9 @@ class TriangularAdam(Adam):
     used, beside whatever else of the backward pass is still to be done.
     """
 
+    # Of the class, as copies and pickles of an optimiser do not go through __init__.
     _products: dict[Tensor, list["FactorGradient"]] | None = None
-
-    def __init__(self, *settings: Any, **named: Any) -> None:  # noqa: ANN401 - torch's
-        super().__init__(*settings, **named)
-        self._sides: dict[torch.device, torch.cuda.Stream] = {}
+    _sides: dict[torch.device, torch.cuda.Stream] | None = None
 
     @contextmanager
     def products(self) -> Iterator[list[list["FactorGradient"]]]:
@@ -126,13 +124,19 @@ class TriangularAdam(Adam):
             return
         # Nothing else needs the factors any more, so this need not wait for the other gradients.
         device = parameter.device
-        if device not in self._sides:
-            self._sides[device] = torch.cuda.Stream(device)
-        side = self._sides[device]
+        side = self._side(device)
         side.wait_event(product.ready)
         with torch.cuda.stream(side):
             product.adam_(parameter, *self._arguments(group, parameter))
         torch.cuda.current_stream(device).wait_stream(side)
+
+    def _side(self, device: torch.device) -> torch.cuda.Stream:
+        """A stream of its own on each device."""
+        if self._sides is None:
+            self._sides = {}
+        if device not in self._sides:
+            self._sides[device] = torch.cuda.Stream(device)
+        return self._sides[device]
 
     def _arguments(self, group: Group, parameter: Tensor) -> tuple[Any, ...]:
         """Moments, number of the step, rate, betas and epsilon."""
