@@ -60,3 +60,22 @@ def test_a_layer_first_seen_during_a_capture_asks_again(monkeypatch, relax):
     torch.testing.assert_close(layer(x), expected)
     layer(x)
     assert len(asked) == 1
+
+
+def test_kernels_that_cannot_be_compiled_are_left_alone():
+    def fail(kind):
+        raise kind("no")
+
+    of_triton = type("OutOfResources", (Exception,), {"__module__": "triton.runtime.errors"})
+    assert launched.error_of(lambda: fail(of_triton)) == float("inf")
+    with pytest.raises(ValueError, match="no"):
+        launched.error_of(lambda: fail(ValueError))
+
+
+def test_kernels_of_inference_tensors_are_not_kept():
+    with torch.inference_mode():
+        layer = GroupConv2d(2, 2, 3, group=Cyclic(2)).eval()
+        x = torch.randn(1, 4, 5, 5)
+        before = layer(x)
+        layer.kernel.output.add_(1)
+        assert not torch.allclose(layer(x), before)

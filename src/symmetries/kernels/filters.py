@@ -235,8 +235,7 @@ class Filters(Watched):
         given = given.contiguous(memory_format=torch.channels_last)
         shares = torch.empty(self.programs * self.length, device=self.device)
         out = torch.empty(self.total, device=self.device)
-        if not self.fit():
-            raise RuntimeError("a weight of the layer has changed its type or layout since")
+        self.check_fit()
         self.run(self._back, given, shares)
         self._add(shares, given_bias, out)
         return self.shaped(out)

@@ -109,6 +109,11 @@ class Watched:
             self.places = places
         return True
 
+    def check_fit(self) -> None:
+        """Raise where the parts no longer :meth:`fit`: between a forward and its backward pass."""
+        if not self.fit():
+            raise RuntimeError("a weight of the layer has changed its type or layout since")
+
     def run(self, launch: Launch, *fresh: Tensor) -> None:
         """Launch a kernel on all tensors, which :meth:`fit`, and others behind them."""
         places = [tensor.data_ptr() for tensor in fresh]

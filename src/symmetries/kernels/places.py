@@ -226,6 +226,7 @@ class Places(Watched):
         Args:
             given: the gradient by phi.
         """
+        self.check_fit()
         given = given.contiguous()
         by_z = torch.empty_like(given)
         shares = torch.empty(self.shares, device=self.device)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.kernels.available import largest_difference, usable
+from symmetries.nn.launched import error_of
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 UNITS = (16, 32, 64)
@@ -53,7 +54,7 @@ def has_kernel(x: Tensor, phi: Tensor) -> bool:
     if case not in _TRIED:
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
             return False  # no time to wait for an answer
-        _TRIED[case] = _disagreement(*case) < TOLERANCE
+        _TRIED[case] = error_of(lambda: _disagreement(*case)) < TOLERANCE
     return _TRIED[case]
 
 

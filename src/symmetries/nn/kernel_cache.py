@@ -71,7 +71,7 @@ class KernelCache(Generic[T]):
     def put(
         self, module: nn.Module, kept: T, made_for: object = None, parameters: str = "fixed"
     ) -> None:
-        """Keep something made of the tensors of a module and its parts.
+        """Keep something made of the tensors of a module and its parts; not of inference tensors.
 
         Args:
             module: the module.
@@ -90,7 +90,10 @@ class KernelCache(Generic[T]):
                 for key, what in holder.items():
                     if holder is part._buffers and key in self.constants:
                         continue
-                    if isinstance(what, Tensor) and not (written or what.is_inference()):
+                    if isinstance(what, Tensor) and not written:
+                        if what.is_inference():  # it has no version
+                            self._entry = None
+                            return
                         tensors.append((holder, key, what, what._version))
                     else:
                         places.append((holder, key, what))

@@ -5,6 +5,7 @@ the convolution itself. Kernels are tried on an example at first use on a device
 where they disagree with torch.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -77,8 +78,18 @@ def tried(case: tuple[object, ...], network: Parts, build: Callable[[Any], Launc
     if (where, *case) not in _TRIED:
         if where.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return False  # no time to wait for an answer
-        _TRIED[where, *case] = _disagreement(network, build) < TOLERANCE
+        _TRIED[where, *case] = error_of(lambda: _disagreement(network, build)) < TOLERANCE
     return _TRIED[where, *case]
+
+
+def error_of(trial: Callable[[], float]) -> float:
+    """What a trial gives, infinite where Triton cannot make its kernels for the device."""
+    try:
+        return trial()
+    except Exception as problem:
+        if not type(problem).__module__.startswith("triton"):
+            raise
+        return math.inf
 
 
 def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
