@@ -52,7 +52,7 @@ class MLP(nn.Sequential):
         traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
         if x.device.type == "cpu" and x.ndim == 2 and not (self._drops or traced):
             parts = len(x) * x.element_size() * self._widest // _MOST
-            if parts > 1:
+            if parts > 1 and not any(map(_watched, self)):
                 return torch.cat([self._hidden(part) for part in x.chunk(parts)])
         return self._hidden(x)
 
@@ -99,9 +99,14 @@ def hidden_units(
         rounded = x.dtype == torch.bfloat16 and linear.weight.requires_grad and x.is_cuda
         units = (RoundedLinear.apply if rounded else F.linear)(x, linear.weight)
         return gelu_norm(units, norm, linear.bias, mask, keep)
-    product = amx.linear if amx.usable(x, linear.weight) else F.linear
-    units = product(x, linear.weight, linear.bias)
-    return gelu_norm(units, norm, None, mask, keep, own=True)
+    fast = amx.usable(x, linear.weight)
+    units = amx.linear(x, linear.weight, linear.bias) if fast else linear(x)
+    return gelu_norm(units, norm, None, mask, keep, own=not _watched(linear))
+
+
+def _watched(module: nn.Module) -> bool:
+    """Whether somebody may have kept what the module gave."""
+    return bool(module._forward_hooks or nn.modules.module._global_forward_hooks)
 
 
 def gelu_norm(
@@ -131,7 +136,8 @@ def gelu_norm(
         found: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
         return torch.addcmul(norm.bias.to(found.dtype), found, norm.weight.to(found.dtype))
     z = z if bias is None else z + bias
-    units = torch.ops.aten.gelu_(z) if own and not is_followed(z) else F.gelu(z)
+    own = own and not is_followed(z, *norm.parameters())
+    units = torch.ops.aten.gelu_(z) if own else F.gelu(z)
     normalised: Tensor = norm(units)
     return normalised
 

@@ -24,7 +24,7 @@ def error(ours, exact):
 def results(flow, dtype, eta, context, mask, weight, kernel):
     """Values, gradients to points, context and weights, and one second gradient."""
     eta, context = (x.to(DEVICE, dtype).requires_grad_() for x in (eta, context))
-    points = eta.flatten(0, 1)
+    points = eta.flatten(0, 1).T.contiguous().T  # whose copies need a gradient too
     if kernel:
         shape = usable_shape(flow, points, context)
         if shape is None:

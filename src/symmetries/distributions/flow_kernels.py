@@ -84,7 +84,8 @@ def density_of(
         parts = flow.parts_of(projected.to(eta.dtype), shape.samples)
         return flow.density(kept, eta, parts, base)
 
-    inputs = (eta, projected, base, flow.project.bias, *weights_of(flow))
+    rows = (part.contiguous() for part in (eta, projected, base))
+    inputs = (*rows, flow.project.bias, *weights_of(flow))
     density: Tensor = KernelFlow.apply(shape, plain, mask, flow.bounds, *inputs)  # type: ignore[no-untyped-call]
     return density
 

@@ -154,7 +154,7 @@ _current: ContextVar[Branches | None] = ContextVar("branches", default=None)
 
 def current_branches() -> Branches | None:
     """Those of the loss that is being computed."""
-    return _current.get()
+    return None if torch.compiler.is_compiling() else _current.get()
 
 
 @contextmanager

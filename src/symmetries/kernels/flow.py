@@ -82,9 +82,8 @@ class KernelFlow(torch.autograd.Function):
         bias: Tensor,
         *weights: Tensor,
     ) -> Tensor:
-        """The log-densities (N S,)."""
+        """The log-densities (N S,) of contiguous rows (copies made here would have no gradient)."""
         n = len(eta)
-        eta, projected, base = eta.contiguous(), projected.contiguous(), base.contiguous()
         branch = current_branches()
         side = None if branch is None else branch.made_for(bias)
         side = packed(weights) if side is None else side

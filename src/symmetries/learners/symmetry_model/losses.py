@@ -157,11 +157,15 @@ def generative_loss(
     r^-1 f(T_r x), so where the family is closed eta is its logarithm; otherwise f(x).
 
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
-    the mean absolute difference of log p between two prototypes of one image. (``frozen`` keeps
-    the weights of f as its products want them.)
+    the mean absolute difference of log p between two prototypes of one image.
+
+    ``frozen`` keeps the weights of f as its products want them. Only training that adds nothing to
+    this loss may give it: on a GPU gradients are then computed beside each other, and are not there
+    before the backward pass has ended.
     """
     # Several processes add up gradients as soon as they are there.
-    alone = isinstance(net.distribution, ConditionalFlow) and step.world == 1
+    flow = isinstance(net.distribution, ConditionalFlow)
+    alone = frozen is not None and flow and step.world == 1
     with branches(images.device, alone and usable(images, net.features.mean), frozen) as made:
         return _generative_terms(net, images, step, inference, act, config, made)
 
