@@ -581,6 +581,11 @@ def test_pinned_prototypes_have_their_centre_in_the_middle(names):
     assert content_centre(beside).abs().max() > 0.05
 
 
+def test_pinned_needs_moments():
+    with pytest.raises(ValueError, match="pinned: expected with moments"):
+        replace(QUICK, moments="none", pinned=True)
+
+
 class CentreOfMass(Known):
     """An equivariant f for shifts: prototypes have their centre of mass in the middle."""
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from symmetries.groups import Cyclic
+from symmetries.kernels.compiler import CudaError, error_of
 from symmetries.nn import gathered_conv, launched, plane_kernel
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 
@@ -67,9 +68,10 @@ def test_kernels_that_cannot_be_compiled_are_left_alone():
         raise kind("no")
 
     of_triton = type("OutOfResources", (Exception,), {"__module__": "triton.runtime.errors"})
-    assert launched.error_of(lambda: fail(of_triton)) == float("inf")
+    for kind in (of_triton, CudaError):
+        assert error_of(lambda kind=kind: fail(kind)) == float("inf")
     with pytest.raises(ValueError, match="no"):
-        launched.error_of(lambda: fail(ValueError))
+        error_of(lambda: fail(ValueError))
 
 
 def test_kernels_of_inference_tensors_are_not_kept():

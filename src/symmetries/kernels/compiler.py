@@ -5,7 +5,9 @@ has to be installed; where the library is missing, callers use their Triton kern
 """
 
 import ctypes
+import math
 import threading
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,6 +25,17 @@ _thread = threading.local()  # the GPU whose context a thread has been given
 
 class CudaError(RuntimeError):
     """A call of the driver or of the compiler failed."""
+
+
+def error_of(trial: Callable[[], float]) -> float:
+    """What a trial of kernels gives, infinite where they cannot be made for the device."""
+    try:
+        return trial()
+    except Exception as problem:
+        triton = type(problem).__module__.startswith("triton")  # which need not be installed
+        if not (triton or isinstance(problem, CudaError)):
+            raise
+        return math.inf
 
 
 def has_compiler() -> bool:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.kernels.available import largest_difference, usable
-from symmetries.nn.launched import error_of
+from symmetries.kernels.compiler import error_of
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 UNITS = (16, 32, 64)

@@ -5,7 +5,6 @@ the convolution itself. Kernels are tried on an example at first use on a device
 where they disagree with torch.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from symmetries.kernels.available import largest_difference, usable
+from symmetries.kernels.compiler import error_of
 from symmetries.kernels.networks import Network, PlaceNetwork
 from symmetries.nn.kernel_cache import Sampled
 
@@ -80,16 +80,6 @@ def tried(case: tuple[object, ...], network: Parts, build: Callable[[Any], Launc
             return False  # no time to wait for an answer
         _TRIED[where, *case] = error_of(lambda: _disagreement(network, build)) < TOLERANCE
     return _TRIED[where, *case]
-
-
-def error_of(trial: Callable[[], float]) -> float:
-    """What a trial gives, infinite where Triton cannot make its kernels for the device."""
-    try:
-        return trial()
-    except Exception as problem:
-        if not type(problem).__module__.startswith("triton"):
-            raise
-        return math.inf
 
 
 def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:

@@ -202,6 +202,9 @@ class SymmetryConfig(PlainData):
         check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")
         check_flag(self.pinned, "pinned")
+        if self.pinned and self.moments == "none":
+            remedy = 'moments="centre" moves pictures to their centre of mass'
+            raise invalid("pinned", "with moments", "moments='none'", remedy)
         if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
             got = short(self.holdout)
             raise invalid("holdout", "a share in [0, 1)", got, "0 keeps nothing back")
