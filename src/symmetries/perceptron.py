@@ -96,7 +96,7 @@ def hidden_units(
     """
     units: Tensor
     if x.ndim == 2 and _fused(x, norm):
-        rounded = x.dtype == torch.bfloat16 and linear.weight.requires_grad and x.is_cuda
+        rounded = x.is_cuda and x.dtype == torch.bfloat16 and linear.weight.dtype == torch.float32
         units = (RoundedLinear.apply if rounded else F.linear)(x, linear.weight)
         return gelu_norm(units, norm, linear.bias, mask, keep)
     fast = amx.usable(x, linear.weight)

@@ -36,5 +36,6 @@ class RoundedLinear(torch.autograd.Function):
         def to_weight() -> Tensor:
             return torch.mm(grad.T, x, out_dtype=torch.float32)
 
-        found = later_if_alone(ctx.branches, [weight], to_weight, grad, x)
-        return grad @ rounded if ctx.needs_input_grad[0] else None, found
+        wanted = ctx.needs_input_grad
+        found = later_if_alone(ctx.branches, [weight], to_weight, grad, x) if wanted[1] else None
+        return grad @ rounded if wanted[0] else None, found
