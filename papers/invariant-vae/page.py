@@ -347,7 +347,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     timed = {"joint_seconds": today or earlier}
     timed["vae_seconds"] = of(before, kind="VAE", steps=20_000)
     names = {"joint_seconds": "joint, 15,000 steps of batch 256" + ("" if today else ", earlier q")}
-    names["vae_seconds"] = "VAE, 20,000 steps of batch 512"
+    names["vae_seconds"] = "VAE, 20,000 steps of batch 512, earlier commit"
     for key, runs in timed.items():
         for row in sorted(runs, key=lambda row: not row.get("alone"))[:1]:
             said = f"{row['seconds']:.0f} s, {'alone' if row.get('alone') else 'others'} on the GPU"

@@ -129,9 +129,9 @@ def _table_back(
         exists = (t < taps)[:, None]
         by_r = tl.zeros([TAPS, H], tl.float32)
         for step in range(PLACES):
-            place = chunk * PLACES + step
-            lines = (place * taps + t)[:, None] * H + h[None, :]
-            by_r += tl.load(by_z + lines, mask=exists & (place < places), other=0.0)
+            line = (chunk * PLACES + step) * taps + t
+            known = exists & (line < places * taps)[:, None]
+            by_r += tl.load(by_z + line[:, None] * H + h[None, :], mask=known, other=0.0)
         g = tl.load(gamma + t[:, None] * F + f[None, :], mask=exists, other=0.0)
         by_first = tl.dot(tl.trans(by_r), g, input_precision="tf32x3")
         share = shares + begin_r + chunk * (H * F + H)
