@@ -59,9 +59,8 @@ def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: 
     """Log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
     made = current_branches()
     mask = None if made is None or not shape.dropout else made.made_for(flow)
-    if (
-        mask is None and shape.dropout
-    ):  # through torch's function, so that several processes drop what one would
+    if mask is None and shape.dropout:
+        # Through torch's function, so that several processes drop what one would.
         size = (len(eta), shape.layers * flow.hidden)
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
         mask = F.dropout(ones, shape.dropout)

@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-WANTED = True  # whether losses make branches at all
 T = TypeVar("T")
 _URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
 
@@ -162,7 +161,7 @@ def branches(
     device: torch.device, wanted: bool = True, frozen: RoundedWeights | None = None
 ) -> Iterator[Branches | None]:
     """Let the functions inside use branches, where that is worth while: on CUDA."""
-    if not (WANTED and wanted and device.type == "cuda"):
+    if not (wanted and device.type == "cuda"):
         yield None
         return
     made = Branches(device, frozen)
