@@ -6,9 +6,7 @@ Target: never slower. The floor is the time to move the bytes once, forward and 
     python benchmarks/blur.py [--processor-time]
 """
 
-import argparse
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from torch import Tensor
 from symmetries.actions.resample import gaussian_blur
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import interleaved, medians, record, seconds_to_move
+from common import interleaved, medians, record, seconds_to_move, wanted_clock
 
 CASES = (  # shape, sigma in half images
     ((1, 1, 28, 28), 0.1),
@@ -69,12 +67,7 @@ def by_kornia() -> Callable[[Tensor, float], Tensor] | None:
 
 def main() -> None:
     """Measure and record."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--processor-time", action="store_true", help="not wall time, one thread")
-    busy = parser.parse_args().processor_time
-    if busy:
-        torch.set_num_threads(1)
-    clock = time.process_time if busy else time.perf_counter
+    clock, clock_name = wanted_clock(__doc__)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     functions = {"ours": gaussian_blur, "torch": by_torch, "kornia": by_kornia()}
     rows = []
@@ -96,7 +89,7 @@ def main() -> None:
         row |= {
             f"{name} over ours": t / times["ours"] for name, t in times.items() if name != "ours"
         }
-        row |= {"floor (ms)": 1e3 * floor, "clock": "processor" if busy else "wall"}
+        row |= {"floor (ms)": 1e3 * floor, "clock": clock_name}
         rows.append(row)
         print(row)
     record(f"blur-{device}", rows)

@@ -1,5 +1,6 @@
 """What all benchmarks share: timing alternatives side by side, and recording the result."""
 
+import argparse
 import json
 import os
 import statistics
@@ -43,6 +44,20 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "versions": versions(*PACKAGES),
     }
+
+
+def wanted_clock(about: str) -> tuple[Callable[[], float], str]:
+    """The clock that a script's arguments ask for, and its name.
+
+    Args:
+        about: the script's docstring.
+    """
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("--processor-time", action="store_true", help="not wall time, one thread")
+    if not parser.parse_args().processor_time:
+        return time.perf_counter, "wall"
+    torch.set_num_threads(1)
+    return time.process_time, "processor"
 
 
 def interleaved(

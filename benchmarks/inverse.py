@@ -7,9 +7,7 @@ disturbs less.
     python benchmarks/inverse.py [--processor-time]
 """
 
-import argparse
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -17,7 +15,7 @@ import torch
 from symmetries.groups.affine import affine_exp, affine_inverse
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import interleaved, medians, record, seconds_to_move
+from common import interleaved, medians, record, seconds_to_move, wanted_clock
 from matrix_exp import forward_only, with_backward
 
 SIZES = (1, 32, 256, 1024, 2048, 8192, 65536)
@@ -25,12 +23,7 @@ SIZES = (1, 32, 256, 1024, 2048, 8192, 65536)
 
 def main() -> None:
     """Measure and record."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--processor-time", action="store_true", help="not wall time, one thread")
-    busy = parser.parse_args().processor_time
-    if busy:
-        torch.set_num_threads(1)
-    clock = time.process_time if busy else time.perf_counter
+    clock, clock_name = wanted_clock(__doc__)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = []
     for n in SIZES:
@@ -48,7 +41,7 @@ def main() -> None:
             numbers = 18 if what == "forward" else 45
             row["floor (us)"] = 1e6 * seconds_to_move(4 * numbers * n, device)
             row["torch over ours"] = times["torch"] / times["ours"]
-            row["clock"] = "processor" if busy else "wall"
+            row["clock"] = clock_name
             rows.append(row)
             print(row)
     record(f"inverse-{device}", rows)

@@ -74,19 +74,30 @@ def _point(theta, row, column, margin, H: tl.constexpr, W: tl.constexpr):
 
 
 @triton.jit
+def _places(
+    theta, versions, image_step, version_step, margin, H: tl.constexpr, W: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Which image, version and pixels a program has, and where in the source these lie."""
+    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
+    s = tl.program_id(0) % versions
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x, y, row_at, column_at = _point(
+        theta + n * image_step + s * version_step, i // W, i % W, margin, H, W
+    )
+    r0, c0 = tl.floor(row_at), tl.floor(column_at)
+    return n, s, i, x, y, r0, c0, row_at - r0, column_at - c0
+
+
+@triton.jit
 def forward(
     images, theta, out, versions, image_step, version_step, margin, H: tl.constexpr,
     W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
-    s = tl.program_id(0) % versions
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = i < H * W
-    _x, _y, row_at, column_at = _point(
-        theta + n * image_step + s * version_step, i // W, i % W, margin, H, W
+    n, s, i, _x, _y, r0, c0, fr, fc = _places(
+        theta, versions, image_step, version_step, margin, H, W, BLOCK
     )
-    r0, c0 = tl.floor(row_at), tl.floor(column_at)
-    fr, fc = row_at - r0, column_at - c0
+    keep = i < H * W
     low: tl.constexpr = 0 if MODE == 0 else -1
     taps: tl.constexpr = 2 if MODE == 0 else 4
     SH, SW = H + 2 * margin, W + 2 * margin
@@ -112,15 +123,10 @@ def backward_theta(
     images, theta, grad_out, partial, versions, image_step, version_step, margin,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    n = (tl.program_id(0) // versions).to(tl.int64)  # beyond 2^31 pixels
-    s = tl.program_id(0) % versions
-    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    keep = i < H * W
-    x, y, row_at, column_at = _point(
-        theta + n * image_step + s * version_step, i // W, i % W, margin, H, W
+    n, s, i, x, y, r0, c0, fr, fc = _places(
+        theta, versions, image_step, version_step, margin, H, W, BLOCK
     )
-    r0, c0 = tl.floor(row_at), tl.floor(column_at)
-    fr, fc = row_at - r0, column_at - c0
+    keep = i < H * W
     low: tl.constexpr = 0 if MODE == 0 else -1
     taps: tl.constexpr = 2 if MODE == 0 else 4
     SH, SW = H + 2 * margin, W + 2 * margin

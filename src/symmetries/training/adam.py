@@ -12,6 +12,14 @@ from symmetries.kernels.compiler import has_compiler
 _MANY = 8192  # sums of pieces, which every block adds up: beyond it one kernel more costs less
 
 
+def loss_of(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 - torch's
+    """What a closure gives that computes the loss and its gradients anew, before a step."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 class _KernelSteps(Adam):
     """Torch's Adam with its own state, moved by the library's kernels.
 
@@ -29,10 +37,7 @@ class _KernelSteps(Adam):
         Args:
             closure: computes the loss and its gradients anew, before the step.
         """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         self._clip_and_move()
         return loss
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from symmetries.kernels.available import usable
-from symmetries.training.adam import KernelAdam
+from symmetries.training.adam import KernelAdam, loss_of
 
 if TYPE_CHECKING:
     from symmetries.kernels.factors import FactorGradient
@@ -64,10 +64,7 @@ class TriangularAdam(Adam):
         Args:
             closure: computes the loss and its gradients anew, before the step.
         """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         self._move_all()
         return loss
 
