@@ -2,19 +2,22 @@
 
 Times are those of CUDA graphs that go through enough copies of inputs, gradients and results (all
 are kept) to leave the cache behind; of what cannot be captured (``EAGER``), those of eager calls
-one after another. "naive" is what one would write from tensors' own operations. The floor counts
-each input read once and each output written once, at the bandwidth of a large copy measured in the
-same run. "ours" is the median of three measurements, "slowest" the slowest of them. Target for the
-warps of 2,560 x 28 x 28 and 512 x 3 x 64 x 64, forward and backward: at most twice the floor.
+one after another. "naive" is what one would write from tensors' own operations (for B-splines,
+which torch lacks, the library's own form without kernels). The floor counts each input read once
+and each output written once, at the bandwidth of a large copy measured in the same run. "ours" is
+the median of three measurements, "slowest" the slowest of them. Target for the warps of 2,560 x 28
+x 28 and 512 x 3 x 64 x 64, forward and backward: at most twice the floor.
 
-    python benchmarks/kernels_cuda.py
+    python benchmarks/kernels_cuda.py [--most-seconds 40]
 """
 
 import argparse
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +28,53 @@ from torch import Tensor, nn
 from symmetries.actions.resample import warp
 from symmetries.distributions.spline import rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
+from symmetries.kernels.available import VARIABLE
 from symmetries.perceptron import gelu_norm
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
 
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
 ENOUGH = 400e6  # bytes that no cache holds
-WARPS = ((2560, 1, 28), (512, 3, 64), (128, 1, 28), (40_960, 1, 28), (64, 3, 224))
-TARGETS = ((2560, 28), (512, 64))
+TARGETS = ((2560, 1, 28), (512, 3, 64))
+OTHERS = ((8, 1, 28), (128, 1, 28), (40_960, 1, 28), (655_360, 1, 28), (64, 3, 224))
 EAGER = ("naive", "torch, eager", "kornia")
 Function = Callable[..., Any]
+Case = tuple[str, Function, dict[str, Function], tuple[int, ...]]
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Torch's own operations."""
+    os.environ[VARIABLE] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+
+
+def plainly(function: Function) -> Function:
+    """The same without kernels."""
+
+    def run(*inputs: Tensor) -> Any:  # noqa: ANN401
+        with without_kernels():
+            return function(*inputs)
+
+    return run
+
+
+def trial_seconds(calls: Sequence[Callable[[], object]]) -> float:
+    """Of one call where there is no GPU: says that it runs, nothing else."""
+    start = time.perf_counter()
+    calls[0]()
+    return time.perf_counter() - start
 
 
 def graph_seconds(calls: Sequence[Callable[[], object]], rounds: int = 7) -> float:
     """Seconds of one call, from replays of a graph that makes all of them once."""
+    if not GPU:
+        return trial_seconds(calls)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -63,6 +99,8 @@ def graph_seconds(calls: Sequence[Callable[[], object]], rounds: int = 7) -> flo
 
 def eager_seconds(calls: Sequence[Callable[[], object]]) -> float:
     """Seconds of one call, eagerly."""
+    if not GPU:
+        return trial_seconds(calls)
     calls = calls[:4]
     times = []
     for _ in range(4):
@@ -78,7 +116,7 @@ def eager_seconds(calls: Sequence[Callable[[], object]]) -> float:
 
 def bandwidth() -> float:
     """Bytes per second of a large copy, read and written."""
-    a, b = (torch.empty(2**28, device="cuda") for _ in "ab")
+    a, b = (torch.empty(2**28 if GPU else 2**20, device=DEVICE) for _ in "ab")
     # Not copy_, which the copy engine does, at two thirds of what kernels reach.
     return 2 * a.numel() * 4 / graph_seconds([lambda: torch.add(a, 1, out=b)] * 3)
 
@@ -96,7 +134,7 @@ def measure(
     first = make()
     out = next(iter(functions.values()))(*first)
     size = sum(t.numel() for t in (*first, *_outputs(out))) * 4
-    copies = max(2, min(64, int(ENOUGH / size)))
+    copies = max(2, min(64, int(ENOUGH / size))) if GPU else 1
     inputs = [make() for _ in range(copies)]
     weights = [[torch.randn_like(part) for part in _outputs(out)] for _ in inputs]
     found = {}
@@ -174,66 +212,60 @@ def naive_exp(eta: Tensor) -> Tensor:
     return torch.linalg.matrix_exp(torch.einsum("nd,dij->nij", eta, basis))
 
 
-def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
+def warps(mode: str, naive: bool) -> dict[str, Function]:
+    """Ours and the others."""
+    ours: Function = lambda x, t: warp(x, t, interpolation=mode)  # noqa: E731
+    if mode == "bspline":
+        return {"ours": ours, "naive": plainly(ours)}
+    each = {"ours": ours, "torch": lambda x, t: torch_warp(x, t, mode)}
+    kornia = kornia_warp()
+    if kornia:
+        each["kornia"] = lambda x, t: kornia(x, t, mode)
+    return each | ({"naive": naive_warp} if mode == "bilinear" and naive else {})
+
+
+def matrices(n: int) -> list[Case]:
+    """Exponential, product and inverse."""
+    maps: Function = lambda: affine_exp(torch.randn(n, 6, device=DEVICE))  # noqa: E731
+    eta: Function = lambda: (0.5 * torch.randn(n, 6, device=DEVICE),)  # noqa: E731
+    product = {"ours": affine_product, "torch": lambda a, b: a @ b}
+    inverse = {"ours": affine_inverse, "torch, eager": torch.linalg.inv}
+    return [
+        (f"affine exponential, {n}", eta, {"ours": affine_exp, "torch, eager": naive_exp}, (0,)),
+        (f"product of 3 x 3, {n}", lambda: (maps(), maps()), product, (0, 1)),
+        (f"inverse of 3 x 3, {n}", lambda: (maps(),), inverse, (0,)),
+    ]
+
+
+def cases() -> list[Case]:
     """Name, inputs, alternatives, and which inputs need gradients."""
-    found: list[Any] = []
-    for n, channels, side in WARPS:
+    found: list[Case] = []
+    small = () if GPU else ((2, 1, 28),)
+    for n, channels, side in (*TARGETS, *OTHERS) if GPU else small:
 
         def images_and_maps(n: int = n, c: int = channels, side: int = side) -> tuple[Tensor, ...]:
-            images = torch.rand(n, c, side, side, device="cuda")
-            return images, affine_exp(0.2 * torch.randn(n, 6, device="cuda"))[:, :2].contiguous()
+            images = torch.rand(n, c, side, side, device=DEVICE)
+            return images, affine_exp(0.2 * torch.randn(n, 6, device=DEVICE))[:, :2].contiguous()
 
-        modes = ("bilinear", "bicubic", "bspline") if (n, side) in TARGETS else ("bilinear",)
-        for mode in modes:
-            each: dict[str, Function] = {
-                "ours": lambda x, t, mode=mode: warp(x, t, interpolation=mode)
-            }
-            if mode != "bspline":
-                each["torch"] = lambda x, t, mode=mode: torch_warp(x, t, mode)
-            kornia = kornia_warp()
-            if kornia and mode != "bspline":
-                each["kornia"] = lambda x, t, mode=mode, kornia=kornia: kornia(x, t, mode)
-            if mode == "bilinear" and n <= 2560 and side <= 64:
-                each["naive"] = naive_warp
+        target = (n, channels, side) in (*TARGETS, *small)
+        for mode in ("bilinear", "bicubic", "bspline") if target else ("bilinear",):
             what = f"{mode} warp, {n} x {channels} x {side} x {side}"
+            each = warps(mode, naive=n <= 2560 and side <= 64)
             found.append((f"{what}, to the map", images_and_maps, each, (1,)))
             if n < 40_000:
                 found.append((f"{what}, to both", images_and_maps, each, (0, 1)))
-    for n in (1024, 65_536, 4_194_304):
-        found.append(
-            (
-                f"affine exponential, {n}",
-                lambda n=n: (0.5 * torch.randn(n, 6, device="cuda"),),
-                {"ours": affine_exp, "torch, eager": naive_exp},
-                (0,),
-            )
-        )
-        matrices = lambda n=n: affine_exp(torch.randn(n, 6, device="cuda"))  # noqa: E731
-        pair = lambda matrices=matrices: (matrices(), matrices())  # noqa: E731
-        found.append(
-            (
-                f"product of 3 x 3, {n}",
-                pair,
-                {"ours": affine_product, "torch": lambda a, b: a @ b},
-                (0, 1),
-            )
-        )
-        found.append(
-            (
-                f"inverse of 3 x 3, {n}",
-                lambda matrices=matrices: (matrices(),),
-                {"ours": affine_inverse, "torch, eager": torch.linalg.inv},
-                (0,),
-            )
-        )
-    for rows, width in ((2560, 256), (5120, 2048)):
-        norm = nn.LayerNorm(width, device="cuda")
+    for n in (1024, 65_536, 4_194_304) if GPU else (4,):
+        found += matrices(n)
+    for rows, width in (
+        ((128, 256), (2560, 256), (5120, 2048), (163_840, 256)) if GPU else ((8, 16),)
+    ):
+        norm = nn.LayerNorm(width, device=DEVICE)
         found.append(
             (
                 f"bias, gelu, layer norm, {rows} x {width}",
                 lambda rows=rows, width=width: (
-                    torch.randn(rows, width, device="cuda"),
-                    torch.randn(width, device="cuda"),
+                    torch.randn(rows, width, device=DEVICE),
+                    torch.randn(width, device=DEVICE),
                 ),
                 {
                     "ours": lambda z, b, norm=norm: gelu_norm(z, norm, b),
@@ -242,17 +274,19 @@ def cases() -> list[tuple[str, Function, dict[str, Function], tuple[int, ...]]]:
                 (0, 1),
             )
         )
-    found.append(
-        (
-            "spline of 6 bins, 3 x 2560",
-            lambda: (
-                6 * torch.rand(3, 2560, device="cuda") - 3,
-                torch.randn(17, 3, 2560, device="cuda"),
-            ),
-            {"ours": lambda x, p: rational_quadratic(x, p, 3.0)},
-            (0, 1),
+    for n in (128, 2560, 1_048_576) if GPU else (4,):
+        spline: Function = lambda x, p: rational_quadratic(x, p, 3.0)  # noqa: E731
+        found.append(
+            (
+                f"spline of 6 bins, 3 x {n}",
+                lambda n=n: (
+                    6 * torch.rand(3, n, device=DEVICE) - 3,
+                    torch.randn(17, 3, n, device=DEVICE),
+                ),
+                {"ours": spline, "torch": plainly(spline)},
+                (0, 1),
+            )
         )
-    )
     return found
 
 
@@ -260,8 +294,9 @@ def main() -> None:
     """Measure and record; a GPU is needed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most-seconds", type=float, default=1e9, help="begin nothing after")
+    parser.add_argument("--anyhow", action="store_true", help="also without a GPU, once each")
     options, began = parser.parse_args(), time.perf_counter()
-    if not torch.cuda.is_available():
+    if not GPU and not options.anyhow:
         print("needs a GPU")
         return
     speed = bandwidth()
@@ -283,7 +318,9 @@ def main() -> None:
                     row[f"{name} over ours"] = found[f"{name}, {part}"] / found[f"ours, {part}"]
             rows.append(row)
             print(row, flush=True)
-        record("kernels-cuda", rows)  # as they come
+        record(f"kernels-{DEVICE}", rows)  # as they come
+        if GPU:
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ a launch dominates, that of the papers, and a large one. ``kernels_cuda.py`` has
 """
 
 import argparse
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +24,27 @@ from torch import Tensor
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.spline import circular_spline
 from symmetries.groups import Cyclic
-from symmetries.groups.affine import affine_exp
-from symmetries.kernels.available import VARIABLE
+from symmetries.groups.affine import Affine2, affine_exp
+from symmetries.learners.invariant_weights import log_likelihood
 from symmetries.nn.feature_maps import orbit_mean
-from symmetries.nn.gconv import GroupConv2d
+from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
+from symmetries.nn.invariant_model import shallow_model
 from symmetries.nn.position_conv import Geometry, position_conv2d
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
+from symmetries.perceptron import head
 from symmetries.training.adam import KernelAdamW
 from symmetries.training.triangular import TriangularAdam
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
-from kernels_cuda import ENOUGH, bandwidth, graph_seconds
+from kernels_cuda import DEVICE, ENOUGH, GPU, bandwidth, graph_seconds, without_kernels
 
-GPU = torch.cuda.is_available()
-DEVICE = "cuda" if GPU else "cpu"
 Made = tuple[
     Callable[[], Any], list[Tensor], list[Tensor]
 ]  # function, inputs, those with gradients
 Case = tuple[str, Callable[[], Made], float]  # name, one copy of the work, multiplications
-
-
-@contextmanager
-def without_kernels() -> Iterator[None]:
-    """Torch's own operations."""
-    os.environ[VARIABLE] = "0"
-    try:
-        yield
-    finally:
-        del os.environ[VARIABLE]
 
 
 def normal(*shape: int) -> Tensor:
@@ -105,6 +93,29 @@ def neighbours(images: int, fields: int, hidden: int = 32) -> Made:
     inputs = [normal(images, fields, 32, 32), phi, output, normal(fields)]
     g = Geometry(fields, fields, 1, 1, 5, 1, 2)
     return lambda: position_conv2d(*inputs, g, "factored"), inputs, inputs
+
+
+def places(side: int) -> Made:
+    """The features of such a convolution at each place, from its kernel network."""
+    layer = RelaxedGroupConv2d(8, 8, 5, padding=2, group=Cyclic(1)).to(DEVICE)
+    leaves = list(layer.parameters())
+    return lambda: layer.generate((side, side)).weight, leaves, leaves
+
+
+def outputs(rows: int) -> Made:
+    """A last linear layer of ten outputs."""
+    linear, x = torch.nn.Linear(256, 10).to(DEVICE), normal(rows, 256)
+    leaves = [x, linear.weight, linear.bias]
+    return lambda: head(x, linear), leaves, leaves
+
+
+def classes(rows: int) -> Made:
+    """The expected log-likelihood of ten classes under Gaussian outputs, two draws."""
+    model = shallow_model((1, 4, 4), 10, Affine2("rotation"), features=8).to(DEVICE)
+    mean, variance = normal(1, rows, 10), (1 + torch.rand(1, rows, 10, device=DEVICE))
+    targets = torch.arange(rows, device=DEVICE) % 10
+    leaves = [mean, variance.requires_grad_()]
+    return lambda: log_likelihood(model, mean, variance, targets, 2), leaves, leaves
 
 
 def flow(points: int) -> Made:
@@ -160,6 +171,13 @@ def cases() -> Iterator[Case]:
             lambda n=images, f=fields: neighbours(n, f),
             by_tap + images * 1024 * fields * fields * 32,
         )
+    for side in (8, 32, 128):
+        pixels = 25 * side**2 * 32 * 32 + (side + 4) ** 2 * 32 * 32
+        yield f"features at each place, {side} x {side}", lambda n=side: places(n), pixels
+    for count in (128, 2560, 163_840):
+        yield f"ten outputs, {count} x 256", lambda n=count: outputs(n), count * 2560
+    for count in (128, 2048, 131_072):
+        yield f"log-likelihood of classes, {count}", lambda n=count: classes(n), 0
     for points in (1024, 2560, 1_048_576):
         yield f"spline on the circle, {points}", lambda n=points: circle(n), 0
 
@@ -172,21 +190,12 @@ def _outputs(out: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
     return tuple(out) if isinstance(out, tuple) else (out,)
 
 
-def seconds(calls: Sequence[Callable[[], object]]) -> float:
-    """Of one call; without a GPU of a trial, for tests."""
-    if GPU:
-        return graph_seconds(calls)
-    start = time.perf_counter()
-    calls[0]()
-    return time.perf_counter() - start
-
-
 def product_rate() -> float:
     """Multiplications per second of a large product in TF32."""
     n = 8192 if GPU else 64
     a = torch.randn(n, n, device=DEVICE)
     torch.set_float32_matmul_precision("high")
-    took = seconds([lambda: a @ a] * 3)
+    took = graph_seconds([lambda: a @ a] * 3)
     return n**3 / took
 
 
@@ -207,7 +216,7 @@ def both_parts(make: Callable[[], Made], copies: int, rounds: int) -> dict[str, 
     for part, work in (("forward", forward), ("both", both)):
         pairs = zip(made, given, strict=True)
         calls = [lambda one=one, w=w, work=work: work(one, w) for one, w in pairs]
-        found[part] = [seconds(calls) for _ in range(rounds)]
+        found[part] = [graph_seconds(calls) for _ in range(rounds)]
     return found
 
 
@@ -279,8 +288,8 @@ def compared(
     """One row of an optimiser."""
     for step in (ours, plain):
         step()  # its state is there
-    mine = statistics.median(seconds([ours] * 3) for _ in range(3))
-    theirs = seconds([plain] * 3)
+    mine = statistics.median(graph_seconds([ours] * 3) for _ in range(3))
+    theirs = graph_seconds([plain] * 3)
     row = {"what": what, "part": "step", "floor (us)": 1e6 * floor, "floor of": "memory"}
     row |= {"ours (us)": 1e6 * mine, "torch (us)": 1e6 * theirs}
     return row | {"ours over floor": mine / floor, "torch over ours": theirs / mine}
@@ -291,29 +300,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most-seconds", type=float, default=1e9, help="begin nothing after")
     parser.add_argument("--anyhow", action="store_true", help="also without a GPU, once each")
+    parser.add_argument("--cases", nargs="+", default=[""], help="that begin so; all by default")
     options, began = parser.parse_args(), time.perf_counter()
     if not GPU and not options.anyhow:
         print("needs a GPU")
         return
     torch.manual_seed(0)
-    rates = (bandwidth() if GPU else 1e10), product_rate()
+    rates = bandwidth(), product_rate()
     rows_found: list[dict[str, Any]] = [
         {"what": "copy", "GB/s": rates[0] / 1e9, "TF32 (TFLOP/s)": 2 * rates[1] / 1e12}
     ]
 
     def found() -> Iterator[dict[str, Any]]:
-        yield from optimisers(rates)
+        if any("Adam".startswith(name) for name in options.cases):
+            yield from optimisers(rates)
         for what, make, multiplications in cases():
-            for row in measure(make, multiplications, rates):
-                yield {"what": what, **row}
+            if what.startswith(tuple(options.cases)):
+                for row in measure(make, multiplications, rates):
+                    yield {"what": what, **row}
 
     for row in found():
         rows_found.append(row)
         print(row, flush=True)
+        record(f"kernels_layers-{DEVICE}", rows_found)  # as they come
         if time.perf_counter() - began > options.most_seconds:
             print("out of time", flush=True)
             break
-    record(f"kernels_layers-{DEVICE}", rows_found)
 
 
 if __name__ == "__main__":

@@ -165,9 +165,9 @@ def head(x: Tensor, linear: nn.Linear) -> Tensor:
     """
     weight, bias = linear.weight, linear.bias
     if bias is not None and usable(weight, bias) and usable(x, dtypes=_DTYPES) and x.ndim == 2:
-        from symmetries.kernels.heads import MOST_INPUTS, MOST_OUTPUTS, KernelHead
+        from symmetries.kernels.heads import KernelHead, suits
 
-        if len(weight) <= MOST_OUTPUTS and weight.shape[1] <= MOST_INPUTS:
+        if suits(x, weight):
             made: Tensor = KernelHead.apply(x, weight, bias)  # type: ignore[no-untyped-call]
             return made
     out: Tensor = linear(x.to(weight.dtype))

@@ -1,7 +1,7 @@
 """Every kernel as it is compiled, against torch: ``python tests/kernels/compiled.py`` on a GPU.
 
-Kernels in CUDA C, which have no interpreter, here; Triton's in the scripts beside this one, which
-run at the same time in processes of their own.
+Kernels in CUDA C, which have no interpreter, here; the flow's and Triton's in the scripts beside
+this one, which run at the same time in processes of their own.
 """
 
 import subprocess
@@ -128,7 +128,7 @@ def main():
     """Check all; the scripts' reports follow ours."""
     began = time.perf_counter()
     started = {}
-    for path in sorted(HERE.glob("*interpreted*.py")):
+    for path in [HERE / "flow_compiled.py", *sorted(HERE.glob("*interpreted*.py"))]:
         report = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when it ends
         command = [sys.executable, str(path)]
         process = subprocess.Popen(command, stdout=report, stderr=subprocess.STDOUT)

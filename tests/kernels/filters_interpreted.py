@@ -5,11 +5,12 @@ a GPU.
 """
 
 import copy
+import os
 
 import torch
 
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.kernels import filters
+from symmetries.kernels import available, filters
 from symmetries.nn import launched
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 
@@ -84,7 +85,20 @@ def broken_kernels_are_not_used():
     return not used
 
 
+def a_switch_is_obeyed_later():
+    """Kernels that a layer has used before are left alone where they are not wanted any more."""
+    layer = CASES["strict"]().to(DEVICE)
+    found = [layer.at_once((9, 9)) is not None]
+    for value in ("0", "1"):
+        os.environ[available.VARIABLE] = value
+        found.append(layer.at_once((9, 9)) is not None)
+    del os.environ[available.VARIABLE]
+    return found == [True, False, True]
+
+
 if __name__ == "__main__":
+    if not a_switch_is_obeyed_later():
+        raise SystemExit("kernels were used that had been turned off")
     if not broken_kernels_are_not_used():
         raise SystemExit("a wrong kernel was not noticed")
     worst = max(map(second_gradients, ("soft", "places")))

@@ -1,6 +1,7 @@
 """Log-density of a flow by kernels against torch's operations; run with TRITON_INTERPRET=1.
 
-On a GPU, ``python tests/kernels/flow_interpreted.py`` checks the compiled kernels.
+On a GPU, ``python tests/kernels/flow_interpreted.py`` checks the compiled kernels, and
+``flow_compiled.py`` those in CUDA C.
 """
 
 import copy
@@ -8,9 +9,7 @@ import copy
 import torch
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.flow_check import _largest_error
-from symmetries.distributions.flow_kernels import kernel_density, shape_of, usable_shape
-from symmetries.kernels.flow_cuda import suits
+from symmetries.distributions.flow_kernels import kernel_density, usable_shape
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LARGE = DEVICE == "cuda"
@@ -84,15 +83,3 @@ if __name__ == "__main__":
             # The last one is a second gradient, of torch's operations either way.
             if not a < 5 * b + (2e-2 if place == len(ours) - 1 else 1e-4):
                 raise SystemExit(f"{case}, result {place}: error {a:.1e}, torch's {b:.1e}")
-    for precision in ("high", "medium") if LARGE else ():  # those in CUDA C, which round products
-        torch.set_float32_matmul_precision(precision)
-        for dim, hidden, layers, samples, drop in ((5, 256, 6, 1, 0.1), (2, 64, 3, 2, 0.0)):
-            flow = ConditionalFlow((1.0,) * dim, 6, hidden=hidden, layers=layers, dropout=drop)
-            shape = shape_of(flow.train(), samples)._replace(cuda=True)
-            if not suits(shape, torch.device("cuda")):
-                raise SystemExit("the flow in CUDA C is not used: is there a compiler?")
-            rounded = precision == "medium"
-            wrong = _largest_error(shape, torch.device("cuda"), rounded=rounded)
-            print(f"CUDA C {dim} {hidden} {layers} {samples} {drop} {precision}: {wrong:.1e}")  # noqa: T201
-            if not wrong < 2e-2:
-                raise SystemExit("too far off")

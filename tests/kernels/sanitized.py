@@ -1,11 +1,14 @@
-"""Warps of every mode, size and wildness against float64, small enough for a memory checker.
+"""Kernels in CUDA C against float64, small enough for a memory checker: warps, or the flow.
 
-    compute-sanitizer --tool memcheck --error-exitcode 9 python tests/kernels/sanitized.py
+    compute-sanitizer --tool memcheck --error-exitcode 9 python tests/kernels/sanitized.py [flow]
 
-Maps that zoom out by more than two, where a kernel once read behind its shared memory, are among
-them. Needs a GPU.
+Warps are of every mode, size and wildness. Maps that zoom out by more than two, where a kernel once
+read behind its shared memory, are among them. Needs a GPU.
 """
 
+import sys
+
+import flow_compiled
 import torch
 
 from symmetries.actions.resample import warp
@@ -31,7 +34,8 @@ def errors(shape, mode, spread):
     return [float((a.double() - b).norm() / (b.norm() + 1e-9)) for a, b in pairs]
 
 
-if __name__ == "__main__":
+def warps():
+    """All of them."""
     for shape in SHAPES:
         for mode in ("bilinear", "bicubic", "bspline"):
             for spread in (0.3, 1.5):
@@ -40,3 +44,10 @@ if __name__ == "__main__":
                 print(shape, mode, spread, report, flush=True)  # noqa: T201
                 if not max(found) < 2e-3:  # far outside, float32 has few digits of a place
                     raise SystemExit("wrong")
+
+
+if __name__ == "__main__":
+    if "flow" in sys.argv:
+        flow_compiled.check(flow_compiled.SHAPES[:4], contexts=9)
+    else:
+        warps()

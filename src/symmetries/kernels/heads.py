@@ -18,6 +18,13 @@ MOST_OUTPUTS, MOST_INPUTS = 16, 512
 _ROWS, _WARPS = 32, 4
 
 
+def suits(x: Tensor, weight: Tensor) -> bool:
+    """Whether the layer is narrow, and places in its rows are numbers of 32 bits."""
+    outputs, width = weight.shape
+    narrow = outputs <= MOST_OUTPUTS and width <= MOST_INPUTS
+    return narrow and len(x) * max(outputs, width) < 2**31
+
+
 @triton.jit
 def _tiles(
     x, weight, rows, width, outputs, ROWS: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from symmetries.kernels.available import largest_difference, usable
+from symmetries.kernels.available import largest_difference, usable, wanted
 from symmetries.kernels.compiler import error_of
 from symmetries.kernels.networks import Network, PlaceNetwork
 from symmetries.nn.kernel_cache import Sampled
@@ -56,8 +56,9 @@ def made(launched: Launched) -> Sampled:
 
 
 def ready(launched: Launched) -> bool:
-    """Whether nothing of this call is in the way: torch.func, tensors of another kind."""
-    return not torch._C._are_functorch_transforms_active() and launched.kernels.fit()
+    """Whether nothing of this call is in the way: torch.func, a switch, tensors of another kind."""
+    free = wanted() and not torch._C._are_functorch_transforms_active()
+    return free and launched.kernels.fit()
 
 
 def can_take(network: Parts) -> bool:

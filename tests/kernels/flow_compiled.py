@@ -1,0 +1,49 @@
+"""The flow in CUDA C, which rounds products, against float64: ``python flow_compiled.py`` on a GPU.
+
+Widths of two to eight warps, one to six layers, one to several points under a context, and numbers
+of points that do not fill their last block.
+"""
+
+import torch
+
+from symmetries.distributions import flow_check
+from symmetries.distributions.flow import ConditionalFlow
+from symmetries.distributions.flow_kernels import shape_of
+from symmetries.kernels.flow_cuda import suits
+
+CONTEXTS = 37
+SHAPES = (  # dim, hidden, layers, bins, samples, dropout
+    (5, 256, 6, 6, 1, 0.1),
+    (2, 64, 3, 6, 2, 0.0),
+    (3, 96, 1, 6, 3, 0.5),
+    (6, 128, 4, 4, 1, 0.25),
+    (4, 160, 2, 8, 5, 0.0),
+    (7, 224, 5, 3, 1, 0.1),
+)
+
+
+def error(dim, hidden, layers, bins, samples, drop):
+    """Largest relative error of the log-density and of all its gradients."""
+    sizes = {"hidden": hidden, "layers": layers, "bins": bins, "dropout": drop}
+    flow = ConditionalFlow((1.0,) * dim, 6, **sizes)
+    shape = shape_of(flow.train(), samples)._replace(cuda=True)
+    if not suits(shape, torch.device("cuda")):
+        raise SystemExit("the flow in CUDA C is not used: is there a compiler?")
+    rounded = torch.get_float32_matmul_precision() == "medium"
+    return flow_check._largest_error(shape, torch.device("cuda"), rounded=rounded)
+
+
+def check(shapes=SHAPES, contexts=CONTEXTS):
+    """Both roundings of every shape."""
+    flow_check.CONTEXTS = contexts
+    for precision in ("high", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        for shape in shapes:
+            wrong = error(*shape)
+            print(f"CUDA C {shape} {precision}: {wrong:.1e}", flush=True)  # noqa: T201
+            if not wrong < 2e-2:
+                raise SystemExit("too far off")
+
+
+if __name__ == "__main__":
+    check()
