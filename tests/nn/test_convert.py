@@ -3,9 +3,11 @@
 import copy
 import io
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
@@ -107,6 +109,47 @@ def test_kernels_of_other_tensors_are_not_used(kind):
         assert torch.equal(other(x), copy.deepcopy(other).train()(x))
         replica = conv._replicate_for_data_parallel()
         assert conv._cache.get(replica) is None
+
+
+def test_kept_kernel_is_one_convolution_of_any_layout():
+    conv, x = layer().eval(), fields()
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func.overloadpacket)
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad():
+        expected = conv(x)
+        with Watch():
+            given = conv(x), conv(x.to(memory_format=torch.channels_last))
+            turned = conv(x.mT.contiguous().mT)
+    assert seen.count(torch.ops.aten.convolution) == 3
+    for out in (expected, *given, turned):
+        assert torch.allclose(out, expected, atol=1e-5)
+        assert out.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (torch.zeros(2, 8, 7, 7, dtype=torch.float64), "features: expected"),
+        (torch.zeros(2, 8, 7, 7, dtype=torch.int64), "features: expected"),
+        (torch.zeros(2, 8, 7, 6), "square images"),
+        (torch.zeros(2, 7, 7, 7), "8 channels"),
+        (np.zeros((2, 8, 7, 7), dtype=np.float32), "features: expected"),
+        ([1.0], "features: expected"),
+        (None, "features: expected"),
+    ],
+)
+def test_bad_input_is_named_with_a_kept_kernel_too(wrong, said):
+    conv, x = layer().eval(), fields()
+    for _ in range(2):
+        with torch.no_grad():
+            conv(x)
+            with pytest.raises((TypeError, ValueError), match=said):
+                conv(wrong)
 
 
 def test_fixed_frequency_written_in_place_is_seen():

@@ -54,19 +54,21 @@ class KernelCache(Generic[T]):
 
     def get(self, module: nn.Module, made_for: object = None) -> T | None:
         """What is kept, or None if the module has changed, or it was made for something else."""
-        entry = self._entry
-        if entry is None or entry.made_for != made_for or entry.owner is not module._parameters:
+        if self._entry is None:
+            return None
+        kept, kept_for, owner, places, tensors = self._entry
+        if kept_for != made_for or owner is not module._parameters:
             return None
         try:
-            for holder, key, tensor, version in entry.tensors:
+            for holder, key, tensor, version in tensors:
                 if holder[key] is not tensor or tensor._version != version:
                     return None
-            for holder, key, what in entry.places:
+            for holder, key, what in places:
                 if holder[key] is not what:
                     return None
         except KeyError:  # taken away
             return None
-        return entry.kept  # type: ignore[return-value]
+        return kept  # type: ignore[return-value]
 
     def put(
         self, module: nn.Module, kept: T, made_for: object = None, parameters: str = "fixed"

@@ -32,7 +32,7 @@ from symmetries.nn.plane_checks import check_signature, may_keep
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 
 # What a layer is made with, and the turn of its grid, in which nothing is kept.
-CONSTANTS = ("signature", "relative", "absolute", "turn")
+CONSTANTS = ("signature", "relative", "absolute", "mask", "turn")
 
 
 class _Features(NamedTuple):
