@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries.checks import invalid
 from symmetries.kernels.networks import Network, PlaceNetwork
 
 ALIGNED = 16  # bytes; Triton compiles for it
@@ -111,8 +112,15 @@ class Watched:
 
     def check_fit(self) -> None:
         """Raise where the parts no longer :meth:`fit`: between a forward and its backward pass."""
-        if not self.fit():
-            raise RuntimeError("a weight of the layer has changed its type or layout since")
+        if self.fit():
+            return
+        got = [
+            f"{p.dtype} on {p.device}{'' if p.is_contiguous() else ' by strides'}"
+            for p in self.parts
+        ]
+        expected = f"contiguous torch.float32 on {self.device}, as in the forward pass"
+        remedy = "change a layer's type or place before its forward pass, not before backward()"
+        raise RuntimeError(str(invalid("weights", expected, ", ".join(dict.fromkeys(got)), remedy)))
 
     def run(self, launch: Launch, *fresh: Tensor) -> None:
         """Launch a kernel on all tensors, which :meth:`fit`, and others behind them."""
