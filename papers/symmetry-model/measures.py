@@ -94,7 +94,9 @@ def rotation_widths(samples: Tensor, base: Tensor | None, added: float) -> dict[
 def mode_examples(
     model: SymmetryModel, data: ImageSet, count: int, bins: int = 72
 ) -> dict[str, Tensor]:
-    """For each digit its images with the most, and the fewest, modes of the rotation (Figure 10).
+    """For each digit its image with the most modes of the rotation, and the flattest (Figure 10).
+
+    The first of those with the most; of those with the fewest the one whose angle is widest.
 
     Returns:
         Images (20, C, H, W), prototypes, densities of the angle (20, bins) and numbers of modes.
@@ -104,7 +106,8 @@ def mode_examples(
         part = torch.nonzero(data.labels == label)[:count, 0]
         samples = rotation_samples(model, data.subset(part), 1024)
         number = modes(samples)
-        for place in (int(number.argmax()), int(number.argmin())):
+        flat = highest_density_width(samples, 2 * math.pi).cpu() / (2 * math.pi)
+        for place in (int(number.argmax()), int((number - flat).argmin())):
             chosen.append(int(part[place]))
             found.append(int(number[place]))
             turned = torch.remainder(samples[place].cpu() + math.pi, 2 * math.pi) - math.pi

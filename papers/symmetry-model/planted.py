@@ -11,6 +11,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.learners.symmetry_model.widths import highest_density_width
 
 PLANTED_HUE = (0.0, 0.6 * math.pi)
 PLANTED_SATURATION = (0.6, 0.9)
@@ -101,6 +102,36 @@ def axes(images: Tensor) -> Tensor:
     """Directions (N,) of the longest axis, in degrees from 0 to 180, counter-clockwise."""
     (xx, xy), (_, yy) = (row.unbind(-1) for row in covariances(images).unbind(-2))
     return torch.remainder(torch.rad2deg(torch.atan2(2 * xy, xx - yy)) / 2, 180)
+
+
+def zeros(model: SymmetryModel, data: ImageSet, most: int, parts: int = 4) -> list[dict[str, Any]]:
+    """How far zeros turn, by how round they are: what p says, beside directions in the data.
+
+    Directions of the longest axis are known up to half a turn, so the smallest set of them that
+    holds 90 % is counted twice, once for either half: 324 degrees if they were uniform.
+
+    Returns:
+        For each part of the images labelled 0, rounder ones first: the ratio of their axes, the
+        width of their directions and p's mean width90 of the rotation, in degrees.
+    """
+    x = data.images[torch.nonzero(data.labels == 0)[:, 0]]
+    spread = torch.linalg.eigvalsh(covariances(x))
+    ratio = (spread[:, 1] / spread[:, 0]).sqrt()
+    column = model.group.names.index("rotation")
+    rows = []
+    for part in ratio.argsort().chunk(parts):
+        twice = torch.deg2rad(2 * axes(x[part]))
+        generator = torch.Generator(x.device).manual_seed(0)
+        turned = model.sample_eta(x[part[: most // parts]], 1024, generator)[..., column]
+        found = highest_density_width(turned, 2 * math.pi).mean()
+        rows.append(
+            {
+                "ratio": [float(ratio[part].min()), float(ratio[part].max())],
+                "directions": math.degrees(float(highest_density_width(twice, 2 * math.pi))),
+                "width90": math.degrees(float(found)),
+            }
+        )
+    return rows
 
 
 def wasserstein(a: Tensor, b: Tensor) -> float:

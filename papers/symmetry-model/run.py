@@ -157,7 +157,7 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
         row["heart_prototypes"] = planted.heart_prototypes(model, test)
     if not arguments.ablations:
         row |= family_measures(model, test.images[:FAMILY_IMAGES])
-        row |= distribution_measures(arguments, model, test, added)
+        row |= distribution_measures(arguments, model, test, added, seed)
         name = f"{arguments.task}-{added:g}-{seed}"
         name += "" if variant == OURS_NAME else f"-{variant}"
         count = max(20, arguments.looked_at // 10)
@@ -198,7 +198,7 @@ def family_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:
 
 
 def distribution_measures(
-    arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet, added: float
+    arguments: argparse.Namespace, model: SymmetryModel, test: ImageSet, added: float, seed: int
 ) -> dict[str, Any]:
     """What p(eta | x_hat) says, against what was planted."""
     most = arguments.looked_at
@@ -214,12 +214,14 @@ def distribution_measures(
     else:
         one_way = test if "sprites" in arguments.task else measures.readable(test, most // 2)
         samples = measures.rotation_samples(model, one_way)
-        base = arguments.out / "rotation-0.npy"  # of the first run without added rotation
+        base = arguments.out / f"rotation-0-{seed}.npy"  # of the run without added rotation
         if added == 0 and not base.exists():
             np.save(base, samples.half().cpu().numpy())
         start = torch.from_numpy(np.load(base)).to(samples) if base.exists() else None
         row["rotation"] = measures.rotation_widths(samples, start, added)
         row["modes"] = mode_table(model, test, most // 10)
+        if arguments.task == "mnist-affine":
+            row["zeros"] = planted.zeros(model, test, most)
     return row
 
 

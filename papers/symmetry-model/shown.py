@@ -16,7 +16,7 @@ ALL = "all"
 @torch.no_grad()
 def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str, np.ndarray]:
     """Arrays of the figures: examples, prototypes, new versions, chains, marginals, joints."""
-    x = test.images[:count]
+    x = test.images[in_turn(test, count)]
     generator = torch.Generator(model.device).manual_seed(0)
     edges, density = model.marginals(x, 60, 4096, generator)
     arrays = {
@@ -37,6 +37,16 @@ def pictures(model: SymmetryModel, test: ImageSet, count: int = 20) -> dict[str,
     plain["parts"] = np.array(part_names(model))
     plain["iterated"] = np.array(measures.iterated(model, test.images[:1000]))
     return plain
+
+
+def in_turn(data: ImageSet, count: int) -> Tensor:
+    """Indices of the first images of the classes, which take turns: square, ellipse, heart, ..."""
+    if data.labels is None:
+        return torch.arange(min(count, len(data)), device=data.images.device)
+    kinds = sorted(set(data.labels.tolist()))
+    each = [torch.nonzero(data.labels == kind)[:count, 0] for kind in kinds]
+    shortest = min(map(len, each))
+    return torch.stack([part[:shortest] for part in each], 1).flatten()[:count]
 
 
 def part_names(model: SymmetryModel) -> tuple[str, ...]:

@@ -284,6 +284,14 @@ def test_bad_input():
         model.infer(torch.rand(4, 3, SIDE, SIDE))
     with pytest.raises(ValueError, match="stages: expected"):
         model.fit(good, stages=("prior",), progress=False)
+    with pytest.raises(TypeError, match=r"stages: expected names.*try \('inference',\)"):
+        model.fit(good, stages="inference", progress=False)
+    with pytest.raises(ValueError, match="x: expected at least one image"):
+        model.summary(good[:0])
+    with pytest.raises(ValueError, match="x: expected finite values"):
+        model.summary(good / 0)
+    with pytest.raises(ValueError, match="labels: expected 4 class numbers"):
+        model.summary(good, torch.zeros(3, dtype=torch.int64))
     open_family = SymmetryModel("rotation,scale", (1, SIDE, SIDE), "quick")
     with pytest.raises(ValueError, match="is not closed"):
         open_family.infer(good, refine=1)

@@ -200,11 +200,13 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
     return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))
 
 
-def images_to_learn(images: Tensor | ImageSet, shape: Sequence[int]) -> Tensor:
+def images_to_learn(
+    images: Tensor | ImageSet, shape: Sequence[int], name: str = "images"
+) -> Tensor:
     """The images (N, C, H, W) of a set, checked: of shape (C, H, W), at least one, finite."""
     data = images.images if isinstance(images, ImageSet) else images
-    check_image_shape(data, shape, "images")
+    check_image_shape(data, shape, name)
     if len(data) == 0:
-        raise invalid("images", "at least one image", "none", "check the loader")
-    check_finite(data, "images")
+        raise invalid(name, "at least one image", "none", "check the loader")
+    check_finite(data, name)
     return data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries.checks import invalid, wrong_type
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.kernels.branches import RoundedWeights
 from symmetries.learners.symmetry_model.best import BestWeights
@@ -48,6 +48,8 @@ def fitting(
         run: fields of :class:`symmetries.training.TrainConfig` that both stages share; each stage
             has a folder of its own within ``out``.
     """
+    if isinstance(stages, str):
+        raise wrong_type("stages", "names of stages", stages, f"try ({stages!r},)")
     data = _checked_data(model, images)
     check_frame(model.act, data, model.bounds, model.seed)
     fits = {"inference": _fit_inference, "generative": _fit_generative}

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_chw, check_image_shape, check_whole, invalid
-from symmetries.data.base import ImageSet
+from symmetries.checks import check_chw, check_classes, check_image_shape, check_whole, invalid
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
@@ -272,8 +272,10 @@ class SymmetryModel(nn.Module):
         if isinstance(x, ImageSet):
             labels = x.labels if labels is None else labels
             names = x.class_names
-        images = x.images if isinstance(x, ImageSet) else x
-        self.check_shape(images)
+        check_whole(most, "most")
+        images = images_to_learn(x, self.shape, "x")
+        if labels is not None:
+            check_classes(labels, len(images))
         part = images[:most].to(self.device)
         classes = None if labels is None else labels[:most].cpu()
         return summarise(self, part, classes, names, n=n, seed=seed)
