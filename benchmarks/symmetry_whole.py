@@ -40,6 +40,7 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
         "variance along orbits": found["orbit_variance_refine_0"]["ratio"],
         "variance along orbits, refine=2": found["orbit_variance_refine_2"]["ratio"],
         "next eta": found["iterated"][1],
+        "next eta, refine=1": found["iterated"][2],
         "content kept": found["content_kept"],
         "seed": found["seed"],
     }
