@@ -205,12 +205,12 @@ def main() -> None:
         for name, make in {
             "symmetry model": symmetry,
             "VAE": vae,
-            "relaxed network": relaxed_network,
             "penalised perceptron": penalised,
+            "invariant VAE": joint,
         }.items()
     }
-    learners["invariant VAE"] = lambda: both_ways(joint, data)
-    learners["invariant weights"] = lambda: classifier_both_ways(data)  # the longest
+    learners["invariant weights"] = lambda: classifier_both_ways(data)
+    learners["relaxed network"] = lambda: both_ways(relaxed_network, data)  # the longest
     for what, ways in learners.items():
         if not what.startswith(tuple(options.learners)):
             continue
