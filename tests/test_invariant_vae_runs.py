@@ -15,6 +15,7 @@ EXPECTED = {
     "ablations": {"width90_q", "width90_p", "share_outside", "bound"},
     "learned-noise": {"width90", "bound"},
     "figure9": {"bound", "reconstruction_error", "source"},
+    "samples": {"bound", "least_noise"},
     "images": set(),
 }
 
@@ -44,3 +45,12 @@ def test_augerino_quick(tmp_path):
 @pytest.mark.parametrize("part", sorted(set(EXPECTED) - {"augerino"}))
 def test_every_part_quick(part, tmp_path):
     check(part, tmp_path)
+
+
+@pytest.mark.slow
+def test_likeness_quick(tmp_path):
+    rows_of("rotation", tmp_path)
+    rows = [row for row in rows_of("likeness", tmp_path) if row["part"] == "likeness"]
+    assert [(row["kind"], row["added"]) for row in rows] == [("joint", 0.0)]  # 90 is too far
+    assert rows[0]["accuracy"] > 0.8
+    assert rows[0]["sure_of_new"] < rows[0]["sure_of_test"]  # after 40 steps

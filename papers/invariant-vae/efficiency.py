@@ -9,7 +9,7 @@ import measures
 import numpy as np
 import sets
 import torch
-from joint import AFFINE, SAMPLES, seen_of, training
+from joint import AFFINE, NEW, SAMPLES, seen_of, training
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
@@ -20,20 +20,24 @@ from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
-SMALLEST = 12_500  # images that symmetry models see
+SMALLEST, LARGEST = 12_500, 50_000  # symmetry models see the first 12,500 images only
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 COPIES = 8  # turned, of an image, whose prototypes are compared
-# Symmetry models of MNIST; the sizes of their networks are the paper's.
+CHUNK = 1024
+SMOOTH = 0.2  # least noise of models whose new images are looked at
+# Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
 OURS = replace(
     PRESETS["paper"],
     angles="circle",
     moments="centre",
     loss="one-sided",
     alignment=1.0,
-    settling=1.0,
+    settling=0.2,
+    settling_form="norm",
+    settling_range=0.05,
     variety=0.25,
     holdout=0.1,
     products="bf16",
@@ -60,6 +64,12 @@ class Setting:
     device: str
     samples: int = SAMPLES
     kinds: tuple[str, ...] = KINDS
+    versions: int = 1_400_000  # images that AugVAE's are made of
+
+    @property
+    def images(self) -> int:
+        """How many are turned; sizes are the first of them, so that sets hold one another."""
+        return LARGEST if self.source in WHOLE else max(self.sizes)
 
 
 def symmetry_model(
@@ -89,6 +99,24 @@ def symmetry_model(
 
 
 @torch.no_grad()
+def resampled(symmetry: SymmetryModel, images: Tensor, total: int, seed: int) -> Tensor:
+    """About ``total`` new versions of images, as many of each: the data of AugVAE.
+
+    A symmetry model does not change while AugVAE learns, so its versions are drawn ahead, more of
+    them than a decoder could know by heart; that is faster than a few at every step.
+    """
+    each = max(1, round(total / len(images)))
+    device = symmetry.device
+    generator = torch.Generator(device).manual_seed(seed)
+    versions = torch.empty(len(images) * each, *images.shape[1:], device=device)
+    parts = zip(images.split(CHUNK), versions.split(CHUNK * each), strict=True)
+    for x, out in parts:
+        new = symmetry.sample(x.to(device), each, generator)
+        out.copy_(new.flatten(0, 1).clamp_(0, 1))
+    return versions
+
+
+@torch.no_grad()
 def orbit_variance(model: SymmetryModel, x: Tensor) -> float:
     """Variance of prototypes over turned copies of an image, as a share of that over images."""
     angles = math.pi * (
@@ -110,7 +138,7 @@ def runs(
     for seed in setting.seeds:
         for added in setting.added:
             where = {"source": setting.source, "folder": setting.folder}
-            whole = sets.load("train", added, images=max(setting.sizes), **where)
+            whole = sets.load("train", added, images=setting.images, **where)
             test = sets.load("test", added, images=TEST, **where)
             test = test.subset(torch.arange(min(setting.count, len(test))))
             small = whole.subset(torch.arange(min(SMALLEST, len(whole))))
@@ -157,13 +185,15 @@ def one_vae(
         model = InvVAE(symmetry, setting.vae, seed=seed)
     else:
         model = VAE(shape, setting.vae, seed=seed)
-        if kind == "AugVAE":
-            run["augment"] = lambda x, generator: symmetry.augment(x, generator).clamp(0, 1)
-        elif kind == "fixed":
-            group = parse_group(FIXED[0])
-            run["augment"] = fixed_augmentation(ImageAction(group), FIXED[1])
+        if kind == "fixed":
+            act = ImageAction(parse_group(FIXED[0]), interpolation="bspline")
+            run["augment"] = fixed_augmentation(act, FIXED[1])
     seen = seen_of(data)
-    history = model.fit(data.images[:seen], **run)
+    learned = data.images[:seen]
+    if kind == "AugVAE":
+        learned = resampled(symmetry, learned, setting.versions, seed)
+    history = model.fit(learned, **run)
+    del learned
     vae = model.vae if isinstance(model, InvVAE) else model
     vae.encoder.half_precision = vae.decoder.half_precision = False  # errors as small as noise
     model.fit_noise(data.images[seen:])
@@ -176,7 +206,7 @@ def one_vae(
     if isinstance(model, InvVAE):
         held = model.prototype(held)
     row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
-    row["half"] = setting.vae.half
+    row |= {"half": setting.vae.half, "lr": setting.vae.lr, "least_noise": setting.vae.least_noise}
     row["bound_held_out"] = float(vae.bound(held, HELD_OUT_SAMPLES, generator).mean())
     generator.manual_seed(0)
     row["bound"] = float(model.bound(x, setting.samples, generator).mean())
@@ -194,10 +224,10 @@ def one_vae(
         row["prototype_error"] = float(model.reconstruction_error(x, "prototype").mean())
         row["content_kept"] = symmetry.content_kept(x[:500])
         row["spread"] = model.spread.tolist()
-        new, prototypes = model.sample(60, generator)
+        new, prototypes = model.sample(NEW, generator)
         arrays |= {"new": new, "new_prototypes": prototypes, "prototypes": model.prototype(x[:20])}
     else:
-        arrays["new"] = model.sample(60, generator)
+        arrays["new"] = model.sample(NEW, generator)
     return row, {name: part.float().cpu().numpy() for name, part in arrays.items()}
 
 
@@ -217,6 +247,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
             None,
             arguments.device,
             30,
+            versions=2000,
         )
     if arguments.small:
         vae = replace(
@@ -229,7 +260,9 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         )
         sizes, added = (1000, 4000), (0.0, 180.0)
         where = ("mnist-14", arguments.data, arguments.device)
-        return Setting(sizes, added, (0,), vae, (600, 200), "rotation", 200, *where, 100)
+        return Setting(
+            sizes, added, (0,), vae, (600, 200), "rotation", 200, *where, 100, versions=100_000
+        )
     steps = arguments.vae_steps
     return Setting(
         tuple(arguments.sizes),
@@ -242,6 +275,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
             initial_noise=0.2,
             batch_size=arguments.vae_batch,
             half=not arguments.full_precision,
+            lr=arguments.vae_lr,
         ),
         tuple(arguments.symmetry_steps),
         AFFINE,
@@ -251,3 +285,9 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         arguments.device,
         kinds=tuple(arguments.kinds),
     )
+
+
+def smooth(setting: Setting) -> Setting:
+    """The same with so much noise that codes say what a digit is, and not where each edge lies."""
+    least = max(SMOOTH, setting.vae.least_noise)
+    return replace(setting, vae=replace(setting.vae, least_noise=least, initial_noise=1.5 * least))

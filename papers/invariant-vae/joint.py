@@ -22,6 +22,7 @@ AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 AFFINE_BOUNDS = {name: 0.25 for name in ("shift_x", "shift_y", "scale_x", "scale_y")}
 SAMPLES = 300
 HELD_OUT = 0.1  # of the training images: the noise is found on them, as for the VAEs
+NEW = 200  # images drawn and kept
 
 
 def fit(
@@ -116,7 +117,7 @@ def pictures(
     """Arrays of Figures 5 and 6, and new images."""
     generator = torch.Generator(model.device).manual_seed(0)
     x = test.images[:20]
-    new, prototypes = model.sample(60, generator)
+    new, prototypes = model.sample(NEW, generator)
     angles = torch.deg2rad(torch.linspace(-45, 45, 7, device=model.device))
     one = test.images[:6].repeat_interleave(7, 0)
     copies = measures.turned(one, angles.repeat(6))

@@ -30,13 +30,24 @@ sys.path.insert(0, str(Path(__file__).parent))
 import efficiency
 import images
 import joint
+import likeness
 import sets
 
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
 from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
-PARTS = ("rotation", "affine", "augerino", "ablations", "learned-noise", "figure9", "images")
+PARTS = (
+    "rotation",
+    "affine",
+    "augerino",
+    "ablations",
+    "learned-noise",
+    "figure9",
+    "samples",
+    "likeness",
+    "images",
+)
 SETS = ("mnist", "mnist-alike")  # of which pictures are kept
 QUICK = replace(
     PRESETS["quick"],
@@ -157,9 +168,10 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=list(efficiency.KINDS))
     parser.add_argument("--vae-steps", type=int, default=10_000)
+    parser.add_argument("--vae-lr", type=float, default=3e-3)
     parser.add_argument("--channels", type=int, nargs="+", default=[64, 128], help="of the VAEs")
     parser.add_argument("--vae-batch", type=int, default=512)
-    parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(8000, 4000))
+    parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(12_000, 5000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
     parser.add_argument("--alone", action="store_true", help="nothing else is on the GPU")
     parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
@@ -194,8 +206,10 @@ def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
 
 def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
     """Rows of one part, written as they come."""
-    if part == "figure9":
+    if part in ("figure9", "samples"):
         setting = efficiency.figure9_setting(arguments)
+        if part == "samples":
+            setting = efficiency.smooth(setting)
 
         def done(key: dict[str, Any]) -> bool:
             return results.has({"part": part} | key)
@@ -208,6 +222,8 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
         yield from ablations(arguments, results)
     elif part == "augerino":
         yield from augerino(arguments, results)
+    elif part == "likeness":
+        yield from alike_digits(arguments, results)
     elif part == "images":
         where = (arguments.data, arguments.source)
         rows = [*images.roughness_rows(*where, 3000), *images.residual_rows(*where, 8000)]
@@ -245,6 +261,16 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         row = row | key | {"group": group, "config": config.to_dict()}
         results.add(row, arrays)
         yield row
+
+
+def alike_digits(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """How many of the stored new images a classifier is sure of."""
+    for file in sorted(arguments.out.glob("*.npz")):
+        key = {"part": "likeness", "file": file.stem}
+        row = {} if results.has(key) else likeness.row_of(file, arguments)
+        if row:
+            results.add(key | row)
+            yield key | row
 
 
 def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401

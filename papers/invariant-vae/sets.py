@@ -35,9 +35,9 @@ def load(
         added: angles are uniform within +-added degrees; or labels (N,) and a generator to angles.
         folder: of the data sets.
         source: "mnist"; "mnist-14", at half the resolution; "digits"; "shapes"; "mnist-once",
-            turned once, and not at all without added rotation; or "mnist-alike", where images
-            without added rotation are shifted by up to half a pixel. (If an image comes back to
-            where it was, so does something of what the first turn has smoothed.)
+            turned once, and not at all without added rotation; or "mnist-alike", where every image
+            is also shifted by up to half a pixel, in the second resampling. (If an image comes
+            back to where it was, so does something of what the first turn has smoothed.)
         images: how many.
         seed: fixes the angles.
     """
@@ -52,14 +52,16 @@ def load(
         moved = turned(data.images, angles) if added else data.images
     else:
         first = math.pi * (2 * torch.rand(len(data), generator=generator) - 1)
-        between = torch.zeros(len(data), 2)
-        if source == "mnist-alike" and not added:
-            pixel = 2 / data.images.shape[-1]
-            between = pixel * (torch.rand(len(data), 2, generator=generator) - 0.5)
-        moved = turned(turned(data.images, first), angles - first, between)
+        shifts = between_pixels(data.images, generator) if source == "mnist-alike" else None
+        moved = turned(turned(data.images, first), angles - first, shifts)
     if source == "mnist-14":
         moved = torch.nn.functional.avg_pool2d(moved, 2)
     return ImageSet(moved, data.labels, data.name, data.class_names)
+
+
+def between_pixels(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Shifts (N, 2) by up to half a pixel each way, in half-image units."""
+    return (torch.rand(len(images), 2, generator=generator) - 0.5) * (2 / images.shape[-1])
 
 
 def turned(images: Tensor, angles: Tensor, shifts: Tensor | None = None) -> Tensor:
