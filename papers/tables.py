@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -40,17 +41,22 @@ def span(values: Sequence[float], form: str = ".0f") -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 0: its tables are made in a file beside its page."""
-    source = HERE / "invariant-weights" / "page.py"
-    spec = importlib.util.spec_from_file_location("invariant_weights_page", source)
+def beside(paper: str) -> ModuleType:
+    """``page.py`` of a paper, which may import files beside it."""
+    source = HERE / paper / "page.py"
+    spec = importlib.util.spec_from_file_location(f"{paper.replace('-', '_')}_page", source)
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(source.parent))  # of the file that it is made of
+    sys.path.insert(0, str(source.parent))
     try:
         spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(source.parent))
-    page = module.Page(results, expected, table, verdict, span)
+    return module
+
+
+def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
+    """Paper 0: its tables are made in files beside its page."""
+    page = beside("invariant-weights").Page(results, expected, table, verdict, span)
     return dict(page.blocks())
 
 
@@ -116,12 +122,8 @@ def on_cpu(results: dict[str, Any]) -> str:
 
 
 def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 2: its tables are made in a file beside its page."""
-    source = HERE / "symmetry-model" / "page.py"
-    spec = importlib.util.spec_from_file_location("symmetry_model_page", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.tables(results, expected, table, verdict))
+    """Paper 2: its tables are made in files beside its page."""
+    return dict(beside("symmetry-model").tables(results, expected, table, verdict))
 
 
 def relaxed_equivariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:

@@ -2,35 +2,29 @@
 
 from collections.abc import Callable, Sequence
 from statistics import mean
-from typing import Any
 
-Row = dict[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+from page_studies import Row, Table, span, study_tables
+
 Verdict = Callable[[bool], str]
 DIGITS = "0123456789"
-FULL = 60_000  # steps of each stage in the paper
+LONG = 10_000  # steps of the first stage, from which a run has a column of its own
 
 
 def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[str, str]:
     """All tables of the page by name."""
     goal = expected["targets"]
     mnist = columns(results["runs"])
-    first = [run for run in mnist if run["seed"] == 0 and not is_full(run)]
-    head = ["parameter", "unit", *map(column_name, first)]
-    studies = results["studies"]
-    found = {"goals": goals(mnist, results.get("timed", ()), goal, table, verdict)}
-    if "settling" in studies:
-        found["settling"] = table(SETTLING_HEAD, settling_rows(studies["settling"]["rows"], goal))
+    names = list(dict.fromkeys(map(column_name, mnist)))
+    studied = study_tables(results["studies"], goal, table)
+    found = {"goals": goals(mnist, goal, table, verdict), "settling": studied.pop("settling")}
     found |= {
         "family": family(mnist, table),
-        "widths": table(head, widths_and_floors(first)),
+        "widths": table(["parameter", "unit", *names], widths_and_floors(mnist)),
         "modes": table(
             ["digit", *DIGITS],
-            [
-                [column_name(run)] + [f"{1 - run['modes'][d].get('1', 0.0):.0%}" for d in DIGITS]
-                for run in first
-            ],
+            [[name, *mode_cells(part)] for name, part in by_column(mnist).items()],
         ),
+        **zeros(mnist, table),
         "planted": planted(results["runs"], goal, table, verdict),
         "shapes": shapes(results["runs"], table),
         "ablations": table(
@@ -42,49 +36,46 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         ),
         "classifiers": table(*classifier_rows(results["classifiers"])),
     }
-    if "moments" in studies:
-        found["moments"] = table(MOMENTS_HEAD, moment_rows(studies["moments"]["rows"]))
-    if "few-images" in studies:
-        found["few"] = table(FEW_HEAD, few_rows(studies["few-images"]["rows"]))
-    return found
+    return found | studied
 
 
 def columns(runs: Sequence[Row]) -> list[Row]:
     """Runs on MNIST under affine transformations: short ones by angle and seed, then the long."""
-    chosen = [run for run in runs if run["task"] == "mnist-affine"]
-    return sorted(chosen, key=lambda run: (is_full(run), run["added"], run["seed"]))
+
+    def place(run: Row) -> tuple[float, ...]:
+        steps = run["stages"]["inference"]["steps"]
+        return steps if is_long(run) else 0, run["added"], run["seed"]
+
+    return sorted((run for run in runs if run["task"] == "mnist-affine"), key=place)
 
 
-def is_full(run: Row) -> bool:
-    """Whether the first stage was as long as the paper's."""
-    return bool(run["stages"]["inference"]["steps"] >= FULL)
+def is_long(run: Row) -> bool:
+    """Whether the run is judged by what is asked of the full one."""
+    return bool(run["stages"]["inference"]["steps"] >= LONG)
 
 
 def column_name(run: Row) -> str:
     """What a column is called."""
     steps = " + ".join(f"{stage['steps'] // 1000}k" for stage in run["stages"].values())
-    return f"added {run['added']:g}" + (f", {steps}" if is_full(run) else "")
+    return f"added {run['added']:g}" + (f", {steps}" if is_long(run) else "")
 
 
-def span(values: Sequence[float], form: str) -> str:
-    """Mean, and the range where there are several."""
-    shown = format(mean(values), form)
-    if len(values) == 1:
-        return shown
-    return f"{shown} ({format(min(values), form)} to {format(max(values), form)})"
+def by_column(runs: Sequence[Row]) -> dict[str, list[Row]]:
+    """The runs of each column, its seeds."""
+    found: dict[str, list[Row]] = {}
+    for run in runs:
+        found.setdefault(column_name(run), []).append(run)
+    return found
 
 
-def goals(
-    runs: Sequence[Row], timed: Sequence[Row], goal: Row, table: Table, verdict: Verdict
-) -> str:
+def goals(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str:
     """A column for each added rotation: the mean over seeds, and the range."""
-    names = list(dict.fromkeys(map(column_name, runs)))
+    parts = by_column(runs)
     low, high = goal["rotation_width_ratio"]
 
     def line(what: str, said: str, form: str, value: Callable, holds: Callable) -> list[str]:
         cells, every = [], []
-        for name in names:
-            mine = [run for run in runs if column_name(run) == name]
+        for mine in parts.values():
             if "width90" in what and mine[0]["added"] == 0:
                 cells.append("-")
                 continue
@@ -93,12 +84,12 @@ def goals(
             cells.append(span(found, form))
         met = sum(map(holds, every))
         counted = f"{met} of {len(every)}"
-        # What is asked "after the full run" is judged by that.
-        full = [value(run) for run in runs if is_full(run)]
-        decides = full if full and "width90" not in what else every
+        # What is asked "after the full run" is judged by long ones.
+        long = [value(run) for run in runs if is_long(run)]
+        decides = long if long and "width90" not in what else every
         if not every:
             return [what, said, *cells, "not run"]
-        where = " in the full run" if decides is full else ""
+        where = " in the long runs" if decides is long else ""
         return [what, said, *cells, f"{verdict(all(map(holds, decides)))}{where} ({counted})"]
 
     limit = goal["orbit_variance"]
@@ -132,28 +123,52 @@ def goals(
             lambda v: bool(low <= v <= high),
         )
     )
-    for run in timed:
-        limit, seconds = goal["full_run_seconds"], run["seconds"]
-        cells = [*["-"] * (len(names) - 1), f"{seconds:.0f}"]
-        said = "seconds, 60k + 60k, alone"
-        body.append([said, f"below {limit}", *cells, verdict(seconds < limit)])
-    counts = [sum(column_name(run) == name for run in runs) for name in names]
-    short = [c for c, name in zip(counts, names, strict=True) if "," not in name]
-    body.append(["seeds", "3", *map(str, counts), verdict(min(short, default=0) >= 3)])
-    return table(["what", "goal", *names, ""], body)
+    limit_s = goal["full_run_seconds"]
+    alone = [[run["seconds"] for run in mine if run.get("alone")] for mine in parts.values()]
+    cells = [span(found, ".0f") if found else "-" for found in alone]
+    holds = verdict(all(second < limit_s for found in alone for second in found))
+    said = ["seconds of training, alone", f"below {limit_s}"]
+    body.append([*said, *cells, holds if any(alone) else "not run"])
+    counts = [len(mine) for mine in parts.values()]
+    three = all(len(mine) >= 3 for name, mine in parts.items() if "60k" not in name)
+    body.append(["seeds", "3", *map(str, counts), verdict(three)])
+    return table(["what", "goal", *parts, ""], body)
 
 
 def widths_and_floors(runs: Sequence[Row]) -> list[list[str]]:
-    """A line for each parameter, a cell for each run."""
+    """A line for each parameter, a cell for each column: means over seeds, all verdicts."""
     lines = []
     for i, parameter in enumerate(runs[0]["summary"]):
         cells = []
-        for run in runs:
-            part = run["summary"][i]
-            numbers = f"{part['width90']:.3g}, floor {part['noise_floor']:.3g}"
-            cells.append(f"{numbers}: {part['verdict']}")
+        for mine in by_column(runs).values():
+            found = [run["summary"][i] for run in mine]
+            width = span([part["width90"] for part in found], ".3g")
+            floor = mean(part["noise_floor"] for part in found)
+            verdicts = " / ".join(dict.fromkeys(part["verdict"] for part in found))
+            cells.append(f"{width}, floor {floor:.3g}: {verdicts}")
         lines.append([parameter["name"], parameter["unit"], *cells])
     return lines
+
+
+def mode_cells(runs: Sequence[Row]) -> list[str]:
+    """For each digit the share of images with several modes: the mean over seeds, and the range."""
+    return [span([1 - run["modes"][d].get("1", 0.0) for run in runs], ".0%") for d in DIGITS]
+
+
+def zeros(runs: Sequence[Row], table: Table) -> dict[str, str]:
+    """How far zeros turn, by how round they are, without added rotation."""
+    parts = by_column([run for run in runs if run["added"] == 0 and "zeros" in run])
+    if not parts:
+        return {}
+    body = []
+    for i, part in enumerate(next(iter(parts.values()))[0]["zeros"]):
+        low, high = part["ratio"]
+        cells = [
+            span([run["zeros"][i]["width90"] for run in mine], ".0f") for mine in parts.values()
+        ]
+        body.append([f"{low:.2f} to {high:.2f}", f"{part['directions']:.0f}", *cells])
+    head = ["longer axis over shorter", "directions in the data", *parts]
+    return {"zeros": table(head, body)}
 
 
 def planted(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str:
@@ -243,14 +258,10 @@ def classifier_rows(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 def family(runs: Sequence[Row], table: Table) -> str:
     """The variance over an orbit: found, with the best parameters, with exact elements."""
-    runs = [run for run in runs if "family_orbit" in run]
-    names = list(dict.fromkeys(map(column_name, runs)))
+    parts = by_column([run for run in runs if "family_orbit" in run])
 
     def line(what: str, value: Callable[[Row], float]) -> list[str]:
-        cells = [
-            span([value(run) for run in runs if column_name(run) == name], ".3f") for name in names
-        ]
-        return [what, *cells]
+        return [what, *(span([value(run) for run in mine], ".3f") for mine in parts.values())]
 
     body = [
         line("f, on test images", lambda run: run["orbit_variance_refine_0"]["ratio"]),
@@ -258,7 +269,7 @@ def family(runs: Sequence[Row], table: Table) -> str:
         line("the best five parameters", lambda run: run["family_orbit"]["best"]),
         line("exact elements", lambda run: run["family_orbit"]["exact"]),
     ]
-    return table(["prototypes from", *names], body)
+    return table(["prototypes from", *parts], body)
 
 
 def shapes(runs: Sequence[Row], table: Table) -> str:
@@ -286,50 +297,3 @@ def shapes(runs: Sequence[Row], table: Table) -> str:
 def rotation_of(parts: Sequence[Row]) -> Row:
     """The part of a summary that is about rotation."""
     return next(part for part in parts if part["name"] == "rotation")
-
-
-def reading(part: Sequence[Any]) -> str:
-    """A width, its floor and the verdict in a cell."""
-    return f"{part[0]:.3g}, floor {part[1]:.2g}: {part[2]}"
-
-
-MOMENTS_HEAD = ["data", "moments", "turns", "shift_x", "shift_y", "rotation", "agreement"]
-
-
-def moment_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """The quick preset, by what f is given."""
-    body = []
-    for row in rows:
-        given = [row["data"], row["moments"], "forgiven" if row["turns"] else "-"]
-        cells = [reading(row["found"][name]) for name in ("shift_x", "shift_y", "rotation")]
-        body.append([*given, *cells, f"{row['agreement']:.4f}"])
-    return body
-
-
-FEW_HEAD = ["images", "eta", "steps, dropout", "width90", "on test images", "floor", "warned"]
-
-
-def few_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """What p learns from few images."""
-    body = []
-    for row in rows:
-        steps = f"{row['generative_steps']}, {row['feature_dropout']}"
-        widths = [f"{row[name][0]:.0f}" for name in ("learned", "test")]
-        floor, warned = f"{row['learned'][1]:.0f}", "yes" if row["warned"] else "-"
-        body.append([f"{row['images']:,}", row["eta"], steps, *widths, floor, warned])
-    return body
-
-
-SETTLING_HEAD = ["settling", "steps", "orbit variance", "next eta after 1", "larger over its goal"]
-
-
-def settling_rows(rows: Sequence[Row], goal: Row) -> list[list[str]]:
-    """Candidates on held-out images, and what they were chosen by."""
-    body = []
-    for row in rows:
-        orbit, after = row["orbit_0"]["ratio"], row["iterated"][1]
-        score = max(orbit / goal["orbit_variance"], after / goal["iterated"])
-        body.append(
-            [row["variant"], f"{row['steps']:,}", f"{orbit:.4f}", f"{after:.2%}", f"{score:.2f}"]
-        )
-    return body

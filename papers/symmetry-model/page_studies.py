@@ -1,0 +1,100 @@
+"""Tables of the small studies on this page; ``page.py`` puts them beside its own."""
+
+from collections.abc import Callable, Sequence
+from statistics import mean
+from typing import Any
+
+Row = dict[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+
+
+def study_tables(studies: Row, goal: Row, table: Table) -> dict[str, str]:
+    """A table for each study that was run, by name, in the order of the page."""
+    made: dict[str, tuple[str, list[str], Callable[[Sequence[Row]], list[list[str]]]]] = {
+        "settling": ("settling", SETTLING_HEAD, lambda rows: settling_rows(rows, goal)),
+        "moments": ("moments", MOMENTS_HEAD, moment_rows),
+        "presets": ("presets", PRESETS_HEAD, preset_rows),
+        "few-images": ("few", FEW_HEAD, few_rows),
+    }
+    return {
+        name: table(head, rows_of(studies[study]["rows"]))
+        for study, (name, head, rows_of) in made.items()
+        if study in studies
+    }
+
+
+def span(values: Sequence[float], form: str) -> str:
+    """Mean, and the range where there are several."""
+    shown = format(mean(values), form)
+    if len(values) == 1:
+        return shown
+    return f"{shown} ({format(min(values), form)} to {format(max(values), form)})"
+
+
+def reading(part: Sequence[Any]) -> str:
+    """A width, its floor and the verdict in a cell."""
+    return f"{part[0]:.3g}, floor {part[1]:.2g}: {part[2]}"
+
+
+MOMENTS_HEAD = ["data", "moments", "turns", "shift_x", "shift_y", "rotation", "agreement"]
+
+
+def moment_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """The quick preset, by what f is given."""
+    body = []
+    for row in rows:
+        given = [row["data"], row["moments"], "forgiven" if row["turns"] else "-"]
+        cells = [reading(row["found"][name]) for name in ("shift_x", "shift_y", "rotation")]
+        body.append([*given, *cells, f"{row['agreement']:.4f}"])
+    return body
+
+
+PRESETS_HEAD = ["data", "settling", "rotation", "shift_x", "shift_y", "orbit variance", "next eta"]
+
+
+def preset_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """The quick preset by how it settles, seeds beside each other."""
+    parts: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        parts.setdefault((row["data"], row["settling"]), []).append(row)
+    body = []
+    for key, mine in parts.items():
+        cells = [
+            " / ".join(reading(row["found"][name]) for row in mine)
+            for name in ("rotation", "shift_x", "shift_y")
+        ]
+        cells += [
+            span([row["orbit"] for row in mine], ".3f"),
+            span([row["next"] for row in mine], ".1%"),
+        ]
+        body.append([*key, *cells])
+    return body
+
+
+FEW_HEAD = ["images", "eta", "steps, dropout", "width90", "on test images", "floor", "warned"]
+
+
+def few_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """What p learns from few images."""
+    body = []
+    for row in rows:
+        steps = f"{row['generative_steps']}, {row['feature_dropout']}"
+        widths = [f"{row[name][0]:.0f}" for name in ("learned", "test")]
+        floor, warned = f"{row['learned'][1]:.0f}", "yes" if row["warned"] else "-"
+        body.append([f"{row['images']:,}", row["eta"], steps, *widths, floor, warned])
+    return body
+
+
+SETTLING_HEAD = ["settling", "steps", "orbit variance", "next eta after 1", "larger over its goal"]
+
+
+def settling_rows(rows: Sequence[Row], goal: Row) -> list[list[str]]:
+    """Candidates on held-out images, and what they were chosen by."""
+    body = []
+    for row in rows:
+        orbit, after = row["orbit_0"]["ratio"], row["iterated"][1]
+        score = max(orbit / goal["orbit_variance"], after / goal["iterated"])
+        body.append(
+            [row["variant"], f"{row['steps']:,}", f"{orbit:.4f}", f"{after:.2%}", f"{score:.2f}"]
+        )
+    return body
