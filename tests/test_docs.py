@@ -228,6 +228,19 @@ def test_cells_of_several_numbers_name_each():
     )
 
 
+def test_benchmark_tables_have_the_ratio_to_the_floor():
+    with_ratio = extension("benchmark_tables").with_ratio
+    assert with_ratio({"ours (ms)": 6.0, "floor (ms)": 2.0})["ours over floor"] == 3
+    assert with_ratio({"ours (us)": 6.0, "floor (ms)": 2.0}) == {
+        "ours (us)": 6.0,
+        "floor (ms)": 2.0,
+    }
+    assert (
+        with_ratio({"ours (us)": 6.0, "floor (us)": 2.0, "ours over floor": 4})["ours over floor"]
+        == 4
+    )
+
+
 def test_benchmark_tables_hold_every_column_and_round():
     result = {
         "name": "warp_cpu",

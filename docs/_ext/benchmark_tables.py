@@ -23,7 +23,16 @@ def markdown(result: dict[str, Any]) -> list[str]:
         f"({result['threads']} threads), commit `{result['commit']}`, {versions}:"
     )
     note = [result["note"], ""] if "note" in result else []
-    return [head, "", *note, *table(result["rows"])]
+    return [head, "", *note, *table([with_ratio(row) for row in result["rows"]])]
+
+
+def with_ratio(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that has our time and the floor, with the ratio of the two."""
+    for unit in ("us", "ms"):
+        ours, floor = (row.get(f"{name} ({unit})") for name in ("ours", "floor"))
+        if ours and floor and "ours over floor" not in row:
+            return row | {"ours over floor": ours / floor}
+    return row
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
