@@ -34,13 +34,15 @@ from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.provenance import provenance
 from symmetries.testing import invariance_error
-from symmetries.training import TrainConfig
+from symmetries.training import History, TrainConfig
 
 HERE = Path(__file__).parent
 LAMBDAS = (0.001, 0.1, 0.5, 1.0, 5.0)
 FREQUENCIES = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 START = 0.1  # of a learned omega': where the kernel is still close to linear in it
 FRACTION = 0.9  # of the rotations at the start of "partial": at 1 its gradient may be dead
+RATE = 4.0  # learning rate of omega' and fractions by that of the weights, where nothing is said
+TRACED = (1, 50, 100, 200, 400, 800)  # steps at which a learned omega' is written down
 
 
 Row = dict[str, Any]
@@ -67,6 +69,7 @@ class Run:
         kernel_size: of its layers.
         batch_size: images per step.
         lr: learning rate.
+        rate: that of a learned omega' or fraction, as a multiple of it.
     """
 
     experiment: str
@@ -85,6 +88,7 @@ class Run:
     kernel_size: int = 7
     batch_size: int = 64
     lr: float = 1e-3
+    rate: float = RATE
 
     def model(self, channels: int, classes: int, small: bool) -> nn.Module:
         """The network, with weights from the seed."""
@@ -129,7 +133,8 @@ def tables13(arguments: argparse.Namespace, rows: list[Row]) -> Iterator[Run]:
                     continue
                 rest = (augment, arguments.epochs or 20, seed, arguments.validation)
                 run = Run("table3", data, n, mode, which, omega, penalty, *rest)
-                yield sized(run, arguments)
+                rate = RATE if penalty is None else arguments.rate
+                yield dataclasses.replace(sized(run, arguments), rate=rate)
 
 
 def best_omega(rows: list[Row], data: str, which: str, default: float) -> float:
@@ -195,7 +200,7 @@ def execute(run: Run, arguments: argparse.Namespace) -> Row:
         *training,
         config,
         penalty=run.penalty or 0.0,
-        relaxation_lr=4.0,
+        relaxation_lr=run.rate,
         augment=flip_and_crop if run.augment else None,
     )
     right = accuracy(model, *test)
@@ -210,7 +215,15 @@ def execute(run: Run, arguments: argparse.Namespace) -> Row:
         "final_loss": round(float(history["loss"][-1]), 5),
         "change_under_quarter_turn": round(turned, 6),
         "relaxation": relaxation(model),
+        **({} if run.penalty is None else {"omega_at_step": trace(history)}),
     }
+
+
+def trace(history: History) -> dict[str, float]:
+    """The mean of the layers' learned omega' at some steps of a run."""
+    layers = [v for k, v in history.metrics.items() if k.endswith((" rotation", " shift_x"))]
+    means = zip(history.step, map(mean, zip(*layers, strict=True)), strict=True)
+    return {str(step): round(value, 4) for step, value in means if step in TRACED}
 
 
 def key(row: Row) -> tuple[object, ...]:
@@ -240,6 +253,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--omega", type=float, default=0.5, help="fixed omega' without a Figure 4")
     parser.add_argument("--start", type=float, default=START, help="of a learned omega'")
+    parser.add_argument("--rate", type=float, default=RATE, help="of it, by that of the weights")
     parser.add_argument(
         "--validation", action="store_true", help="table 3 on a tenth of the training images"
     )
