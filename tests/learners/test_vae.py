@@ -421,7 +421,7 @@ def test_noise_that_moves_with_prototypes_describes_turned_images_better():
     noisy = truth * torch.randn(400, *SHAPE, generator=generator)
     x = model.symmetry.act(model.symmetry.group.exp(eta), noisy)
     model.fit_noise(x)
-    parts = [(at, left / model._scale(at, True).square()) for at, left in model._left(x)]
+    parts = [(at, left / model.scale(at, True).square()) for at, left in model._left(x)]
     ratio = model._mean_back(parts)
     assert float((ratio - 1).abs().mean()) < 0.1  # nothing makes the images likelier
     left, right = model.prototype_noise[..., :3].mean(), model.prototype_noise[..., 5:].mean()

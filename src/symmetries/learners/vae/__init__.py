@@ -5,8 +5,9 @@ drawn anew from a symmetry model. InvVAE sees prototypes only. :func:`fixed_augm
 usual augmentation, for comparison.
 """
 
+from symmetries.learners.vae.augmentation import fixed_augmentation
 from symmetries.learners.vae.config import PRESETS, VAEConfig
 from symmetries.learners.vae.model import VAE
-from symmetries.learners.vae.symmetric import InvVAE, Symmetry, fixed_augmentation
+from symmetries.learners.vae.symmetric import InvVAE, Symmetry
 
 __all__ = ["PRESETS", "VAE", "InvVAE", "Symmetry", "VAEConfig", "fixed_augmentation"]

@@ -11,26 +11,23 @@ from symmetries.actions.images import ImageAction
 from symmetries.checks import (
     check_choice,
     check_image_shape,
-    check_number,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
+from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
     CHUNK,
     NOISE_IMAGES,
     VAE,
-    Augment,
     in_parts,
 )
-from symmetries.nn.autoencoder import gaussian_log_prob, importance_bound
-from symmetries.rows import draw_rows
+from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
@@ -61,40 +58,6 @@ class Symmetry(Protocol):
 
     def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
         """Prototypes (N, C, H, W) of images."""
-
-
-def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augment:
-    """The usual augmentation: parameters uniform within +-half_width, the same for all data.
-
-    Args:
-        act: how the group moves images.
-        half_width: one for each parameter of its group, in the group's own units.
-
-    Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> augment = fixed_augmentation(ImageAction(Affine2("rotation")), (0.26,))
-        >>> augment(torch.rand(4, 1, 8, 8), torch.Generator()).shape
-        torch.Size([4, 1, 8, 8])
-    """
-    if not isinstance(act, ImageAction):
-        raise wrong_type("act", "an ImageAction", act, "try ImageAction(Affine2('rotation'))")
-    if not isinstance(half_width, Sequence) or isinstance(half_width, str):
-        raise wrong_type("half_width", "numbers", half_width, "one for each parameter")
-    for width in half_width:
-        check_number(width, "half_width", least=0)
-    if len(half_width) != act.group.dim:
-        expected = f"{act.group.dim} numbers for {', '.join(act.group.names)}"
-        raise invalid("half_width", expected, f"{len(half_width)} numbers", "give one each")
-    limits: dict[torch.device, Tensor] = {}  # made once: a copy to the device would make it wait
-
-    def augment(batch: Tensor, generator: torch.Generator) -> Tensor:
-        if batch.device not in limits:
-            limits[batch.device] = torch.tensor(half_width, device=batch.device)
-        shape = (len(batch), act.group.dim)
-        unit = 2 * draw_rows(torch.rand, shape, 0, generator, device=batch.device) - 1
-        return act(act.group.exp(unit * limits[batch.device]), batch)
-
-    return augment
 
 
 class InvVAE(nn.Module):
@@ -199,7 +162,7 @@ class InvVAE(nn.Module):
             return
         self.prototype_noise.copy_(self.noise.mean().expand_as(self.noise))
         for _ in range(ROUNDS):
-            parts = [(at, part / self._scale(at, True).square()) for at, part in left]
+            parts = [(at, part / self.scale(at, True).square()) for at, part in left]
             self.prototype_noise.mul_(self._mean_back(parts).sqrt()).clamp_min_(least)
 
     def _mean_back(self, parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
@@ -276,46 +239,15 @@ class InvVAE(nn.Module):
             raise invalid("noise", f"'image' for {self.symmetry.group!r}", noise, remedy)
         moves = self.moves_pixels and noise != "image"
         order = cast(FiniteGroup, self.symmetry.group).order if self.finite else 1
-        weights = self._finite_weights if self.finite else self._weights
-        parts = [weights(part, samples, generator, moves) for part in in_parts(x, samples * order)]
-        return torch.cat([importance_bound(part) for part in parts])
+        parts = in_parts(x, samples * order)
+        weights = [log_weights(self, part, samples, generator, moves) for part in parts]
+        return torch.cat([importance_bound(part) for part in weights])
 
-    def _scale(self, elements: Any, moves: bool) -> Tensor:  # noqa: ANN401 - elements differ by group
+    def scale(self, elements: Any, moves: bool) -> Tensor:  # noqa: ANN401 - elements differ by group
         """The noise (S, C, H, W) of images that elements have moved; or (C, H, W), of all."""
         if not moves:
             return self.noise
         return self.act_on_noise.orbit(elements, self.prototype_noise.square()[None])[0].sqrt()
-
-    def _weights(self, x: Tensor, k: int, generator: torch.Generator | None, moves: bool) -> Tensor:
-        """Logarithms (N, k) of the importance weights."""
-        symmetry = self.symmetry
-        z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
-        means = self.vae.decode(z.flatten(0, 1))
-        centre = symmetry.infer(x, self.refine)[:, None]
-        shape = (len(x), k, symmetry.group.dim)
-        eta = centre + self.spread * torch.randn(shape, generator=generator, device=x.device)
-        log_r = gaussian_log_prob(eta, centre, self.spread).sum(-1)
-        elements = symmetry.group.exp(eta.flatten(0, 1))
-        moved = symmetry.act(elements, means)
-        fit = gaussian_log_prob(x.repeat_interleave(k, 0), moved, self._scale(elements, moves))
-        context = symmetry.generative(means)
-        log_p = symmetry.generative.distribution.log_prob(eta.flatten(0, 1), context)
-        log_p = torch.as_tensor(log_p).unflatten(0, (len(x), k))
-        weights: Tensor = fit.sum((1, 2, 3)).unflatten(0, (len(x), k)) + log_p - log_r + log_ratio
-        return weights
-
-    def _finite_weights(
-        self, x: Tensor, k: int, generator: torch.Generator | None, moves: bool
-    ) -> Tensor:
-        symmetry = self.symmetry
-        z, log_ratio = self.vae.draw(self.prototype(x), k, generator)
-        means = self.vae.decode(z.flatten(0, 1))
-        every = cast(FiniteGroup, symmetry.group).elements(x.device)
-        moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
-        scale = self._scale(every, moves)
-        fit = gaussian_log_prob(x[:, None, None], moved, scale).sum((3, 4, 5))
-        log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))
-        return torch.logsumexp(fit + log_p.unflatten(0, (len(x), k)), -1) + log_ratio
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, of: str = "image") -> Tensor:
