@@ -13,6 +13,9 @@
 struct Index {
   unsigned x, y, z;
 };
+struct int2 {
+  int x, y;
+};
 struct int4 {
   int x, y, z, w;
 };

@@ -60,7 +60,7 @@ class Emulated:
                 n=n,
                 constants=", ".join(repr(getattr(constants, f[0])) for f in constants._fields_),
                 arguments=", ".join(
-                    f"{'(unsigned short*)' if 'mask' in kind else TYPES[tensor.dtype]}a[{i}].data()"
+                    f"{'(unsigned char*)' if 'mask' in kind else TYPES[tensor.dtype]}a[{i}].data()"
                     for i, (tensor, kind) in enumerate(zip(tensors, kinds(self.name), strict=True))
                 ),
             )

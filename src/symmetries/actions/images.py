@@ -112,13 +112,15 @@ class ImageAction(Action):
         order = zip(self._order, self._factors, strict=True)
         return [(factor, element[index]) for index, factor in order]
 
-    def orbit(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
+    def orbit(self, element: Any, data: Tensor, *, inverse: bool = False) -> Tensor:  # noqa: ANN401
         """Several versions of each image.
 
         Args:
             element: S elements shared by all images, with leading shape (S,), or S for each
                 image, with leading shape (N, S).
             data: (N, C, H, W).
+            inverse: whether it is the inverses of these elements that act. (Resampling needs
+                inverse matrices, so this saves computing them twice.)
 
         Returns:
             (N, S, C, H, W).
@@ -137,6 +139,11 @@ class ImageAction(Action):
             raise invalid("element", expected, f"leading shape {tuple(lead)}", remedy)
         if self.blur:
             data = gaussian_blur(data, self.blur)
+        if inverse and isinstance(self.group, Affine2 | SE2):
+            check_together(images=data, element=element)
+            theta = element[..., :2, :]
+            return (warp_shared if len(lead) == 1 else warp)(data, theta, **self._options())
+        element = self.group.inverse(element) if inverse else element
         if isinstance(self.group, Product | Colour):
             return self._expanded_orbit(element, data, lead)
         if isinstance(self.group, FiniteGroup) and permutes_pixels(self.group, *data.shape[-2:]):

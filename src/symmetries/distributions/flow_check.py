@@ -76,7 +76,7 @@ def _largest_error(shape: Shape, device: torch.device, *, rounded: bool) -> floa
     n, mask = CONTEXTS * shape.samples, None
     if shape.dropout:
         drawn = torch.rand(n, shape.layers * shape.hidden, generator=source, device="cpu")
-        mask = (drawn >= shape.dropout).to(torch.bfloat16)
+        mask = (drawn >= shape.dropout).to(torch.uint8)
     projected = normal(CONTEXTS, shape.layers * shape.hidden)
     projected = projected.to(torch.bfloat16) if rounded else projected
     given = (0.6 * normal(n, shape.dim), projected, 0.1 * normal(CONTEXTS, 2 * shape.dim))

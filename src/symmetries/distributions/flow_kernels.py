@@ -63,7 +63,7 @@ def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: 
         # Through torch's function, so that several processes drop what one would.
         size = (len(eta), shape.layers * flow.hidden)
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
-        mask = F.dropout(ones, shape.dropout)
+        mask = (F.dropout(ones, shape.dropout) != 0).to(torch.uint8)
     return density_of(flow, shape, mask, eta, *products(flow, context))
 
 

@@ -208,7 +208,7 @@ class Affine2(Group[Tensor]):
         self._full = self.names == SIX
         places = {name: i for i, name in enumerate(self.names)}
         zoom = places.get("zoom", -1)
-        self._columns = tuple(
+        self.columns = tuple(
             places.get(name, zoom if name.startswith("scale") else -1) for name in SIX
         )
         self._closed = self._is_closed()
@@ -230,7 +230,7 @@ class Affine2(Group[Tensor]):
         """Matrices (..., 3, 3) of parameters eta (..., dim)."""
         check_eta(eta, self.dim)
         check_floats(eta, "eta", "...")
-        return family_exp(eta, self._columns)
+        return family_exp(eta, self.columns)
 
     def log(self, element: Tensor) -> Tensor:
         """Principal logarithm (..., dim), or (..., 6) where the family is not closed.
@@ -278,7 +278,7 @@ class Affine2(Group[Tensor]):
     def six(self, eta: Tensor) -> Tensor:
         """All six coordinates (..., 6) of eta (..., dim); zeros where the family has none."""
         check_eta(eta, self.dim)
-        return six_columns(eta, self._columns)
+        return six_columns(eta, self.columns)
 
     def _is_closed(self) -> bool:
         basis = self.six(torch.eye(self.dim, dtype=torch.float64)) @ generators().flatten(1)

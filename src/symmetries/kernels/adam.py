@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.kernels.compiler import cuda_kernel
+from symmetries.kernels.compiler import cuda_kernel, has_compiler
 
 TENSORS = 80  # places in a table: the arguments of a kernel may be 4 KB
 _PIECE = 2048  # numbers of a block
@@ -36,6 +36,12 @@ class _Constants(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("largest", "decay", "epsilon")),
         *((name, ctypes.c_float) for name in ("rest1", "beta2", "rest2")),
     ]
+
+
+def has_kernel(parameters: Sequence[Tensor]) -> bool:
+    """Whether the kernels can take these parameters."""
+    dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
+    return dense and has_compiler()
 
 
 def _table(*tensors: Sequence[Tensor]) -> tuple[_Table, int]:
@@ -67,6 +73,18 @@ def sum_squares(grads: Sequence[Tensor]) -> Tensor:
         kernel((blocks, 1), _THREADS, table, sums, len(some))
         parts.append(sums)
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def round_all(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Copies in bfloat16 of weights like those below."""
+    copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
+    device = weights[0].device.index or 0
+    for some, made in _chunks(weights, copies):
+        table, blocks = _table(some, some, made, made, some)
+        constants = (("TENSORS", TENSORS), ("CLIP", 0), ("DECOUPLED", 0))
+        kernel = cuda_kernel("adam.cu", "adam_round", constants, 0, device)
+        kernel((blocks, 1), _THREADS, table, len(some))
+    return copies
 
 
 def move(

@@ -8,15 +8,17 @@ Memory stays in order by two rules: work on a branch begins after all that was l
 and what it reads lives until the main line has waited for it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from symmetries.kernels.adam import has_kernel, round_all
+from symmetries.kernels.available import usable
 
 T = TypeVar("T")
 _URGENT, _PATIENT = -1, 0  # priorities; a graph's main line is urgent
@@ -111,19 +113,13 @@ class Branches:
 
     def round_ahead(self, weights: Sequence[Tensor]) -> None:
         """Round weights to bfloat16."""
-
-        def rounded() -> list[Tensor]:
-            copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-            torch._foreach_copy_(copies, [weight.detach() for weight in weights])
-            return copies
-
         if weights:
-            self.ahead(rounded, *weights)
+            self.ahead(lambda: rounded_copies(weights), *weights)
 
-    def drop_ahead(self, module: nn.Module, rows: int, columns: int, p: float) -> None:
-        """Draw what dropout leaves, for a module that drops units: 0 where it does."""
-        size, place = (rows, columns), {"dtype": torch.bfloat16, "device": self.device}
-        self.ahead(lambda: [F.dropout(torch.ones(size, **place), p)], module)  # type: ignore[call-overload]
+    def drop_ahead(self, modules: Mapping[nn.Module, tuple[int, int]], p: float) -> None:
+        """Draw what dropout leaves of matrices, for modules that drop units: 0 where it does."""
+        if modules:
+            self.ahead(lambda: left_by_dropout([*modules.values()], p, self.device), *modules)
 
     def made_for(self, owner: object) -> Tensor | None:
         """What was made ahead, if anything was; the current stream waits for it."""
@@ -146,6 +142,26 @@ class Branches:
         self._turn = 1 - self._turn
         with self._on(1 + self._turn):
             return work()
+
+
+def rounded_copies(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Weights in bfloat16."""
+    if has_kernel(weights):
+        return round_all(weights)
+    return [weight.detach().to(torch.bfloat16) for weight in weights]
+
+
+def left_by_dropout(
+    shapes: Sequence[tuple[int, int]], p: float, device: torch.device
+) -> list[Tensor]:
+    """Matrices of ones (uint8), with zeros in the places of a share p."""
+    seed = torch.randint(2**63 - 1, (1,), device=device)
+    if usable(seed, dtypes=(torch.int64,)):
+        from symmetries.kernels.dropout import draw_kept
+
+        return draw_kept(seed, shapes, p)
+    place = {"dtype": torch.uint8, "device": device}
+    return [torch.empty(shape, **place).bernoulli_(1 - p) for shape in shapes]  # type: ignore[call-overload]
 
 
 _current: ContextVar[Branches | None] = ContextVar("branches", default=None)

@@ -67,6 +67,10 @@ __device__ __forceinline__ void store8(float* to, const float* from) {
   *(float4*)to = float4{from[0], from[1], from[2], from[3]};
   *(float4*)(to + 4) = float4{from[4], from[5], from[6], from[7]};
 }
+// Whether the i-th of eight units is kept: a byte of each says so.
+__device__ __forceinline__ bool stays(const int2& kept, int i) {
+  return (i < 4 ? kept.x : kept.y) & (0xff << 8 * (i & 3));
+}
 __device__ __forceinline__ void widen(const int4& v, float* to) {
   const int words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll

@@ -95,7 +95,7 @@ __device__ __forceinline__ float spline_gradient(float* p, float given, float to
 template <int PARITY>
 __device__ __forceinline__ void backward_layer(
     Backward& s, const Place& at, int layer, const Unit* projected, const float* bias,
-    const float* packed, const unsigned short* mask, const float* us, const float* statistics,
+    const float* packed, const unsigned char* mask, const float* us, const float* statistics,
     const float* parameters, const float* grad, Unit* to_projected, Unit* to_parameters,
     float* partial, int n, const Constants& c, bool last) {
   typedef Layer<PARITY> L;
@@ -103,13 +103,13 @@ __device__ __forceinline__ void backward_layer(
   const float* own = L::weights(packed, layer);
   const float* matrix = own + HIDDEN * (L::KEPT + 2) + 32 * at.warp + 4 * at.g;
   Eight fetched[2];
-  int4 kept[2];
+  int2 kept[2];
   float mean[2], scale[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int point = at.first + at.g + 8 * r, known = point < n ? point : 0;
     fetched[r] = fetch(projected + (long long)(known / SAMPLES) * ACROSS + layer * HIDDEN + at.column);
-    if (DROP) kept[r] = *(const int4*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
+    if (DROP) kept[r] = *(const int2*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
     mean[r] = statistics[(long long)2 * layer * n + known];
     scale[r] = point < n ? statistics[(long long)(2 * layer + 1) * n + known] : 0.0f;
   }
@@ -185,12 +185,11 @@ __device__ __forceinline__ void backward_layer(
   load8(s.vectors[now].own + HIDDEN * L::KEPT + at.column, gamma);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    float stay[8], sum = 0.0f, along = 0.0f;
-    if (DROP) widen(kept[r], stay);
+    float sum = 0.0f, along = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       float dy = found[i & 3][2 * r + (i >> 2)];
-      if (DROP) dy = stay[i] != 0.0f ? dy * c.keep : 0.0f;
+      if (DROP) dy = stays(kept[r], i) ? dy * c.keep : 0.0f;
       sums[i] = r ? sums[i] + dy * unit[r][i] : dy * unit[r][i];
       other[i] = r ? other[i] + dy : dy;
       d[r][i] = dy * gamma[i];
@@ -244,7 +243,7 @@ __device__ __forceinline__ void backward_layer(
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 flow_backward(const Unit* __restrict__ projected, const float* __restrict__ bias,
-              const float* __restrict__ packed, const unsigned short* __restrict__ mask,
+              const float* __restrict__ packed, const unsigned char* __restrict__ mask,
               const float* __restrict__ base, const float* __restrict__ us,
               const float* __restrict__ statistics, const float* __restrict__ parameters,
               const float* __restrict__ grad, Unit* __restrict__ to_projected,

@@ -12,18 +12,18 @@ struct __align__(16) Forward {
 template <int PARITY>
 __device__ __forceinline__ void forward_layer(
     Forward& s, const Place& at, int layer, const Unit* projected, const float* bias,
-    const float* packed, const unsigned short* mask, float* us, Unit* units, float* statistics,
+    const float* packed, const unsigned char* mask, float* us, Unit* units, float* statistics,
     float* parameters, int n, const Constants& c) {
   typedef Layer<PARITY> L;
   const float* own = L::weights(packed, layer);
   const float* matrix = own + HIDDEN * (L::KEPT + 2) + at.column;
   Eight fetched[2];
-  int4 kept[2];
+  int2 kept[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int point = at.first + at.g + 8 * r, known = point < n ? point : 0;
     fetched[r] = fetch(projected + (long long)(known / SAMPLES) * ACROSS + layer * HIDDEN + at.column);
-    if (DROP) kept[r] = *(const int4*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
+    if (DROP) kept[r] = *(const int2*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
   }
   __syncthreads();  // coordinates and vectors are there
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
@@ -66,12 +66,10 @@ __device__ __forceinline__ void forward_layer(
       square += s.spread[i][row] + 32.0f * off * off;
     }
     const float scale = inverse_root(square * (1.0f / HIDDEN) + c.epsilon);
-    float stay[8];
-    if (DROP) widen(kept[r], stay);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       y[r][i] = (y[r][i] - mean) * scale * gamma[i] + beta[i];
-      if (DROP) y[r][i] = stay[i] != 0.0f ? y[r][i] * c.keep : 0.0f;
+      if (DROP) y[r][i] = stays(kept[r], i) ? y[r][i] * c.keep : 0.0f;
     }
     if (point < n) {
       put(units + ((long long)layer * n + point) * HIDDEN + at.column, y[r]);
@@ -134,7 +132,7 @@ __device__ __forceinline__ void forward_layer(
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
              const Unit* __restrict__ projected, const float* __restrict__ bias,
-             const float* __restrict__ packed, const unsigned short* __restrict__ mask,
+             const float* __restrict__ packed, const unsigned char* __restrict__ mask,
              const float* __restrict__ base, float* __restrict__ us, Unit* __restrict__ units,
              float* __restrict__ statistics, float* __restrict__ parameters,
              float* __restrict__ out, int n, Constants c) {

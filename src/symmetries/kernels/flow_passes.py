@@ -162,7 +162,7 @@ def _flow_forward(
         y += tl.load(own + WIDTH + columns, mask=inside, other=0.0)[None, :]
         if DROP:
             at = row.to(tl.int64)[:, None] * (LAYERS * WIDTH) + layer * WIDTH + columns[None, :]
-            y = tl.where(tl.load(mask + at, mask=both, other=0.0) != 0.0, y / KEEP, 0.0)
+            y = tl.where(tl.load(mask + at, mask=both, other=0) != 0, y / KEEP, 0.0)
         left = units + (layer * n + row.to(tl.int64))[:, None] * WIDTH
         tl.store(left + columns[None, :], y, mask=both)
         tl.store(statistics + 2 * layer * n + row, m, mask=there)
@@ -318,8 +318,8 @@ def _flow_backward(
         unit = tl.where(both, (units - middle) * inverse, 0.0)
         if DROP:
             at_mask = row.to(tl.int64)[:, None] * (LAYERS * WIDTH) + layer * WIDTH
-            kept_units = tl.load(mask + at_mask + columns[None, :], mask=both, other=0.0)
-            dy = tl.where(kept_units != 0.0, dy / KEEP, 0.0)
+            kept_units = tl.load(mask + at_mask + columns[None, :], mask=both, other=0)
+            dy = tl.where(kept_units != 0, dy / KEEP, 0.0)
         sums = partial + (tl.program_id(0) * LAYERS + layer) * (most + 3) * WIDTH
         tl.store(sums + columns, tl.sum(dy * unit, 0), mask=inside)
         tl.store(sums + WIDTH + columns, tl.sum(dy, 0), mask=inside)

@@ -27,10 +27,11 @@ def _share(h):
 
     Abramowitz and Stegun 7.1.26, which is off by 8e-8 at most.
     """
-    density = tl.exp(-0.5 * h * h)
-    t = 1.0 / (1.0 + 0.2316418882 * tl.abs(h))
-    tail = t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))
-    tail = 0.5 * density * t * (0.254829592 + t * (-0.284496736 + tail))
+    density = tl.exp2(h * (-0.7213475204444817 * h))
+    root = tl.rsqrt(1.0 + 0.2316418882 * tl.abs(h))  # unlike a quotient, one instruction
+    t = root * root
+    tail = 0.7107068705 + t * (-0.726576014 + t * 0.5307027145)
+    tail = density * t * (0.127414796 + t * (-0.142248368 + t * tail))
     return tl.where(h < 0.0, tail, 1.0 - tail), density
 
 
@@ -61,7 +62,7 @@ def _forward(
     weight = tl.load(gamma + columns, mask=keep, other=0.0)
     y = centred * s * weight + tl.load(beta + columns, mask=keep, other=0.0)
     if HAS_MASK:
-        y = tl.where(tl.load(mask + at, mask=there, other=0.0) != 0.0, y / KEEP, 0.0)
+        y = tl.where(tl.load(mask + at, mask=there, other=0) != 0, y * (1.0 / KEEP), 0.0)
     tl.store(out + at, y, mask=there)
     tl.store(mean + row, m, mask=row < rows)
     tl.store(scale + row, s, mask=row < rows)
@@ -90,7 +91,7 @@ def _backward(
         unit = tl.where(there, (g - tl.load(mean + known)) * s, 0.0)
         dy = tl.load(grad_out + at, mask=there, other=0.0).to(tl.float32)
         if HAS_MASK:
-            dy = tl.where(tl.load(mask + at, mask=there, other=0.0) != 0.0, dy / KEEP, 0.0)
+            dy = tl.where(tl.load(mask + at, mask=there, other=0) != 0, dy * (1.0 / KEEP), 0.0)
         to_gamma += tl.sum(dy * unit, 0)
         to_beta += tl.sum(dy, 0)
         d = dy * weight

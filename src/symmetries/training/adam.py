@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-from symmetries.kernels.compiler import has_compiler
-
 _MANY = 8192  # sums of pieces, which every block adds up: beyond it one kernel more costs less
 
 
@@ -89,9 +87,3 @@ class KernelAdamW(_KernelSteps, AdamW):
     """See :class:`torch.optim.AdamW`."""
 
     decoupled = True
-
-
-def has_kernel(parameters: list[Tensor]) -> bool:
-    """Whether the kernels can move these parameters."""
-    dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
-    return dense and has_compiler()

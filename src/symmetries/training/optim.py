@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries.checks import invalid
-from symmetries.training.adam import KernelAdam, KernelAdamW, has_kernel
+from symmetries.kernels.adam import has_kernel
+from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.config import TrainConfig
 from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular
 

@@ -26,6 +26,7 @@ from symmetries.kernels.available import usable
 from symmetries.kernels.branches import Branches, RoundedWeights, branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
+from symmetries.learners.symmetry_model.moves import from_prototypes, random_moves
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
@@ -43,6 +44,7 @@ from symmetries.training import Step
 
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
+EARLY = True
 
 
 def lie_inference_loss(
@@ -180,30 +182,31 @@ def _generative_terms(
     made: Branches | None,
 ) -> Terms:
     b, k = len(images), config.samples
+    if made is not None and EARLY:
+        net.ahead(made, b * k)
     with torch.no_grad():
         if isinstance(inference, FiniteInference):
             target = inference(images).exp()
             random = (step.rand(b, k) * _finite(act.group).order).long()
             moved = act.orbit(random, images).flatten(0, 1)
             found = inference(moved).argmax(-1).unflatten(0, (b, k))
-            element = act.group.compose(act.group.inverse(found), random)
+            leads = act.group.compose(act.group.inverse(random), found)
         else:
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
-            eta = torch.lerp(-inference.bounds, inference.bounds, unit)
-            random = act.group.exp(F.pad(eta, (0, 0, 1, 0)))
-            seen = act.orbit(random, images).flatten(0, 1)
-            if made is not None:  # beside the next network; a graph that forks at once begins late
+            _, undone = random_moves(act.group, inference.bounds, unit)
+            seen = act.orbit(undone, images, inverse=True).flatten(0, 1)
+            if made is not None and not EARLY:
                 net.ahead(made, b * k)
             found = inference.positions(seen).unflatten(0, (b, k + 1))
-            target, back = inference.parameters_at(found[:, 0]), inference.inverse_at(found)
-            element = act.group.compose(*(_map(lambda e: e[:, 1:], e) for e in (back, random)))
-        prototypes = act.orbit(element, images).flatten(0, 1)
+            target = inference.parameters_at(found[:, 0])
+            leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), found[:, 1:])
+        prototypes = act.orbit(leads, images, inverse=True).flatten(0, 1)
 
     def targets() -> list[Tensor]:
         each = target[:, None].expand(b, k, -1)
         if isinstance(act.group, Affine2 | SE2) and act.group.closed:
-            exact = act.group.log(act.group.inverse(element))
+            exact = act.group.log(leads)
             each = torch.where(torch.isfinite(exact), exact, each)
         return [each.flatten(0, 1)]
 

@@ -105,9 +105,9 @@ class LieInference(nn.Module):
         end = positions[..., :2, None]
         return [forth + _last_column(end), back - _last_column(back[..., :2, :2] @ end)]
 
-    def inverse_at(self, positions: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
-        """The second of :meth:`pair`."""
-        return self.pair(positions)[1] if self.positional else self.group.exp(-positions)
+    def element_at(self, positions: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
+        """The first of :meth:`pair`."""
+        return self.pair(positions)[0] if self.positional else self.group.exp(positions)
 
     def positions_of(self, eta: Tensor, element: Any) -> Tensor:  # noqa: ANN401
         """What :meth:`positions` would be for parameters eta (..., dim) of these elements."""
@@ -252,14 +252,17 @@ class Generative(nn.Module):
         if torch.get_float32_matmul_precision() == "medium":
             layers = [m for m in self.modules() if isinstance(m, nn.Linear)]
             made.round_ahead([m.weight for m in layers if min(m.weight.shape) >= WIDE])
+        dropped: dict[float, dict[nn.Module, tuple[int, int]]] = {}
         for norm, drop in pairwise(self.features.mlp):
             if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training:
-                made.drop_ahead(drop, rows, norm.weight.numel(), drop.p)
+                dropped.setdefault(drop.p, {})[drop] = (rows, norm.weight.numel())
         flow = self.distribution
         if isinstance(flow, ConditionalFlow):
             if self.training and flow.dropout:
-                made.drop_ahead(flow, rows, flow.project.out_features, flow.dropout)
+                dropped.setdefault(flow.dropout, {})[flow] = (rows, flow.project.out_features)
             pack_ahead(flow, made)
+        for p, modules in dropped.items():
+            made.drop_ahead(modules, p)
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""
