@@ -25,6 +25,7 @@ from symmetries.nn.natural import NaturalLinear
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXAMPLES, BATCH, OUTPUTS, NOISE, PRIOR = 10_000, 1000, 10, 0.5, 2.0
 
 
@@ -33,13 +34,13 @@ def ours(body: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
     with torch.no_grad():
         parts = [body(part) for part in images.split(BATCH)]
         width = parts[0].shape[1]
-        layer = NaturalLinear(width, OUTPUTS, prior_variance=PRIOR, learn_prior=False)
+        layer = NaturalLinear(width, OUTPUTS, prior_variance=PRIOR, learn_prior=False).to(DEVICE)
         sums = None
         for features, y in zip(parts, targets.split(BATCH), strict=True):
             curvature = torch.full_like(y, 1 / NOISE**2)[None]
             sums = layer.sums(features[None], y[None] / NOISE**2, curvature, sums)
         layer.step(sums, rate=1.0)
-        fit = torch.zeros(())
+        fit = torch.zeros((), device=DEVICE)
         for features, y in zip(parts, targets.split(BATCH), strict=True):
             mean, variance = layer(features)
             fit -= 0.5 * (((y - mean).square() + variance) / NOISE**2).sum()
@@ -63,10 +64,10 @@ def best_weights(body: nn.Module, images: Tensor, targets: Tensor) -> nn.Linear:
     """The weights in the middle of the posterior, in closed form."""
     with torch.no_grad():
         phi = body(images).double()
-        phi = torch.cat((phi, torch.ones(len(phi), 1)), 1)
-        gram = phi.T @ phi / NOISE**2 + torch.eye(phi.shape[1]) / PRIOR
+        phi = torch.cat((phi, phi.new_ones(len(phi), 1)), 1)
+        gram = phi.T @ phi / NOISE**2 + torch.eye(phi.shape[1], device=DEVICE) / PRIOR
         solved = torch.linalg.solve(gram, phi.T @ targets.double() / NOISE**2).T.float()
-        head = nn.Linear(phi.shape[1] - 1, OUTPUTS)
+        head = nn.Linear(phi.shape[1] - 1, OUTPUTS).to(DEVICE)
         head.weight.copy_(solved[:, :-1])
         head.bias.copy_(solved[:, -1])
     return head
@@ -80,9 +81,9 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for width, structures in ((64, ("kron", "full")), (256, ("kron",))):
         torch.manual_seed(0)
-        body = nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Tanh())
-        images = torch.rand(EXAMPLES, 1, 28, 28)
-        targets = torch.eye(OUTPUTS)[torch.arange(EXAMPLES) % OUTPUTS]
+        body = nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.Tanh()).to(DEVICE)
+        images = torch.rand(EXAMPLES, 1, 28, 28, device=DEVICE)
+        targets = torch.eye(OUTPUTS, device=DEVICE)[torch.arange(EXAMPLES) % OUTPUTS]
         network = nn.Sequential(*body, best_weights(body, images, targets))
         calls = {"ours": lambda b=body, x=images, y=targets: ours(b, x, y)}
         for kind in structures:
@@ -103,7 +104,7 @@ def main() -> None:
             print(row, flush=True)
     for row in rows:
         row["laplace-torch"] = metadata.version("laplace-torch")
-    record("laplace_peer-cpu", rows)
+    record(f"laplace_peer-{DEVICE}", rows)
 
 
 if __name__ == "__main__":
