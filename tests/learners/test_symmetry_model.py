@@ -242,11 +242,14 @@ def test_too_few_images_are_said(monkeypatch):
         warn_if_by_heart(-2.0, -1.0, 24)
     asked = []
     monkeypatch.setattr(fitting, "warn_if_by_heart", lambda *numbers: asked.append(numbers))
-    stage = Stage(steps=2, batch_size=8)
-    config = small(widths=(16,), features=(16,), holdout=0.25, inference=stage, generative=stage)
-    model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
-    model.fit(shapes(24, 1.0, 0.0), progress=False, device="cpu")
-    learned, held_out, count = asked[0]
+    for steps in (2, 3):  # 18 images are learned from, 8 in a step
+        stage = Stage(steps=steps, batch_size=8)
+        config = small(
+            widths=(16,), features=(16,), holdout=0.25, inference=stage, generative=stage
+        )
+        model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
+        model.fit(shapes(24, 1.0, 0.0), progress=False, device="cpu")
+    ((learned, held_out, count),) = asked
     assert math.isfinite(learned)
     assert math.isfinite(held_out)
     assert count == 24

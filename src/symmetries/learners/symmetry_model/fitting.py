@@ -111,7 +111,8 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
     if watch is not None:
         watch.restore()
         last = history.metrics.get("loss", [])[-LOOKS:]
-        if last:
+        seen_all = config.steps * config.batch_size >= len(kept)  # else nothing is known by heart
+        if last and seen_all:
             warn_if_by_heart(fmean(last), watch.best, len(data))
     return history
 
