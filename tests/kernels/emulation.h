@@ -82,6 +82,7 @@ static inline float __shfl_sync(unsigned, float value, int from) {
   return value;
 }
 
+static inline float power_of_two(float x) { return exp2f(x); }
 static inline float fast_exp(float x) { return expf(x); }
 static inline float fast_log(float x) { return logf(x); }
 static inline float inverse(float x) { return 1.0f / x; }

@@ -3,8 +3,9 @@
 // tensor cores' tiles ask for, if their columns are counted in that order. So hidden units never
 // leave the registers: the norm and the products exchange a few sums between warps.
 //
-// Set by the compiler: DIM, HIDDEN (a multiple of 32), LAYERS, BINS, SAMPLES (points that share a
-// context), DROP (whether units are dropped), ROUNDED (whether `projected` is bfloat16).
+// Goes after units.cu. Set by the compiler: DIM, HIDDEN (a multiple of 32), LAYERS, BINS, SAMPLES
+// (points that share a context), DROP (whether units are dropped), ROUNDED (whether `projected` is
+// bfloat16).
 
 constexpr int ROWS = 16, WARPS = HIDDEN / 32, THREADS = 32 * WARPS;
 constexpr int FREE = 3 * BINS - 1, MOST = (DIM + 1) / 2, FEW = DIM / 2, SIZE = FREE * MOST;
@@ -20,28 +21,6 @@ struct Constants {
 };
 
 #ifdef __CUDACC__  // else whoever includes this has them
-__device__ __forceinline__ float fast_exp(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
-  return y;
-}
-__device__ __forceinline__ float fast_log(float x) {
-  asm("lg2.approx.ftz.f32 %0, %0;" : "+f"(x));
-  return 0.6931471805599453f * x;
-}
-__device__ __forceinline__ float inverse(float x) {
-  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
-  return x;
-}
-__device__ __forceinline__ float inverse_root(float x) {
-  asm("rsqrt.approx.ftz.f32 %0, %0;" : "+f"(x));
-  return x;
-}
-__device__ __forceinline__ int narrow(float low, float high) {  // to bfloat16
-  int both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
 __device__ __forceinline__ unsigned to_tf32(float value) {
   unsigned bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
@@ -55,30 +34,6 @@ __device__ __forceinline__ void multiply(float* c, const unsigned* a, unsigned b
 }
 #endif
 
-__device__ __forceinline__ void load4(const float* from, float* to) {
-  const float4 v = *(const float4*)from;
-  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-}
-__device__ __forceinline__ void load8(const float* from, float* to) {
-  load4(from, to);
-  load4(from + 4, to + 4);
-}
-__device__ __forceinline__ void store8(float* to, const float* from) {
-  *(float4*)to = float4{from[0], from[1], from[2], from[3]};
-  *(float4*)(to + 4) = float4{from[4], from[5], from[6], from[7]};
-}
-// Whether the i-th of eight units is kept: a byte of each says so.
-__device__ __forceinline__ bool stays(const int2& kept, int i) {
-  return (i < 4 ? kept.x : kept.y) & (0xff << 8 * (i & 3));
-}
-__device__ __forceinline__ void widen(const int4& v, float* to) {
-  const int words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float((unsigned)words[i] << 16);
-    to[2 * i + 1] = __uint_as_float((unsigned)words[i] & 0xffff0000u);
-  }
-}
 #if ROUNDED
 typedef unsigned short Unit;
 __device__ __forceinline__ Unit single(float value) { return (Unit)narrow(value, 0.0f); }
@@ -131,17 +86,6 @@ __device__ __forceinline__ float column_sum(float* v, int lane) {
 }
 __device__ __forceinline__ int own_column(int lane) {
   return 8 * (lane & 3) + (lane >> 4 & 1) * 4 + (lane >> 3 & 1) * 2 + (lane >> 2 & 1);
-}
-
-// gelu(h), and its slope; the normal distribution by Abramowitz and Stegun 7.1.26, off by 8e-8.
-__device__ __forceinline__ float gelu(float h, float& slope) {
-  const float density = fast_exp(-0.5f * h * h);
-  const float t = inverse(1.0f + 0.2316418882f * fabsf(h));
-  float tail = t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f));
-  tail = 0.5f * density * t * (0.254829592f + t * (-0.284496736f + tail));
-  const float share = h < 0.0f ? tail : 1.0f - tail;
-  slope = share + h * 0.3989422804014327f * density;
-  return h * share;
 }
 
 // A spline is the work of four lanes: widths, heights, slopes, and one more that repeats these.

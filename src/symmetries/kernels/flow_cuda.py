@@ -39,7 +39,7 @@ def _kernel(shape: Shape, name: str, projected: Tensor) -> CudaKernel:
         "ROUNDED": int(projected.dtype == torch.bfloat16),
     }
     device = projected.device.index or 0
-    return cuda_kernel(f"flow.cu {name}.cu", name, tuple(constants.items()), 0, device)
+    return cuda_kernel(f"units.cu flow.cu {name}.cu", name, tuple(constants.items()), 0, device)
 
 
 def launch(shape: Shape, name: str, projected: Tensor, n: int, *tensors: Tensor) -> None:

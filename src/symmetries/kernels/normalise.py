@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.kernels import norm_cuda
 from symmetries.kernels.branches import current_branches, later_if_alone
 from symmetries.kernels.sums import column_sums
 
@@ -114,6 +115,34 @@ def _launch(rows: int, width: int) -> tuple[int, int, int]:
     return _TILE // block, block, 8
 
 
+def _gradients(
+    z: Tensor,
+    bias: Tensor | None,
+    gamma: Tensor,
+    mask: Tensor | None,
+    grad_out: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    keep: float,
+) -> tuple[Tensor, Tensor]:
+    """Gradient to z, and parts (programs, 3, width) of those to gamma, beta and bias."""
+    rows, width = z.shape
+    tall, block, warps = _launch(rows, width)
+    many = tall > 1
+    steps = 1 if many else triton.cdiv(rows, _PROGRAMS)
+    warps = warps if many else min(2 * warps, max(1, block // 256))
+    programs = triton.cdiv(rows, steps * tall)
+    grad_z = torch.empty_like(z)
+    partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)
+    known = gamma if bias is None else bias
+    _backward[(programs,)](
+        z, known, gamma, z if mask is None else mask, grad_out, mean, scale, grad_z, partial,
+        rows, width, keep, bias is not None, mask is not None, steps, tall, block,
+        num_warps=warps,
+    )  # fmt: skip
+    return grad_z, partial
+
+
 class KernelGeluNorm(torch.autograd.Function):
     """LN(gelu(z + bias)); ``plain`` is torch's form of the same function.
 
@@ -134,15 +163,19 @@ class KernelGeluNorm(torch.autograd.Function):
     ) -> Tensor:
         """The normalised units, like z (N, width)."""
         z = z.contiguous()
-        rows, width = z.shape
-        out = torch.empty_like(z)
-        mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
-        tall, block, warps = _launch(rows, width)
-        known = gamma if bias is None else bias
-        _forward[(triton.cdiv(rows, tall),)](
-            z, known, gamma, beta, z if mask is None else mask, out, mean, scale, rows, width,
-            epsilon, keep, bias is not None, mask is not None, tall, block, num_warps=warps,
-        )  # fmt: skip
+        ctx.cuda = norm_cuda.suits(z, bias, mask, gamma, beta)
+        if ctx.cuda:
+            out, mean, scale = norm_cuda.forward(z, bias, gamma, beta, mask, epsilon, keep)
+        else:
+            rows, width = z.shape
+            out = torch.empty_like(z)
+            mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
+            tall, block, warps = _launch(rows, width)
+            known = gamma if bias is None else bias
+            _forward[(triton.cdiv(rows, tall),)](
+                z, known, gamma, beta, z if mask is None else mask, out, mean, scale, rows, width,
+                epsilon, keep, bias is not None, mask is not None, tall, block, num_warps=warps,
+            )  # fmt: skip
         ctx.save_for_backward(z, bias, gamma, beta, mean, scale, mask)
         ctx.epsilon, ctx.plain, ctx.keep = epsilon, plain, keep
         ctx.branches = current_branches()
@@ -162,25 +195,17 @@ class KernelGeluNorm(torch.autograd.Function):
                 for t in (z, bias, gamma, beta)
             )
             return *each, None, None, None, None
-        rows, width = z.shape
         grad_out = grad_out.contiguous()
-        tall, block, warps = _launch(rows, width)
-        many = tall > 1
-        steps = 1 if many else triton.cdiv(rows, _PROGRAMS)
-        warps = warps if many else min(2 * warps, max(1, block // 256))
-        programs = triton.cdiv(rows, steps * tall)
-        grad_z = torch.empty_like(z)
-        partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)
-        known = gamma if bias is None else bias
-        _backward[(programs,)](
-            z, known, gamma, z if mask is None else mask, grad_out, mean, scale, grad_z, partial,
-            rows, width, ctx.keep, bias is not None, mask is not None, steps, tall, block,
-            num_warps=warps,
-        )  # fmt: skip
+        if ctx.cuda:
+            parts = norm_cuda.backward(z, bias, gamma, mask, grad_out, mean, scale, ctx.keep)
+        else:
+            parts = _gradients(z, bias, gamma, mask, grad_out, mean, scale, ctx.keep)
+        grad_z, partial = parts
 
         def to_vectors() -> tuple[Tensor, ...]:
             # Tall tiles leave many thousand rows, which torch shares out better.
-            sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, width)
+            many = len(partial) > _PROGRAMS
+            sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, -1)
             return sums.unbind(0)
 
         vectors = [bias, gamma, beta]
