@@ -3,9 +3,9 @@
 // tensor cores' tiles ask for, if their columns are counted in that order. So hidden units never
 // leave the registers: the norm and the products exchange a few sums between warps.
 //
-// Goes after units.cu. Set by the compiler: DIM, HIDDEN (a multiple of 32), LAYERS, BINS, SAMPLES
-// (points that share a context), DROP (whether units are dropped), ROUNDED (whether `projected` is
-// bfloat16).
+// Goes after units.cu. Set by the compiler: DIM, HIDDEN (a multiple of 32), LAYERS, BINS, SHARED
+// (whether several points have one context), FULL (whether every block has 16 points), DROP (whether
+// units are dropped), ROUNDED (whether `projected` is bfloat16).
 
 constexpr int ROWS = 16, WARPS = HIDDEN / 32, THREADS = 32 * WARPS;
 constexpr int FREE = 3 * BINS - 1, MOST = (DIM + 1) / 2, FEW = DIM / 2, SIZE = FREE * MOST;
@@ -14,11 +14,18 @@ constexpr int WIDE = 8 * TILES + (TILES % 2 ? 0 : 8);          // rows of partia
 constexpr int EVEN = HIDDEN * (FEW + 2 + FREE * MOST), ODD = HIDDEN * (MOST + 2 + FREE * FEW);
 constexpr int WHOLE = (LAYERS + 1) / 2 * EVEN + LAYERS / 2 * ODD;  // weights before the biases
 constexpr int ACROSS = LAYERS * HIDDEN, ROW = 8 * TILES;  // of parameters in global memory
+constexpr int BESIDE = THREADS / ROWS;           // threads that share a point's parameters
 constexpr int PARTS = (MOST + 3) * HIDDEN + ROW;  // sums over points, for each layer
 
 struct Constants {
   float half, share, min_slope, unit_slope, min_scale, unit_scale, epsilon, keep;
+  int samples;  // points that share a context
 };
+
+__device__ __forceinline__ bool within(int point, int n) { return FULL || point < n; }
+__device__ __forceinline__ long long context_of(int point, const Constants& c) {
+  return SHARED ? point / c.samples : point;
+}
 
 #ifdef __CUDACC__  // else whoever includes this has them
 __device__ __forceinline__ unsigned to_tf32(float value) {

@@ -10,32 +10,32 @@ struct __align__(16) Backward {
 
 // Coordinates and parameters of a layer, on their way to shared memory.
 struct Coming {
-  static constexpr int MANY = (ROWS * ROW + THREADS - 1) / THREADS;
+  static constexpr int MANY = (ROW + BESIDE - 1) / BESIDE;
   static constexpr int FEW_MORE = (DIM * ROWS + THREADS - 1) / THREADS;
   float parameters[MANY], u[FEW_MORE];
 };
 
 __device__ __forceinline__ void ask(Coming& in, const Place& at, int layer, const float* us,
                                     const float* parameters, int n) {
+  const int mine = at.first + threadIdx.x / BESIDE;
+  const float* from = parameters + ((long long)layer * n + mine) * ROW;
 #pragma unroll
   for (int j = 0; j < Coming::MANY; ++j) {
-    const int i = threadIdx.x + j * THREADS, point = at.first + i / ROW;
-    in.parameters[j] = i < ROWS * ROW && point < n
-                           ? parameters[((long long)layer * n + point) * ROW + i % ROW]
-                           : 0.0f;
+    const int column = threadIdx.x % BESIDE + j * BESIDE;
+    in.parameters[j] = column < ROW && within(mine, n) ? from[column] : 0.0f;
   }
 #pragma unroll
   for (int j = 0; j < Coming::FEW_MORE; ++j) {
     const int i = threadIdx.x + j * THREADS, point = at.first + i % ROWS;
-    in.u[j] = i < DIM * ROWS && point < n ? us[(long long)(layer * DIM + i / ROWS) * n + point]
+    in.u[j] = i < DIM * ROWS && within(point, n) ? us[(long long)(layer * DIM + i / ROWS) * n + point]
                                           : 0.0f;
   }
 }
 __device__ __forceinline__ void receive(Backward& s, int into, const Coming& in) {
 #pragma unroll
   for (int j = 0; j < Coming::MANY; ++j) {
-    const int i = threadIdx.x + j * THREADS;
-    if (i < ROWS * ROW) s.parameters[into][i / ROW][i % ROW] = in.parameters[j];
+    const int column = threadIdx.x % BESIDE + j * BESIDE;
+    if (column < ROW) s.parameters[into][threadIdx.x / BESIDE][column] = in.parameters[j];
   }
 #pragma unroll
   for (int j = 0; j < Coming::FEW_MORE; ++j) {
@@ -107,11 +107,11 @@ __device__ __forceinline__ void backward_layer(
   float mean[2], scale[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int point = at.first + at.g + 8 * r, known = point < n ? point : 0;
-    fetched[r] = fetch(projected + (long long)(known / SAMPLES) * ACROSS + layer * HIDDEN + at.column);
+    const int point = at.first + at.g + 8 * r, known = within(point, n) ? point : 0;
+    fetched[r] = fetch(projected + (long long)context_of(known, c) * ACROSS + layer * HIDDEN + at.column);
     if (DROP) kept[r] = *(const int2*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
     mean[r] = statistics[(long long)2 * layer * n + known];
-    scale[r] = point < n ? statistics[(long long)(2 * layer + 1) * n + known] : 0.0f;
+    scale[r] = within(point, n) ? statistics[(long long)(2 * layer + 1) * n + known] : 0.0f;
   }
   Incoming vectors;
   Coming coming;
@@ -130,7 +130,7 @@ __device__ __forceinline__ void backward_layer(
       to_y += quad_sum(sum);
     }
     const int point = at.first + row;
-    const float to_log = point < n ? grad[point] : 0.0f;
+    const float to_log = within(point, n) ? grad[point] : 0.0f;
     const float to_x = spline_gradient<L::BENT>(&s.parameters[now][row][axis], s.u[now][j][row],
                                                 to_y, to_log, c, at.lane);
     if (at.q == 0) s.to_u[j][row] = to_x;
@@ -149,13 +149,11 @@ __device__ __forceinline__ void backward_layer(
     for (int row = 0; row < ROWS; ++row) sum += s.parameters[now][row][threadIdx.x];
     to[(MOST + 3) * HIDDEN + threadIdx.x] = sum;
   }
+  const int own_row = threadIdx.x / BESIDE;
+  Unit* to_own = to_parameters + ((long long)layer * n + at.first + own_row) * ROW;
 #pragma unroll 4
-  for (int i = threadIdx.x; i < ROWS * ROW; i += THREADS) {
-    const int row = i / ROW, column = i % ROW;
-    if (at.first + row < n && column < 8 * L::COUNT)
-      to_parameters[((long long)layer * n + at.first + row) * ROW + column] =
-          single(s.parameters[now][row][column]);
-  }
+  for (int column = threadIdx.x % BESIDE; column < 8 * L::COUNT; column += BESIDE)
+    if (within(at.first + own_row, n)) to_own[column] = single(s.parameters[now][own_row][column]);
   float w[L::COUNT][2][4];
 #pragma unroll
   for (int k = 0; k < L::COUNT; ++k) {
@@ -215,7 +213,7 @@ __device__ __forceinline__ void backward_layer(
       d[r][i] = scale[r] * (d[r][i] - sum - unit[r][i] * along) * rise[r][i];
       sums[i] = r ? sums[i] + d[r][i] : d[r][i];
     }
-    if (point < n) put(to_projected + (long long)point * ACROSS + layer * HIDDEN + at.column, d[r]);
+    if (within(point, n)) put(to_projected + (long long)point * ACROSS + layer * HIDDEN + at.column, d[r]);
   }
   to[2 * HIDDEN + mine] = column_sum(sums, lane);
   float read[8 * L::KEPT];
@@ -254,8 +252,8 @@ flow_backward(const Unit* __restrict__ projected, const float* __restrict__ bias
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
     const int row = i % ROWS, j = i / ROWS, point = at.first + row;
     float to_z = 0.0f;
-    if (point < n) {
-      const float* law = base + (long long)(point / SAMPLES) * (2 * DIM);
+    if (within(point, n)) {
+      const float* law = base + (long long)context_of(point, c) * (2 * DIM);
       float rate;
       const float scale = base_scale(law[DIM + j], c, rate), g = grad[point];
       const float z = (us[(long long)(LAYERS * DIM + j) * n + point] - law[j]) / scale;
@@ -289,6 +287,6 @@ flow_backward(const Unit* __restrict__ projected, const float* __restrict__ bias
 #pragma unroll
       for (int k = 0; k < WARPS; ++k) sum += s.read[j / 2][k][row];
     }
-    if (point < n) to_u[(long long)j * n + point] = sum;
+    if (within(point, n)) to_u[(long long)j * n + point] = sum;
   }
 }

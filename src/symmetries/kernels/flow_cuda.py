@@ -17,6 +17,7 @@ class _Constants(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_float) for name in ("half", "share", "min_slope", "unit_slope")),
         *((name, ctypes.c_float) for name in ("min_scale", "unit_scale", "epsilon", "keep")),
+        ("samples", ctypes.c_int),
     ]
 
 
@@ -28,13 +29,14 @@ def suits(shape: Shape, device: torch.device) -> bool:
     return device.type == "cuda" and rounded and small and blocks and has_compiler()
 
 
-def _kernel(shape: Shape, name: str, projected: Tensor) -> CudaKernel:
+def _kernel(shape: Shape, name: str, projected: Tensor, n: int) -> CudaKernel:
     constants = {
         "DIM": shape.dim,
         "HIDDEN": shape.hidden,
         "LAYERS": shape.layers,
         "BINS": shape.bins,
-        "SAMPLES": shape.samples,
+        "SHARED": int(shape.samples > 1),
+        "FULL": int(n % ROWS == 0),
         "DROP": int(shape.dropout > 0),
         "ROUNDED": int(projected.dtype == torch.bfloat16),
     }
@@ -53,6 +55,7 @@ def launch(shape: Shape, name: str, projected: Tensor, n: int, *tensors: Tensor)
         shape.unit_scale,
         shape.epsilon,
         1 / (1 - shape.dropout),
+        shape.samples,
     )
-    kernel = _kernel(shape, name, projected)
+    kernel = _kernel(shape, name, projected, n)
     kernel((-(-n // ROWS),), shape.hidden, *tensors, n, constants)

@@ -21,14 +21,14 @@ __device__ __forceinline__ void forward_layer(
   int2 kept[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int point = at.first + at.g + 8 * r, known = point < n ? point : 0;
-    fetched[r] = fetch(projected + (long long)(known / SAMPLES) * ACROSS + layer * HIDDEN + at.column);
+    const int point = at.first + at.g + 8 * r, known = within(point, n) ? point : 0;
+    fetched[r] = fetch(projected + (long long)context_of(known, c) * ACROSS + layer * HIDDEN + at.column);
     if (DROP) kept[r] = *(const int2*)(mask + (long long)known * ACROSS + layer * HIDDEN + at.column);
   }
   __syncthreads();  // coordinates and vectors are there
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
     const int point = at.first + i % ROWS;
-    if (point < n) us[(long long)(layer * DIM + i / ROWS) * n + point] = s.u[i / ROWS][i % ROWS];
+    if (within(point, n)) us[(long long)(layer * DIM + i / ROWS) * n + point] = s.u[i / ROWS][i % ROWS];
   }
   float y[2][8], slope;
   hidden_units<PARITY>(fetched, s.vectors, s.u, at, y);
@@ -71,7 +71,7 @@ __device__ __forceinline__ void forward_layer(
       y[r][i] = (y[r][i] - mean) * scale * gamma[i] + beta[i];
       if (DROP) y[r][i] = stays(kept[r], i) ? y[r][i] * c.keep : 0.0f;
     }
-    if (point < n) {
+    if (within(point, n)) {
       put(units + ((long long)layer * n + point) * HIDDEN + at.column, y[r]);
       if (at.column == 0) {
         statistics[(long long)2 * layer * n + point] = mean;
@@ -99,16 +99,15 @@ __device__ __forceinline__ void forward_layer(
   __syncthreads();
   Incoming in;
   if (layer + 1 < LAYERS) ask<1 - PARITY>(in, bias, packed, layer + 1);
+  const int row = threadIdx.x / BESIDE;
+  float* made = parameters + ((long long)layer * n + at.first + row) * ROW;
 #pragma unroll 4
-  for (int i = threadIdx.x; i < ROWS * ROW; i += THREADS) {
-    const int row = i / ROW, column = i % ROW;
-    if (column >= L::USED) continue;
+  for (int column = threadIdx.x % BESIDE; column < L::USED; column += BESIDE) {
     float sum = s.vectors.shift[column];
 #pragma unroll
     for (int j = 0; j < WARPS; ++j) sum += s.part[j][row][column];
     s.parameters[row][column] = sum;
-    if (at.first + row < n)
-      parameters[((long long)layer * n + at.first + row) * ROW + column] = sum;
+    if (within(at.first + row, n)) made[column] = sum;
   }
   __syncthreads();
   for (int i = threadIdx.x; i < 4 * ROWS * L::BENT; i += THREADS) {
@@ -140,7 +139,7 @@ flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
   const Place at;
   for (int i = threadIdx.x; i < DIM * ROWS; i += THREADS) {
     const int point = at.first + i / DIM, j = i % DIM;
-    s.u[j][i / DIM] = point < n ? eta[(long long)point * DIM + j] * (c.half / bounds[j]) : 0.0f;
+    s.u[j][i / DIM] = within(point, n) ? eta[(long long)point * DIM + j] * (c.half / bounds[j]) : 0.0f;
   }
   for (int i = threadIdx.x; i < MOST * ROWS; i += THREADS) s.totals[i / ROWS][i % ROWS] = 0.0f;
   Incoming in;
@@ -156,11 +155,11 @@ flow_forward(const float* __restrict__ eta, const float* __restrict__ bounds,
   }
   __syncthreads();
   const int point = at.first + threadIdx.x;
-  if (threadIdx.x < ROWS && point < n) {
+  if (threadIdx.x < ROWS && within(point, n)) {
     float sum = 0.0f, rate;
 #pragma unroll
     for (int axis = 0; axis < MOST; ++axis) sum += s.totals[axis][threadIdx.x];
-    const float* law = base + (long long)(point / SAMPLES) * (2 * DIM);
+    const float* law = base + (long long)context_of(point, c) * (2 * DIM);
 #pragma unroll
     for (int j = 0; j < DIM; ++j) {
       const float value = s.u[j][threadIdx.x], scale = base_scale(law[DIM + j], c, rate);

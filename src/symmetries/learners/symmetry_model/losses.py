@@ -220,13 +220,22 @@ def _generative_terms(
         log_p = (aim * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
     else:
         log_p = net.distribution.log_prob(aim, context)
-    nll = -log_p.mean()
+    nll = _negative_mean(log_p)
     terms = {"loss": nll, "nll": nll}
     if config.consistency and k > 1:
         each = log_p.unflatten(0, (b, k))
         spread = (each[:, :, None] - each[:, None]).abs().sum((1, 2)).mean() / (k * (k - 1))
         terms |= {"loss": nll + config.consistency * spread, "consistency": spread}
     return terms
+
+
+def _negative_mean(x: Tensor) -> Tensor:
+    if not usable(x):
+        return -x.mean()
+    from symmetries.kernels.sums import KernelNegativeMean
+
+    mean: Tensor = KernelNegativeMean.apply(x)  # type: ignore[no-untyped-call]
+    return mean
 
 
 def _spread(
