@@ -2,11 +2,14 @@
 
 import copy
 import io
+import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from symmetries.groups import Cyclic, Dihedral
@@ -257,14 +260,30 @@ def test_onnx_runs_the_baked_kernels(tmp_path):
 
 def test_plain_export_works_in_evaluation_only():
     model, x = network(), torch.rand(2, 1, 8, 8)
-    with pytest.raises(Exception, match="evaluation mode"):
-        torch.export.export(model, (x,))
+    for strict in (False, True):
+        with pytest.raises(Exception, match="evaluation mode"):
+            torch.export.export(model, (x,), strict=strict)
     for helper in (bake, export):
         with pytest.raises(ValueError, match="evaluation mode"):
             helper(model, x)
     program = torch.export.export(model.eval(), (x,))
     with torch.no_grad():
         assert torch.allclose(program.module()(x), model(x), atol=1e-6)
+
+
+def test_nothing_is_kept_of_calls_that_are_only_traced():
+    conv, x = layer().eval(), fields()
+    with torch.no_grad():
+        expected = copy.deepcopy(conv)(x)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            assert conv(x).shape == expected.shape
+        assert torch.equal(conv(x), expected)
+        conv = copy.deepcopy(conv)
+        with suppress(ValueError), warnings.catch_warnings():  # whether it works or not
+            warnings.simplefilter("ignore")
+            torch.jit.trace(conv, x, check_trace=False)
+        assert torch.equal(conv(x), expected)
+        assert torch.equal(torch.export.export(conv, (x,)).module()(x), expected)
 
 
 # A user's CNN

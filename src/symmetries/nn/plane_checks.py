@@ -1,7 +1,7 @@
 """What a group convolution asks about its inputs, its state, and the call that it is in."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from symmetries.checks import check_images, invalid
 from symmetries.nn.fused_bank import can_fuse
@@ -50,16 +50,24 @@ def _group_text(signature: Tensor) -> str:
     return f"{n} rotations {'with' if flips else 'without'} flips"
 
 
+def plain(x: Tensor) -> bool:
+    """Whether a tensor has numbers of its own, unlike those of a call that is only traced."""
+    return type(x) in (Tensor, nn.Parameter)
+
+
 def may_keep(like: Tensor) -> bool:
     """Whether later calls can use a tensor made here: free of any mode of this call."""
-    if not can_fuse(like) or torch.is_inference_mode_enabled() or like.is_inference():
+    if (
+        not (plain(like) and can_fuse(like))
+        or torch.is_inference_mode_enabled()
+        or like.is_inference()
+    ):
         return False
     return not (like.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def exporting() -> bool:
     """Whether this call is part of ``torch.export``."""
-    asked = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
-    if asked is None or torch.compiler.is_dynamo_compiling():
-        return False  # under torch.compile some versions answer True as well
-    return bool(asked())
+    # The flag itself (from torch 2.7 on): under torch.compile some versions of is_exporting()
+    # answer True.
+    return bool(getattr(torch.compiler, "_is_exporting_flag", False))

@@ -17,7 +17,7 @@ from symmetries.nn.gconv_kernels import (
     padding_of,
     relaxed_coordinates,
 )
-from symmetries.nn.plane_checks import check_fields, exporting
+from symmetries.nn.plane_checks import check_fields, exporting, plain
 from symmetries.nn.plane_kernel import PlaneKernel
 from symmetries.nn.position_conv import (
     ORDERS,
@@ -218,7 +218,9 @@ class PlaneConv2d(PlaneKernel):
             check_together(weights=self.kernel.output, features=x)
         else:
             check_like(x, self.kernel.output, "features")
-        if x.dtype == self.kernel.output.dtype and not torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or any(type(length) is not int for length in x.shape):
+            return  # traced
+        if x.dtype == self.kernel.output.dtype and plain(x):
             self._taken = (x.shape, x.dtype, x.device)
 
     def _forget(self) -> None:

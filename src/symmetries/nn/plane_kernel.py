@@ -28,7 +28,7 @@ from symmetries.nn.kernel_cache import KernelCache, Sampled
 from symmetries.nn.launched import Launched, made, ready
 from symmetries.nn.launched_bank import launch, network_of
 from symmetries.nn.launched_places import launch_places, place_network_of
-from symmetries.nn.plane_checks import check_signature, may_keep
+from symmetries.nn.plane_checks import check_signature, may_keep, plain
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 
 # What a layer is made with, and the turn of its grid, in which nothing is kept.
@@ -141,7 +141,8 @@ class PlaneKernel(nn.Module):
         if kernel is None:
             with torch.inference_mode(False), torch.no_grad():
                 kernel = self.generate(size)
-            self._cache.put(self, kernel, made_for)
+            if plain(kernel.weight):
+                self._cache.put(self, kernel, made_for)
         return kernel
 
     def at_once(self, size: tuple[int, int]) -> Sampled | None:
@@ -212,7 +213,7 @@ class PlaneKernel(nn.Module):
         with torch.autocast(self.relative.device.type, enabled=False):
             absolute = self._absolute(None) if self.relaxed else None
             kept = _Features(self._gamma(), absolute)
-        if kept.gamma.requires_grad:
+        if kept.gamma.requires_grad or not plain(kept.gamma):
             return None
         self._features.put(self, kept, parameters="free")
         return kept
