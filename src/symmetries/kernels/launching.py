@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid
 from symmetries.kernels.networks import Network, PlaceNetwork
 
 ALIGNED = 16  # bytes; Triton compiles for it
@@ -118,9 +117,11 @@ class Watched:
             f"{p.dtype} on {p.device}{'' if p.is_contiguous() else ' by strides'}"
             for p in self.parts
         ]
-        expected = f"contiguous torch.float32 on {self.device}, as in the forward pass"
-        remedy = "change a layer's type or place before its forward pass, not before backward()"
-        raise RuntimeError(str(invalid("weights", expected, ", ".join(dict.fromkeys(got)), remedy)))
+        raise RuntimeError(
+            f"weights: expected contiguous torch.float32 on {self.device}, as in the forward pass, "
+            f"got {', '.join(dict.fromkeys(got))}; change a layer's type or place before its "
+            "forward pass, not before backward()"
+        )
 
     def run(self, launch: Launch, *fresh: Tensor) -> None:
         """Launch a kernel on all tensors, which :meth:`fit`, and others behind them."""
