@@ -1,7 +1,7 @@
-"""The flow in CUDA C, which rounds products, against float64: ``python flow_compiled.py`` on a GPU.
+"""Flow and norm in CUDA C, which round, against float64: ``python flow_compiled.py`` on a GPU.
 
-Widths of two to eight warps, one to six layers, one to several points under a context, and numbers
-of points that do not fill their last block.
+Flows of two to eight warps, one to six layers, one to several points under a context, and numbers
+of points that fill their last block or do not; norms of every width that there is.
 """
 
 import torch
@@ -9,10 +9,11 @@ import torch
 from symmetries.distributions import flow_check
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import shape_of
-from symmetries.kernels.flow_cuda import suits
+from symmetries.kernels import norm_cuda
+from symmetries.kernels.flow_cuda import ROWS, suits
 
-CONTEXTS = 37
 SHAPES = (  # dim, hidden, layers, bins, samples, dropout
+    (5, 256, 6, 6, 1, 0.1),
     (5, 256, 6, 6, 1, 0.1),
     (2, 64, 3, 6, 2, 0.0),
     (3, 96, 1, 6, 3, 0.5),
@@ -33,17 +34,28 @@ def error(dim, hidden, layers, bins, samples, drop):
     return flow_check._largest_error(shape, torch.device("cuda"), rounded=rounded)
 
 
-def check(shapes=SHAPES, contexts=CONTEXTS):
-    """Both roundings of every shape."""
-    flow_check.CONTEXTS = contexts
+def norms():
+    """Each width, with a bias and dropped units or without."""
+    for width in norm_cuda._WIDTHS:
+        for kind in (True, False):
+            wrong = norm_cuda._error(width, kind, kind, torch.device("cuda"))
+            print(f"norm in CUDA C, {width} {kind}: {wrong:.1e}", flush=True)  # noqa: T201
+            if not wrong < 5e-3:
+                raise SystemExit("too far off")
+
+
+def flows(shapes=SHAPES, blocks=2):
+    """Each shape, with both roundings, and blocks that are full or not."""
     for precision in ("high", "medium"):
         torch.set_float32_matmul_precision(precision)
-        for shape in shapes:
+        for i, shape in enumerate(shapes):
+            flow_check.CONTEXTS = blocks * ROWS + (i % 2) * 5
             wrong = error(*shape)
-            print(f"CUDA C {shape} {precision}: {wrong:.1e}", flush=True)  # noqa: T201
+            print(f"flow in CUDA C, {shape} {precision}: {wrong:.1e}", flush=True)  # noqa: T201
             if not wrong < 2e-2:
                 raise SystemExit("too far off")
 
 
 if __name__ == "__main__":
-    check()
+    norms()
+    flows()

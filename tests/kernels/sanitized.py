@@ -1,4 +1,4 @@
-"""Kernels in CUDA C against float64, small enough for a memory checker: warps, or the flow.
+"""Kernels in CUDA C against float64, small enough for a memory checker: warps, or flow and norm.
 
     compute-sanitizer --tool memcheck --error-exitcode 9 python tests/kernels/sanitized.py [flow]
 
@@ -48,6 +48,7 @@ def warps():
 
 if __name__ == "__main__":
     if "flow" in sys.argv:
-        flow_compiled.check(flow_compiled.SHAPES[:4], contexts=9)
+        flow_compiled.norms()
+        flow_compiled.flows(flow_compiled.SHAPES[:5], blocks=1)
     else:
         warps()
