@@ -37,9 +37,8 @@ def draw(folder: Path) -> list[Path]:
     file = folder / "results.json"
     rows = json.loads(file.read_text())["rows"] if file.exists() else []
     nine = [row for row in rows if row["part"] == "figure9"]
-    grid = chosen([row for row in nine if row["source"] == "mnist"])
-    if grid:
-        written.append(_efficiency(grid, folder / "figures" / "figure9.png"))
+    if nine:
+        written.append(_efficiency(chosen(nine), folder / "figures" / "figure9.png"))
     return written
 
 
@@ -108,14 +107,19 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
 
 
 def samples_page(folder: Path, path: Path) -> Path:
-    """New digits of four models that the folder holds, fifty each."""
-    files = {"joint model, digits within ±45 degrees": "rotation-*-45.0.npz"}
-    for kind in ("VAE", "AugVAE", "InvVAE"):
-        files[f"{kind}, upright digits"] = f"figure9-{kind}-50000-0.0-0.npz"
-    figure, axes = plt.subplots(2, 2, figsize=(9, 5.6))
-    for axis, (name, pattern) in zip(axes.flat, files.items(), strict=True):
-        new = np.load(sorted(folder.glob(pattern))[-1])["new"]  # of the most steps
-        axis.imshow(tiles(new[:50], 10), cmap="gray", vmin=0, vmax=1)
+    """New digits of the models that the folder holds, fifty each, and test images beside them."""
+    kinds = ("VAE", "AugVAE", "InvVAE")
+    files = {f"{kind}, noise of at least 0.2": f"samples-{kind}-50000-0.0-0" for kind in kinds}
+    files["joint model, ±45 degrees, noise 0.2"] = "rotation-15000-45.0"
+    files |= {
+        f"{kind} of Figure 9, least noise 0.01": f"figure9-{kind}-50000-0.0-0" for kind in kinds
+    }
+    found = {name: np.load(folder / f"{file}.npz") for name, file in files.items()}
+    pictures = {name: arrays["new"][:50] for name, arrays in found.items()}
+    pictures["test images"] = found["joint model, ±45 degrees, noise 0.2"]["examples"]
+    figure, axes = plt.subplots(4, 2, figsize=(9, 11))
+    for axis, (name, images) in zip(axes.T.flat, pictures.items(), strict=True):
+        axis.imshow(tiles(images, 10), cmap="gray", vmin=0, vmax=1)
         axis.set_title(name, fontsize=10)
         axis.axis("off")
     return _save(figure, path)

@@ -187,15 +187,24 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor) -> None:
-        """The scale of the proposal for eta: the one of a few that makes the bound tightest."""
+        """The scales of the proposal for eta: those of a few that make the bound tightest.
+
+        First one share of all bounds, then a share for each parameter, one after the other: how
+        precisely an image says its angle has little to do with how precisely it says its place.
+        """
         x = images.to(self.vae.device)
-        limit = torch.tensor(self.symmetry.bounds, device=x.device)
+        every = list(range(self.symmetry.group.dim))
+        for columns in [every, *([column] for column in every)] if len(every) > 1 else [every]:
+            self._choose_spread(x, columns)
+
+    def _choose_spread(self, x: Tensor, columns: list[int]) -> None:
+        limit = torch.tensor(self.symmetry.bounds, device=x.device)[columns]
         bounds = []
         for share in SPREADS:
-            self.spread.copy_(share * limit)
+            self.spread[columns] = share * limit
             generator = torch.Generator(x.device).manual_seed(0)
             bounds.append(float(self.bound(x, PROPOSAL_SAMPLES, generator).mean()))
-        self.spread.copy_(SPREADS[bounds.index(max(bounds))] * limit)
+        self.spread[columns] = SPREADS[bounds.index(max(bounds))] * limit
 
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
