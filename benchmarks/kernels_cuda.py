@@ -133,7 +133,7 @@ def measure(
     """
     first = make()
     out = next(iter(functions.values()))(*first)
-    size = sum(t.numel() for t in (*first, *_outputs(out))) * 4
+    size = _bytes(*first, *_outputs(out))
     copies = max(2, min(64, int(ENOUGH / size))) if GPU else 1
     inputs = [make() for _ in range(copies)]
     weights = [[torch.randn_like(part) for part in _outputs(out)] for _ in inputs]
@@ -160,12 +160,14 @@ def measure(
             times = [timed(calls) for _ in range(3 if name == "ours" else 1)]
             found[f"{name}, {part}"] = statistics.median(times)
             found[f"{name}, {part}, slowest"] = max(times)
-    outputs = sum(part.numel() for part in _outputs(out)) * 4
-    given = sum(t.numel() for t in first) * 4
-    back = sum(first[i].numel() for i in wanted) * 4
-    found["forward bytes"] = given + outputs
-    found["both bytes"] = 2 * (given + outputs) + back  # inputs and gradients read again
+    found["forward bytes"] = size
+    back = _bytes(*(first[i] for i in wanted))
+    found["both bytes"] = 2 * size + back  # inputs and gradients read again
     return found
+
+
+def _bytes(*tensors: Tensor) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def _outputs(out: Any) -> tuple[Tensor, ...]:  # noqa: ANN401
@@ -237,6 +239,21 @@ def matrices(n: int) -> list[Case]:
     ]
 
 
+def norms(rows: int, width: int, dtype: torch.dtype) -> Case:
+    """What a hidden layer does behind its product."""
+    norm = nn.LayerNorm(width, device=DEVICE)
+    inputs: Function = lambda: (  # noqa: E731
+        torch.randn(rows, width, device=DEVICE).to(dtype),
+        torch.randn(width, device=DEVICE),
+    )
+    each = {
+        "ours": lambda z, b: gelu_norm(z, norm, b),
+        "torch": lambda z, b: norm(F.gelu(z + b.to(dtype)).float()).to(dtype),
+    }
+    rounded = ", bfloat16" if dtype == torch.bfloat16 else ""
+    return f"bias, gelu, layer norm, {rows} x {width}{rounded}", inputs, each, (0, 1)
+
+
 def cases() -> list[Case]:
     """Name, inputs, alternatives, and which inputs need gradients."""
     found: list[Case] = []
@@ -256,24 +273,11 @@ def cases() -> list[Case]:
                 found.append((f"{what}, to both", images_and_maps, each, (0, 1)))
     for n in (1024, 65_536, 4_194_304) if GPU else (4,):
         found += matrices(n)
-    for rows, width in (
-        ((128, 256), (2560, 256), (5120, 2048), (163_840, 256)) if GPU else ((8, 16),)
-    ):
-        norm = nn.LayerNorm(width, device=DEVICE)
-        found.append(
-            (
-                f"bias, gelu, layer norm, {rows} x {width}",
-                lambda rows=rows, width=width: (
-                    torch.randn(rows, width, device=DEVICE),
-                    torch.randn(width, device=DEVICE),
-                ),
-                {
-                    "ours": lambda z, b, norm=norm: gelu_norm(z, norm, b),
-                    "torch": lambda z, b, norm=norm: norm(F.gelu(z + b)),
-                },
-                (0, 1),
-            )
-        )
+    sizes = ((128, 256), (2560, 256), (5120, 2048), (163_840, 256)) if GPU else ((8, 256),)
+    for rows, width in sizes:
+        found.append(norms(rows, width, torch.float32))
+    for rows, width in sizes[1:3] if GPU else sizes:
+        found.append(norms(rows, width, torch.bfloat16))
     for n in (128, 2560, 1_048_576) if GPU else (4,):
         spline: Function = lambda x, p: rational_quadratic(x, p, 3.0)  # noqa: E731
         found.append(
