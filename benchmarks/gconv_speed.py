@@ -22,8 +22,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.groups import Cyclic
+from symmetries.learners.relaxed import fit
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
+from symmetries.training import TrainConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
@@ -171,6 +173,29 @@ def cifar_network(batch: int, timed: Timed, device: str, compiled: bool) -> list
     return found
 
 
+def cifar_epoch(batch: int, images: int) -> list[dict[str, object]]:
+    """An epoch of the same network as :func:`symmetries.training.train` runs it, optimiser and all.
+
+    50,000 random images that lie on the device; the first 50 steps (kernels compiled, algorithms
+    chosen, the graph captured) are taken out and the others scaled to an epoch.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = RelaxedResNet(3, 10, Symmetry(Cyclic(N)))
+    x = torch.randn(images, 3, SIZE, SIZE, device=device)
+    labels = torch.randint(10, (images,), device=device)
+    steps, first = images // batch, min(50, images // batch - 1)
+    config = TrainConfig(steps, batch, precision="bf16-mixed", log_every=first, progress=False)
+    history = fit(model, x, labels, config, penalty=0.1)
+    seen = dict(zip(history.step, history.times, strict=True))
+    second = (seen[steps] - seen[first]) / (steps - first)
+    flops = 3 * 23.2e9 * batch
+    row: dict[str, object] = {"what": f"CIFAR network, epoch in batches of {batch}"}
+    row |= {"alternative": "train", "milliseconds": round(1e3 * second, 3)}
+    row["tflops"] = round(flops / second / 1e12, 1)
+    row["share_of_peak"] = round(flops / second / 1e12 / PEAK, 3)
+    return [row | {"seconds_per_epoch": round(second * images / batch, 1), "images": images}]
+
+
 def rows(what: str, times: dict[str, list[float]], reference: str) -> list[dict[str, object]]:
     """Medians, and the median over the rounds of the ratio to a reference."""
     found: list[dict[str, object]] = []
@@ -192,7 +217,10 @@ def main() -> None:
     parser.add_argument(
         "--cifar", nargs="*", type=int, default=[], help="also the CIFAR network, for these batches"
     )
+    parser.add_argument("--epoch", type=int, help="the CIFAR network trains on so many images")
     parser.add_argument("--compile", action="store_true", help="also torch.compile")
+    parts = ["training", "evaluation"]
+    parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="of one layer")
     parser.add_argument("--threads", type=int, help="of torch")
     parser.add_argument(
         "--processor-time", action="store_true", help="not wall time: for a busy machine"
@@ -207,12 +235,14 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True  # as the paper's runs set it
     sizes = (arguments.kernel, arguments.batch, timed, device)
-    measure(
-        f"gconv_speed-{device}", [partial(training, *sizes), partial(evaluation, *sizes)], arguments
-    )
+    parts = {"training": partial(training, *sizes), "evaluation": partial(evaluation, *sizes)}
+    if arguments.parts:
+        measure(f"gconv_speed-{device}", [parts[name] for name in arguments.parts], arguments)
     networks = [
         partial(cifar_network, batch, timed, device, arguments.compile) for batch in arguments.cifar
     ]
+    if arguments.epoch:
+        networks.append(partial(cifar_epoch, 64, arguments.epoch))
     if networks:
         measure(f"gconv_network-{device}", networks, arguments)
 
