@@ -75,6 +75,12 @@ def control(added: int) -> list[Entry]:
     return [nine(added, "fixed", (FEW, MANY), 5000)]
 
 
+def more(added: int, between: int) -> list[Entry]:
+    """A second seed and a rotation between, in turns; then 25,000 images and a third seed."""
+    pairs = zip(corner(added, 1), corner(between), strict=True)
+    return [*(entry for pair in pairs for entry in pair), *middle(between), *corner(added, 2)]
+
+
 SMOOTH = nine(0, THREE, (MANY,), 5000, part="samples")
 
 LANES: dict[str, list[Entry]] = {
@@ -88,8 +94,8 @@ LANES: dict[str, list[Entry]] = {
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
     "turned": [*corner(180), *middle(180), *control(180)],
     "upright": [*corner(0), SMOOTH, *middle(0), *control(0)],
-    "turned-more": [*corner(180, 1), *corner(90), *corner(180, 2), *middle(90)],
-    "upright-more": [*corner(0, 1), *corner(45), *corner(0, 2), *middle(45)],
+    "turned-more": more(180, 90),
+    "upright-more": more(0, 45),
 }
 
 
