@@ -90,8 +90,12 @@ class ImageFeatures(nn.Module):
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.mean, "images")
-        rounded = images.is_cuda and torch.get_float32_matmul_precision() == "medium"
+        rounded = is_rounded(images)
         x = self._standardised(images, torch.bfloat16 if rounded else images.dtype)
+        return self.hidden(x, rounded)
+
+    def hidden(self, x: Tensor, rounded: bool) -> Tensor:
+        """Features of images that are standardised, with products in bfloat16 or not."""
         with _products(rounded):
             features: Tensor = self.mlp(self.convolutions(x).flatten(1))
         return features
@@ -104,6 +108,11 @@ class ImageFeatures(nn.Module):
             return x
         factor = 1 / self.scale
         return torch.addcmul(-self.mean * factor, images, factor)
+
+
+def is_rounded(images: Tensor) -> bool:
+    """Whether products are in bfloat16: on CUDA, where torch's matmul precision is "medium"."""
+    return images.is_cuda and torch.get_float32_matmul_precision() == "medium"
 
 
 @contextmanager

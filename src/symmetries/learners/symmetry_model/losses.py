@@ -26,7 +26,11 @@ from symmetries.kernels.available import usable
 from symmetries.kernels.branches import Branches, RoundedWeights, branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
-from symmetries.learners.symmetry_model.moves import from_prototypes, random_moves
+from symmetries.learners.symmetry_model.moves import (
+    from_prototypes,
+    moved_units,
+    random_moves,
+)
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
@@ -195,13 +199,16 @@ def _generative_terms(
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
             _, undone = random_moves(act.group, inference.bounds, unit)
-            seen = act.orbit(undone, images, inverse=True).flatten(0, 1)
             if made is not None and not EARLY:
                 net.ahead(made, b * k)
-            found = inference.positions(seen).unflatten(0, (b, k + 1))
+            if inference.centred:
+                seen = act.orbit(undone, images, inverse=True).flatten(0, 1)
+                found = inference.positions(seen)
+            else:
+                found = inference.positions_by(moved_units(inference.features, act, undone, images))
+            found = found.unflatten(0, (b, k + 1))
             target = inference.parameters_at(found[:, 0])
             leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), found[:, 1:])
-        prototypes = act.orbit(leads, images, inverse=True).flatten(0, 1)
 
     def targets() -> list[Tensor]:
         each = target[:, None].expand(b, k, -1)
@@ -213,7 +220,8 @@ def _generative_terms(
     if made is not None:
         made.ahead(targets, images)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
-    context = net.features.units(prototypes) if flow else net(prototypes)
+    context = moved_units(net.features, act, leads, images)
+    context = context if flow else context.to(images.dtype)
     known = None if made is None else made.made_for(images)
     aim = targets()[0] if known is None else known
     if isinstance(inference, FiniteInference):

@@ -6,10 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
+from symmetries.groups.se2 import SE2
 from symmetries.kernels.available import usable
 from symmetries.learners.symmetry_model.networks import LieInference, unbind
+from symmetries.nn.features import ImageFeatures, is_rounded
 
 
 def random_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> tuple[Any, Any]:
@@ -36,6 +39,31 @@ def random_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> tuple[Any, 
     eta = F.pad(torch.lerp(-bounds, bounds, unit), (0, 0, 1, 0))
     there, back = unbind(group.exp(torch.stack((eta, -eta))))
     return there, back
+
+
+def moved_units(features: ImageFeatures, act: ImageAction, undone: Any, images: Tensor) -> Tensor:  # noqa: ANN401
+    """Features, as they were computed, of images moved by the inverses of elements.
+
+    Args:
+        features: of images.
+        act: the transformations.
+        undone: elements with leading shape (B, S), without a gradient.
+        images: (B, C, H, W).
+
+    Returns:
+        (B S, features).
+    """
+    plain = act.padding == "constant" and act.fill == 0 and not act.blur
+    takes = usable(images, features.mean) and is_rounded(images) and images.is_contiguous()
+    if plain and takes and isinstance(act.group, Affine2 | SE2) and undone.dtype == images.dtype:
+        from symmetries.kernels.warp import maps_of
+        from symmetries.kernels.warp_cuda import standardised
+
+        maps, mode = maps_of(undone[..., :2, :]), act.interpolation
+        x = standardised(images, maps, mode, features.mean, features.scale)
+        if x is not None:
+            return features.hidden(x.flatten(0, 1), rounded=True)
+    return features.units(act.orbit(undone, images, inverse=True).flatten(0, 1))
 
 
 def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:  # noqa: ANN401

@@ -117,9 +117,22 @@ class LieInference(nn.Module):
 
     def positions(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
         """Parameters, but where the picture's centre ends in the place of the shifts, (N, dim)."""
-        if self.centred:
-            images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
-        out = head(self.features.units(images), self.head)
+        if not self.centred:
+            return self.positions_by(self.features.units(images), noise)
+        images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
+        eta = self.positions_by(self.features.units(images), noise)
+        columns = list(eta.unbind(-1))
+        for i, known in (
+            (0, centre[:, 0]),
+            (1, centre[:, 1]),
+            *((j, zoom) for j in self.sizes),
+        ):
+            columns[i] = known if self.pinned and i < 2 else columns[i] + known
+        return torch.stack(columns, -1)
+
+    def positions_by(self, units: Tensor, noise: Tensor | None = None) -> Tensor:
+        """What the network predicts (N, dim), from features (N, ...) of what it sees."""
+        out = head(units, self.head)
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))
@@ -134,17 +147,7 @@ class LieInference(nn.Module):
             for i in self.around:
                 columns[i] = unit[:, i]
             unit = torch.stack(columns, -1)
-        eta = unit * self.bounds
-        if self.centred:
-            columns = list(eta.unbind(-1))
-            for i, known in (
-                (0, centre[:, 0]),
-                (1, centre[:, 1]),
-                *((j, zoom) for j in self.sizes),
-            ):
-                columns[i] = known if self.pinned and i < 2 else columns[i] + known
-            eta = torch.stack(columns, -1)
-        return eta
+        return unit * self.bounds
 
 
 def _last_column(column: Tensor) -> Tensor:
