@@ -220,8 +220,10 @@ def _generative_terms(
     if made is not None:
         made.ahead(targets, images)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
-    context = moved_units(net.features, act, leads, images)
-    context = context if flow else context.to(images.dtype)
+    if flow:
+        context = moved_units(net.features, act, leads, images)
+    else:
+        context = net(act.orbit(leads, images, inverse=True).flatten(0, 1))
     known = None if made is None else made.made_for(images)
     aim = targets()[0] if known is None else known
     if isinstance(inference, FiniteInference):
