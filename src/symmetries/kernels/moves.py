@@ -1,4 +1,4 @@
-"""Random affine matrices with their inverses, and what leads from prototypes: one kernel each.
+"""Random affine matrices, and products with an exponential: one kernel each.
 
 Torch takes a kernel for each of drawing, scaling, padding, exponential, product and inverse, none
 of which is longer than its launch. Without gradients.
@@ -22,11 +22,11 @@ from symmetries.kernels.exponential import (
 
 @triton.jit
 def _drawn(unit, bounds, at, drawn, COLUMN: tl.constexpr):
-    """A parameter within its bounds, 0 where nothing moves or the family lacks it."""
+    """A parameter within its bounds, 0 where nothing is drawn or the family lacks it."""
     if COLUMN < 0:
         return tl.zeros_like(at).to(tl.float32)
     else:
-        share = 2.0 * tl.load(unit + at + COLUMN, mask=drawn, other=0.5) - 1.0
+        share = 1.0 - 2.0 * tl.load(unit + at + COLUMN, mask=drawn, other=0.5)
         return share * tl.load(bounds + COLUMN)
 
 
@@ -70,8 +70,6 @@ def _moves(
     e4, e5 = _drawn(unit, bounds, at, drawn, C4), _drawn(unit, bounds, at, drawn, C5)
     m = _exponential(e0, e1, e2, e3, e4, e5, DOUBLINGS, DEGREE)
     _put(out + 9 * i, m[0], m[1], m[2], m[3], m[4], m[5], keep)
-    m = _exponential(-e0, -e1, -e2, -e3, -e4, -e5, DOUBLINGS, DEGREE)
-    _put(out + 9 * (n + i), m[0], m[1], m[2], m[3], m[4], m[5], keep)
 
 
 @triton.jit
@@ -97,23 +95,23 @@ def _composed(
     )  # fmt: skip
 
 
-def random_moves(unit: Tensor, bounds: Tensor, columns: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """T_r and T_r^-1, with r uniform within bounds; T_0 goes first.
+def undone_moves(unit: Tensor, bounds: Tensor, columns: Sequence[int]) -> Tensor:
+    """T_r^-1 with r = b (2 u - 1); that of nothing goes first.
 
     Args:
-        unit: (B, K, dim), uniform in [0, 1).
-        bounds: (dim,).
+        unit: u (B, K, dim), uniform in [0, 1).
+        bounds: b, (dim,).
         columns: where in dim the six generators are, -1 where they are not.
 
     Returns:
-        Two of (B, K + 1, 3, 3).
+        (B, K + 1, 3, 3).
     """
     b, k, dim = unit.shape
     n = b * (k + 1)
-    out = torch.empty(2, b, k + 1, 3, 3, dtype=unit.dtype, device=unit.device)
+    out = torch.empty(b, k + 1, 3, 3, dtype=unit.dtype, device=unit.device)
     sizes = (dim, *columns, _BLOCK, _DOUBLINGS, _DEGREE)
     _moves[(triton.cdiv(n, _BLOCK),)](unit.contiguous(), bounds, out, n, k, *sizes)
-    return out[0], out[1]
+    return out
 
 
 def composed(left: Tensor, eta: Tensor, columns: Sequence[int]) -> Tensor:

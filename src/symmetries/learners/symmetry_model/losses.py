@@ -29,7 +29,7 @@ from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, s
 from symmetries.learners.symmetry_model.moves import (
     from_prototypes,
     moved_units,
-    random_moves,
+    undone_moves,
 )
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
@@ -198,7 +198,7 @@ def _generative_terms(
         else:
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
-            _, undone = random_moves(act.group, inference.bounds, unit)
+            undone = undone_moves(act.group, inference.bounds, unit)
             if made is not None and not EARLY:
                 net.ahead(made, b * k)
             if inference.centred:

@@ -1,4 +1,4 @@
-"""Random transformations with their inverses, and what leads from a prototype to its image."""
+"""Random transformations, what networks see of them, and what leads from prototypes to images."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.se2 import SE2
 from symmetries.kernels.available import usable
-from symmetries.learners.symmetry_model.networks import LieInference, unbind
+from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.nn.features import ImageFeatures, is_rounded
 
 
-def random_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> tuple[Any, Any]:
-    """T_r and T_r^-1 with r = b (2 u - 1); the identity goes first.
+def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
+    """T_r^-1 with r = b (2 u - 1); that of nothing, the identity, goes first.
 
     Args:
         group: the transformations.
@@ -24,21 +24,17 @@ def random_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> tuple[Any, 
         unit: u (B, K, dim), uniform in [0, 1).
 
     Returns:
-        Two elements with leading shape (B, K + 1).
+        Elements with leading shape (B, K + 1).
 
     Example:
-        >>> group = Affine2("rotation", "zoom")
-        >>> moves, back = random_moves(group, torch.ones(2), torch.rand(4, 3, 2))
-        >>> bool(torch.allclose(moves @ back, torch.eye(3).expand(4, 4, 3, 3), atol=1e-5))
-        True
+        >>> undone_moves(Affine2("shift_x"), torch.ones(1), torch.tensor([[[0.75]]]))[0, :, 0, 2]
+        tensor([ 0.0000, -0.5000])
     """
     if isinstance(group, Affine2) and usable(unit, bounds):
         from symmetries.kernels import moves
 
-        return moves.random_moves(unit, bounds, group.columns)
-    eta = F.pad(torch.lerp(-bounds, bounds, unit), (0, 0, 1, 0))
-    there, back = unbind(group.exp(torch.stack((eta, -eta))))
-    return there, back
+        return moves.undone_moves(unit, bounds, group.columns)
+    return group.exp(F.pad(torch.lerp(bounds, -bounds, unit), (0, 0, 1, 0)))
 
 
 def moved_units(features: ImageFeatures, act: ImageAction, undone: Any, images: Tensor) -> Tensor:  # noqa: ANN401
