@@ -71,8 +71,9 @@ def middle(added: int) -> list[Entry]:
 
 
 def control(added: int) -> list[Entry]:
-    """Fixed augmentation."""
-    return [nine(added, "fixed", (FEW, MANY), 5000)]
+    """Fixed augmentation; and AugVAE for twice as long, if there is time."""
+    longer = nine(added, "AugVAE", (MANY,), 40_000, third=True)
+    return [nine(added, "fixed", (FEW, MANY), 5000), longer]
 
 
 def more(added: int, between: int) -> list[Entry]:
