@@ -53,12 +53,15 @@ def masks():
         raise SystemExit("masks do not follow their seeds")
     together = torch.corrcoef(torch.stack((flat[0][:-1], flat[0][1:], flat[2][1:], flat[3][1:])))
     yield "correlation", 1e-6 * together.fill_diagonal_(0).abs().max().item() * len(flat[0]) ** 0.5
-    torch.manual_seed(0)
-    (one,) = left_by_dropout([(50, 64)], 0.3, DEVICE)
-    torch.manual_seed(0)
-    (two,) = left_by_dropout([(50, 64)], 0.3, DEVICE)
-    if not torch.equal(one, two):
-        raise SystemExit("masks do not follow torch's seed")
+    sizes, found = [(50, 64, 0.3), (8, 9, 0.6), (20, 80, 0.3)], []
+    for _ in range(2):
+        torch.manual_seed(0)
+        found.append(left_by_dropout(sizes, DEVICE))
+    for (rows, columns, share), one, two in zip(sizes, *found, strict=True):
+        if not torch.equal(one, two):
+            raise SystemExit("masks do not follow torch's seed")
+        if one.shape != (rows, columns) or abs(1 - one.float().mean().item() - share) > 0.2:
+            raise SystemExit("masks are not in their order")
 
 
 def mean():

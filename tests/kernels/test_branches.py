@@ -35,7 +35,7 @@ def test_what_dropout_leaves_is_drawn_ahead_and_dropped_once(made):
     torch.manual_seed(0)
     net = MLP(6, (32, 16), dropout=0.5).train()
     drops = [layer for layer in net if isinstance(layer, torch.nn.Dropout)]
-    made.drop_ahead(dict(zip(drops, ((5, 32), (5, 16)), strict=True)), 0.5)
+    made.drop_ahead(dict(zip(drops, ((5, 32, 0.5), (5, 16, 0.5)), strict=True)))
     x = torch.randn(5, 6)
     found = net(x)
     expected = x

@@ -25,7 +25,7 @@ def test_kernels_agree_with_torch():
 
 def test_masks_without_a_kernel():
     torch.manual_seed(0)
-    one, two = left_by_dropout([(200, 50), (3, 4)], 0.25, torch.device("cpu"))
+    one, two = left_by_dropout([(200, 50, 0.25), (3, 4, 0.5)], torch.device("cpu"))
     assert one.shape == (200, 50)
     assert two.shape == (3, 4)
     assert one.dtype == torch.uint8

@@ -111,15 +111,16 @@ def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
     made = current_branches()
     rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
     seen = context.to(torch.bfloat16 if rounded else torch.float32)
-    with nullcontext() if made is None else made.apart():
-        x = seen
-        for block in blocks:
-            x = block(x)
-        base = head(x, last)  # type: ignore[arg-type]
     weight = flow.project.weight
-    projected: Tensor = (
-        RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
-    )
+    # Autograd goes back in the other order, and the longer way comes first.
+    with nullcontext() if made is None else made.apart():
+        projected: Tensor = (
+            RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
+        )
+    x = seen
+    for block in blocks:
+        x = block(x)
+    base = head(x, last)  # type: ignore[arg-type]
     if made is not None:
         made.meet()
     return projected, base

@@ -116,10 +116,15 @@ class Branches:
         if weights:
             self.ahead(lambda: rounded_copies(weights), *weights)
 
-    def drop_ahead(self, modules: Mapping[nn.Module, tuple[int, int]], p: float) -> None:
-        """Draw what dropout leaves of matrices, for modules that drop units: 0 where it does."""
+    def drop_ahead(self, modules: Mapping[nn.Module, tuple[int, int, float]]) -> None:
+        """Draw what dropout leaves, for modules that drop a share of the units of a matrix.
+
+        Args:
+            modules: rows and columns of the matrices, and the shares; what is made is 0 where
+                units are dropped.
+        """
         if modules:
-            self.ahead(lambda: left_by_dropout([*modules.values()], p, self.device), *modules)
+            self.ahead(lambda: left_by_dropout([*modules.values()], self.device), *modules)
 
     def made_for(self, owner: object) -> Tensor | None:
         """What was made ahead, if anything was; the current stream waits for it."""
@@ -151,17 +156,25 @@ def rounded_copies(weights: Sequence[Tensor]) -> list[Tensor]:
     return [weight.detach().to(torch.bfloat16) for weight in weights]
 
 
-def left_by_dropout(
-    shapes: Sequence[tuple[int, int]], p: float, device: torch.device
-) -> list[Tensor]:
-    """Matrices of ones (uint8), with zeros in the places of a share p."""
-    seed = torch.randint(2**63 - 1, (1,), device=device)
-    if usable(seed, dtypes=(torch.int64,)):
-        from symmetries.kernels.dropout import draw_kept
+def left_by_dropout(sizes: Sequence[tuple[int, int, float]], device: torch.device) -> list[Tensor]:
+    """Matrices of ones (uint8), with zeros in the places of a share of them.
 
-        return draw_kept(seed, shapes, p)
-    place = {"dtype": torch.uint8, "device": device}
-    return [torch.empty(shape, **place).bernoulli_(1 - p) for shape in shapes]  # type: ignore[call-overload]
+    Args:
+        sizes: rows, columns and the share.
+        device: of the matrices.
+    """
+    shares = sorted({share for _, _, share in sizes})
+    seeds = torch.randint(2**63 - 1, (len(shares),), device=device)
+    if not usable(seeds, dtypes=(torch.int64,)):
+        place = {"dtype": torch.uint8, "device": device}
+        return [torch.empty(r, c, **place).bernoulli_(1 - p) for r, c, p in sizes]  # type: ignore[call-overload]
+    from symmetries.kernels.dropout import draw_kept
+
+    found: dict[int, Tensor] = {}
+    for seed, share in zip(seeds, shares, strict=True):
+        some = [i for i, (_, _, p) in enumerate(sizes) if p == share]
+        found |= zip(some, draw_kept(seed, [sizes[i][:2] for i in some], share), strict=True)
+    return [found[i] for i in range(len(sizes))]
 
 
 _current: ContextVar[Branches | None] = ContextVar("branches", default=None)

@@ -255,17 +255,16 @@ class Generative(nn.Module):
         if torch.get_float32_matmul_precision() == "medium":
             layers = [m for m in self.modules() if isinstance(m, nn.Linear)]
             made.round_ahead([m.weight for m in layers if min(m.weight.shape) >= WIDE])
-        dropped: dict[float, dict[nn.Module, tuple[int, int]]] = {}
+        dropped: dict[nn.Module, tuple[int, int, float]] = {}
         for norm, drop in pairwise(self.features.mlp):
             if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training:
-                dropped.setdefault(drop.p, {})[drop] = (rows, norm.weight.numel())
+                dropped[drop] = (rows, norm.weight.numel(), drop.p)
         flow = self.distribution
         if isinstance(flow, ConditionalFlow):
             if self.training and flow.dropout:
-                dropped.setdefault(flow.dropout, {})[flow] = (rows, flow.project.out_features)
+                dropped[flow] = (rows, flow.project.out_features, flow.dropout)
             pack_ahead(flow, made)
-        for p, modules in dropped.items():
-            made.drop_ahead(modules, p)
+        made.drop_ahead(dropped)
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""
