@@ -43,6 +43,7 @@ static std::vector<unsigned> lanes;
 #define __align__(bytes) alignas(bytes)
 
 static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+static inline void __syncwarp() { pthread_barrier_wait(&warps[threadIdx.x >> 5]); }
 static inline void __syncthreads() { pthread_barrier_wait(&whole_block); }
 static inline unsigned __float_as_uint(float value) {
   unsigned bits;

@@ -79,6 +79,7 @@ __device__ __forceinline__ float spline_gradient(float* p, float given, float to
 #pragma unroll
   for (int i = 0; i < BINS; ++i) mean += share[i] * (i < b.k ? before : i == b.k ? here : 0.0f);
   const float rest = 2.0f * c.half * (1.0f - c.share * BINS);
+  __syncwarp();  // all four have read
   if (role < 3) {
     p += role * (BINS * STEP);
 #pragma unroll
@@ -133,6 +134,7 @@ __device__ __forceinline__ void backward_layer(
     const float to_log = within(point, n) ? grad[point] : 0.0f;
     const float to_x = spline_gradient<L::BENT>(&s.parameters[now][row][axis], s.u[now][j][row],
                                                 to_y, to_log, c, at.lane);
+    __syncwarp();
     if (at.q == 0) s.to_u[j][row] = to_x;
   }
   for (int i = threadIdx.x; i < ROWS * (8 * L::COUNT - L::USED); i += THREADS)

@@ -118,6 +118,7 @@ __device__ __forceinline__ void forward_layer(
     const float per = inverse(b.w), steep = b.h * per, t = (b.x - b.x0) * per;
     const float mixed = t * (1.0f - t), under = steep + (b.d0 + b.d1 - 2.0f * steep) * mixed;
     const float rise = b.d1 * t * t + 2.0f * steep * mixed + b.d0 * (1.0f - t) * (1.0f - t);
+    __syncwarp();  // all four have read
     if (at.q == 0 && given >= -c.half && given <= c.half) {
       const float part = steep * inverse(under);
       s.u[PARITY + 2 * axis][row] =
