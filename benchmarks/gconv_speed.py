@@ -173,27 +173,28 @@ def cifar_network(batch: int, timed: Timed, device: str, compiled: bool) -> list
     return found
 
 
-def cifar_epoch(batch: int, images: int) -> list[dict[str, object]]:
-    """An epoch of the same network as :func:`symmetries.training.train` runs it, optimiser and all.
+def cifar_epoch(
+    batch: int, steps: int, first: int = 50, images: int = 50_000
+) -> list[dict[str, object]]:
+    """The same network as :func:`symmetries.training.train` runs it, optimiser and all.
 
-    50,000 random images that lie on the device; the first 50 steps (kernels compiled, algorithms
-    chosen, the graph captured) are taken out and the others scaled to an epoch.
+    Random images that lie on the device; the first steps (kernels compiled, algorithms chosen, the
+    graph captured) are taken out, and the others scaled to an epoch.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = RelaxedResNet(3, 10, Symmetry(Cyclic(N)))
     x = torch.randn(images, 3, SIZE, SIZE, device=device)
     labels = torch.randint(10, (images,), device=device)
-    steps, first = images // batch, min(50, images // batch - 1)
     config = TrainConfig(steps, batch, precision="bf16-mixed", log_every=first, progress=False)
     history = fit(model, x, labels, config, penalty=0.1)
     seen = dict(zip(history.step, history.times, strict=True))
     second = (seen[steps] - seen[first]) / (steps - first)
     flops = 3 * 23.2e9 * batch
-    row: dict[str, object] = {"what": f"CIFAR network, epoch in batches of {batch}"}
+    row: dict[str, object] = {"what": f"CIFAR network, steps of {batch}, with the optimiser"}
     row |= {"alternative": "train", "milliseconds": round(1e3 * second, 3)}
     row["tflops"] = round(flops / second / 1e12, 1)
     row["share_of_peak"] = round(flops / second / 1e12 / PEAK, 3)
-    return [row | {"seconds_per_epoch": round(second * images / batch, 1), "images": images}]
+    return [row | {"seconds_per_epoch": round(second * images / batch, 1), "steps": steps}]
 
 
 def rows(what: str, times: dict[str, list[float]], reference: str) -> list[dict[str, object]]:
@@ -217,7 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--cifar", nargs="*", type=int, default=[], help="also the CIFAR network, for these batches"
     )
-    parser.add_argument("--epoch", type=int, help="the CIFAR network trains on so many images")
+    parser.add_argument("--epoch", type=int, help="the CIFAR network trains for so many steps")
     parser.add_argument("--compile", action="store_true", help="also torch.compile")
     parts = ["training", "evaluation"]
     parser.add_argument("--parts", nargs="*", choices=parts, default=parts, help="of one layer")
