@@ -32,14 +32,8 @@ def growth(result: dict[str, Any]) -> plt.Figure:
         panel.set_ylim(0.5 * min(times), 4 * max(times))
         text = f"exponent {row['exponent']:.2f}, theory {row['theory']:g}"
         panel.text(0.04, 0.9, text, transform=panel.transAxes, fontsize=7.5, color=BLUE)
-        fitted = held.get("memory's", held["exponent"])
-        text = f"memory {fitted:.2f}"
-        panel.text(0.04, 0.8, text, transform=panel.transAxes, fontsize=7.5, color=RED)
-        beside = panel.twinx()
-        beside.loglog(held["sizes"], held["MB"], "s--", color=RED, ms=2, lw=0.8)
-        beside.set_ylim(0.5 * min(held["MB"]), 4 * max(held["MB"]))
-        beside.minorticks_off()
-        beside.tick_params(labelsize=6, colors=RED)
+        if "MB" in held:
+            add_memory(panel, held)
         some = sizes[:: max(2, len(sizes) // 2)]
         panel.set_xticks(some, [f"{size:,}" for size in some])
         panel.minorticks_off()
@@ -49,6 +43,17 @@ def growth(result: dict[str, Any]) -> plt.Figure:
     for panel in axes[:, 0]:
         panel.set_ylabel("ms", fontsize=8)
     return figure
+
+
+def add_memory(panel: plt.Axes, held: dict[str, Any]) -> None:
+    """Megabytes over size, on an axis of their own."""
+    text = f"exponent {held['exponent']:.2f}, theory {held['theory']:g}"
+    panel.text(0.04, 0.8, text, transform=panel.transAxes, fontsize=7.5, color=RED)
+    beside = panel.twinx()
+    beside.loglog(held["sizes"], held["MB"], "s--", color=RED, ms=2, lw=0.8)
+    beside.set_ylim(0.5 * min(held["MB"]), 4 * max(held["MB"]))
+    beside.minorticks_off()
+    beside.tick_params(labelsize=6, colors=RED)
 
 
 def kernels(result: dict[str, Any]) -> plt.Figure:
