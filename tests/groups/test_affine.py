@@ -28,10 +28,10 @@ DEGENERATE = {
 }
 
 
-@pytest.fixture(params=["closed form", "torch kernel"])
+@pytest.fixture(params=["closed form", "products"])
 def path(request, monkeypatch):
     """Both evaluations that stand behind affine_exp, whatever the batch size."""
-    monkeypatch.setattr(exponential, "_SMALL_BATCH", 0 if request.param == "closed form" else 10**9)
+    monkeypatch.setattr(exponential, "_FEW", 0 if request.param == "closed form" else 10**9)
 
 
 def exact(eta):
@@ -71,7 +71,7 @@ def test_both_paths_agree_in_value_and_gradient(monkeypatch):
     weights = torch.randn(700, 3, 3, dtype=torch.float64)
     results = []
     for limit in (0, 10**9):
-        monkeypatch.setattr(exponential, "_SMALL_BATCH", limit)
+        monkeypatch.setattr(exponential, "_FEW", limit)
         T = affine_exp(eta)
         results.append((T, *torch.autograd.grad((T * weights).sum(), eta)))
     for a, b in zip(*results, strict=True):

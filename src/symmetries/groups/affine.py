@@ -15,7 +15,6 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.caching import constant
 from symmetries.checks import check_floats, invalid
 from symmetries.folding import fold, foldable
 from symmetries.groups.base import Group, Parameter
@@ -25,14 +24,13 @@ from symmetries.groups.exponential import (
 from symmetries.groups.exponential import (
     family_exp,
     generators,
-    last_row,
     six_columns,
-    with_last_row,
 )
+from symmetries.groups.inverse import affine_inverse as affine_inverse
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
 from symmetries.kernels.available import usable
-from symmetries.placement import exact_products
+from symmetries.placement import casts, exact_products
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -52,9 +50,6 @@ _SETS = {
     "affine": SIX,
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
-
-_FEW = 800  # maps below which LAPACK is faster than the closed form on a CPU
-_FULL = (torch.float32, torch.float64)
 
 # asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
 _SERIES = 0.02
@@ -108,46 +103,10 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
     if foldable(left, right):
         product = fold(affine_product, *torch.broadcast_tensors(left, right))
         return product
+    if left.ndim == 3 and left.shape == right.shape and not casts():
+        return torch.bmm(left, right)  # at once what @ finds out
     with exact_products(left):
         return left @ right
-
-
-def affine_inverse(matrix: Tensor) -> Tensor:
-    """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block.
-
-    On a CPU few matrices are left to LAPACK: there each of torch's operations counts.
-    """
-    if usable(matrix):
-        from symmetries.kernels.matrices import KernelInverse
-
-        inverse: Tensor = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
-        return inverse
-    if foldable(matrix):
-        inverse = fold(affine_inverse, matrix)
-        return inverse
-    learned = matrix.requires_grad and torch.is_grad_enabled()
-    few = not matrix.is_cuda and matrix.numel() < 9 * _FEW and matrix.dtype in _FULL
-    if few and not torch.compiler.is_compiling():
-        if learned:  # the last row is no variable: it has no gradient, as in the closed form
-            last = last_row(matrix.dtype, matrix.device)
-            matrix = torch.where(_free(matrix.device), matrix, last)
-        inverse = torch.linalg.inv_ex(matrix).inverse
-        return inverse
-    return _inverse_plain(matrix)
-
-
-@constant
-def _free(device: torch.device) -> Tensor:
-    """Which rows of an affine matrix are variable: (3, 1)."""
-    return torch.tensor([[True], [True], [False]], device=device)
-
-
-def _inverse_plain(matrix: Tensor) -> Tensor:
-    a, b, x = matrix[..., 0, :].unbind(-1)
-    c, d, y = matrix[..., 1, :].unbind(-1)
-    inv = 1 / (a * d - b * c)
-    a, b, c, d = d * inv, -b * inv, -c * inv, a * inv
-    return with_last_row((a, b, -(a * x + b * y), c, d, -(c * x + d * y)))
 
 
 def _log_factor(q: Tensor, mean: Tensor) -> Tensor:
@@ -257,7 +216,7 @@ class Affine2(Group[Tensor]):
         """Matrix product; the rightmost acts first."""
         check_matrices(*elements)
         product = elements[-1]
-        for element in reversed(elements[:-1]):
+        for element in elements[-2::-1]:
             product = affine_product(element, product)
         return product
 

@@ -1,5 +1,6 @@
 """The affine exponential: one function, and the fastest way to it on each device."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.kernels.available import usable
 from symmetries.placement import exact_products
 
-# Below this many matrices the chain of small CPU operations costs more than torch's own kernel.
-_SMALL_BATCH = 192
+_FEW = 192  # elements below which a CPU is faster with products of matrices than entry by entry
+_SIX = tuple(range(6))
 
 
 def generators(dtype: torch.dtype = torch.float64) -> Tensor:
@@ -45,18 +46,13 @@ def affine_exp(eta: Tensor) -> Tensor:
         True
     """
     if usable(eta):
-        return family_exp(eta, range(6))
+        return family_exp(eta, _SIX)
     if foldable(eta):
         several: Tensor = fold(affine_exp, eta)
         return several
-    compiling = torch.compiler.is_compiling()
-    small = eta.device.type == "cpu" and eta.numel() < 6 * _SMALL_BATCH
-    if small and not compiling:
-        with exact_products(eta):
-            algebra = eta @ _basis(eta.dtype, eta.device)
-        exponential: Tensor = torch.linalg.matrix_exp(algebra.reshape(*eta.shape[:-1], 3, 3))
-        return exponential
-    follow = eta.requires_grad and torch.is_grad_enabled() and not compiling
+    if few(eta):
+        return exp_of_few(eta, _SIX)
+    follow = eta.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling()
     if follow and not torch._C._functorch.is_functorch_wrapped_tensor(eta):
         written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
         return written
@@ -78,6 +74,8 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
         0.5
     """
     if not usable(eta):
+        if few(eta) and not foldable(eta):
+            return exp_of_few(eta, columns)
         return affine_exp(six_columns(eta, columns))
     from symmetries.kernels.exponential import KernelExp
 
@@ -86,6 +84,38 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
 
     fused: Tensor = KernelExp.apply(eta, plain, tuple(columns))  # type: ignore[no-untyped-call]
     return fused
+
+
+def few(eta: Tensor) -> bool:
+    """Whether :func:`exp_of_few` is the fastest way for so many elements on their device."""
+    if not eta.is_cpu or eta.numel() >= _FEW * eta.shape[-1] or torch.compiler.is_compiling():
+        return False
+    traced = torch._C._get_tracing_state() is not None
+    return not (traced or torch._C._are_functorch_transforms_active())
+
+
+def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
+    """The series of exp(M / 2^k) by Horner, squared k times: few operations on whole matrices.
+
+    See :func:`family_exp`. Here k follows the norm of M, so any is right: a CPU need not wait to
+    look at a number.
+    """
+    _, _, turn, *stretches, shear = columns
+    terms = (turn >= 0) + (max(stretches) >= 0) + (shear >= 0)  # in a row of the 2 x 2 block
+    largest = float(torch.linalg.vector_norm(eta.detach(), math.inf)) if eta.numel() else 0.0
+    known = terms * largest if math.isfinite(largest) else 1.0
+    degree, below = (14, 1) if eta.dtype == torch.float64 else (10, 0)  # norms below 2^-below
+    squarings = max(0, math.frexp(known)[1] + below)
+    unit = _unit(eta.dtype, eta.device)
+    with exact_products(eta):
+        flat = eta.reshape(-1, eta.shape[-1]) @ _basis(tuple(columns), eta.dtype, eta.device)
+        scaled = (flat * 0.5**squarings if squarings else flat).view(-1, 3, 3)
+        matrix = torch.add(unit, scaled, alpha=1 / degree)
+        for j in range(degree - 1, 0, -1):
+            matrix = torch.baddbmm(unit, scaled, matrix, alpha=1 / j)
+        for _ in range(squarings):
+            matrix = torch.bmm(matrix, matrix)
+    return matrix.view(*eta.shape[:-1], 3, 3)
 
 
 def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
@@ -163,9 +193,18 @@ def with_last_row(top: tuple[Tensor, ...]) -> Tensor:
 
 
 @constant
-def _basis(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The generators as rows (6, 9)."""
-    return generators(dtype).reshape(6, 9).to(device)
+def _basis(columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The generators of a family as rows (dim, 9)."""
+    rows = torch.zeros(max(columns) + 1, 9, dtype=dtype)
+    for column, generator in zip(columns, generators(dtype).flatten(1), strict=True):
+        if column >= 0:
+            rows[column] += generator
+    return rows.to(device)
+
+
+@constant
+def _unit(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.eye(3, dtype=dtype, device=device)
 
 
 @constant

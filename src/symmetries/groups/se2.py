@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from symmetries.checks import check_floats
+from symmetries.groups.affine import affine_inverse, affine_product
 from symmetries.groups.base import Group, Parameter
+from symmetries.groups.exponential import exp_of_few, few
 from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
-from symmetries.placement import check_same, exact_products
+from symmetries.placement import check_same
 
 
 class SE2(Group[Tensor]):
@@ -51,6 +53,8 @@ class SE2(Group[Tensor]):
         """Matrices (..., 3, 3) of eta (..., 3)."""
         check_eta(eta, 3)
         check_floats(eta, "eta", "...")
+        if few(eta):
+            return exp_of_few(eta, (0, 1, 2, -1, -1, -1))
         bx, by, angle = eta.unbind(-1)
         half = angle / 2
         chord = sinc(half)
@@ -79,18 +83,15 @@ class SE2(Group[Tensor]):
     def compose(self, *elements: Tensor) -> Tensor:
         """Matrix product; the rightmost acts first."""
         check_matrices(*elements)
-        product = elements[0]
-        with exact_products(product):
-            for element in elements[1:]:
-                product = product @ element
+        product = elements[-1]
+        for element in elements[-2::-1]:
+            product = affine_product(element, product)
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
         """(R, t)^-1 = (R', -R' t)."""
         check_matrices(element)
-        c, s = element[..., 0, 0], element[..., 1, 0]
-        x, y = element[..., 0, 2], element[..., 1, 2]
-        return matrix_from_rows((c, s, -(c * x + s * y)), (-s, c, s * x - c * y))
+        return affine_inverse(element)
 
     def identity(
         self,

@@ -8,6 +8,8 @@ from torch import Tensor
 from symmetries.checks import check_floats, check_tensors, invalid
 from symmetries.groups.base import Parameter
 
+_MATRIX = torch.Size((3, 3))
+
 
 def check_eta(eta: Tensor, dim: int) -> None:
     """Raise unless ``eta`` is a tensor of shape (..., dim)."""
@@ -20,7 +22,9 @@ def check_eta(eta: Tensor, dim: int) -> None:
 def check_matrices(*elements: Tensor) -> None:
     """Raise unless all are floating-point matrices (..., 3, 3)."""
     for element in elements:
-        check_floats(element, "element", "...", 3, 3)
+        fits = isinstance(element, Tensor) and element.shape[-2:] == _MATRIX
+        if not fits or not element.is_floating_point():
+            check_floats(element, "element", "...", 3, 3)
 
 
 def check_indices(*elements: Tensor, name: str = "element") -> None:

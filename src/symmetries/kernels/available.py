@@ -12,6 +12,7 @@ from torch import Tensor
 VARIABLE = "SYMMETRIES_KERNELS"
 
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
+_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton too reads it once
 
 
 def wanted() -> bool:
@@ -28,7 +29,7 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
     if not _HAS_TRITON or torch.compiler.is_compiling():
         return False
     for tensor in tensors:
-        if not tensor.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
+        if not (tensor.is_cuda or _INTERPRETED):
             return False
         if tensor.dtype not in dtypes or tensor.numel() == 0:
             return False
