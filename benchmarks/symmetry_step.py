@@ -8,7 +8,7 @@ view), interleaved, target 1.3x, with matrix products in float32, and in bfloat1
 training uses by default where the processor has it. And log-density and sampling of the flow
 against zuko's coupling flow of the same size, targets 1.5x and 2.5x.
 
-    OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
+    OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64] [--stages generative]
 """
 
 import argparse
@@ -27,6 +27,7 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.affine import generators
 from symmetries.kernels.amx import has_amx
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
+from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.training import Step
 from symmetries.training.products import Products, fast_products
@@ -226,8 +227,8 @@ def floor_pieces(stage: str, products: str, config: SymmetryConfig = CONFIG) -> 
     }
 
 
-def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
-    """Milliseconds per step of both stages in the training loop, with and without its graph.
+def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str, Any]]:
+    """Milliseconds per step of the stages in the training loop, with and without its graph.
 
     "milliseconds" is the time between the first quarter and the end, "start" what the first step
     costs once in a process: kernels are compiled and the graph is captured. Rows are kept as they
@@ -250,8 +251,9 @@ def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
             generative=replace(CONFIG.generative, steps=count),
         )
         model = SymmetryModel(GROUP, SHAPE, config)
-        found = model.fit(images, device="cuda", progress=False, graph=graph, log_every=count // 4)
-        for stage, history in found.items():
+        run = {"device": "cuda", "progress": False, "graph": graph, "log_every": count // 4}
+        for stage in stages:
+            history = model.fit(images, stages=(stage,), **run)[stage]
             seconds = history.times[-1] - history.times[1]
             each = seconds / (history.step[-1] - history.step[1])
             row = {
@@ -271,7 +273,7 @@ def gpu_rows(steps: int = 1200) -> list[dict[str, Any]]:
                 )
             rows.append(row)
             print(row, flush=True)
-        record("symmetry_step-cuda", rows)
+            record("symmetry_step-cuda", rows)
     return rows
 
 
@@ -279,9 +281,10 @@ def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     arguments = parser.parse_args()
     if torch.cuda.is_available():
-        gpu_rows()
+        gpu_rows(stages=arguments.stages)
         return
     rows = cpu_rows(arguments.batch) + flow_rows()
     for row in rows:
