@@ -48,7 +48,6 @@ from symmetries.training import Step
 
 Terms = dict[str, Tensor]
 BLUR_RADIUS = 2
-EARLY = True
 
 
 def lie_inference_loss(
@@ -186,7 +185,7 @@ def _generative_terms(
     made: Branches | None,
 ) -> Terms:
     b, k = len(images), config.samples
-    if made is not None and EARLY:
+    if made is not None:
         net.ahead(made, b * k)
     with torch.no_grad():
         if isinstance(inference, FiniteInference):
@@ -199,8 +198,6 @@ def _generative_terms(
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
             undone = undone_moves(act.group, inference.bounds, unit)
-            if made is not None and not EARLY:
-                net.ahead(made, b * k)
             if inference.centred:
                 seen = act.orbit(undone, images, inverse=True).flatten(0, 1)
                 found = inference.positions(seen)
