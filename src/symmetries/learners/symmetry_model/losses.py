@@ -44,10 +44,10 @@ from symmetries.learners.symmetry_model.turns import (
     has_turns,
     turns_of,
 )
+from symmetries.learners.symmetry_model.variety import blurred, varied
 from symmetries.training import Step
 
 Terms = dict[str, Tensor]
-BLUR_RADIUS = 2
 
 
 def lie_inference_loss(
@@ -75,7 +75,7 @@ def lie_inference_loss(
         "settling".
     """
     group, k, b = act.group, config.samples, len(images)
-    images = _blurred(_varied(images, step, act, config), step, config)
+    images = blurred(varied(images, step, act, config), step, config)
     with torch.no_grad():
         if config.loss == "symmetric":
             random = net.bounds * (2 * step.rand(b, 2 * k, net.dim) - 1)
@@ -127,7 +127,7 @@ def finite_inference_loss(
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
     """
     group = _finite(act.group)
-    images = _blurred(_varied(images, step, act, config), step, config)
+    images = blurred(varied(images, step, act, config), step, config)
     b, k = len(images), config.samples
     random = (step.rand(b, 2 * k) * group.order).long()
     if config.loss == "one-sided":
@@ -286,28 +286,3 @@ def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements 
 def _flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (B, K) as (B K,)."""
     return _map(lambda part: part.flatten(0, 1), element)
-
-
-def _varied(images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig) -> Tensor:
-    """Images each changed by a random linear map near the identity: other orbits, like theirs."""
-    if not config.variety:
-        return images
-    with torch.no_grad():
-        change = config.variety * (2 * step.rand(len(images), 2, 2) - 1)
-        element = torch.eye(3, device=images.device) + F.pad(change, (0, 1, 0, 1))
-        plane = ImageAction(Affine2(), interpolation=act.interpolation, fill=act.fill)
-        return plane(element.to(images.dtype), images)
-
-
-def _blurred(images: Tensor, step: Step, config: SymmetryConfig) -> Tensor:
-    """Images blurred by a 5 x 5 Gaussian whose width falls to 0 early in training."""
-    if not config.blur:
-        return images
-    sigma = config.blur * (1 - step.progress / config.blur_share).clamp_min(0)
-    offsets = torch.arange(-BLUR_RADIUS, BLUR_RADIUS + 1, device=images.device)
-    taps = torch.exp(-0.5 * (offsets / sigma.clamp_min(0.05)) ** 2)
-    taps = (taps / taps.sum()).to(images.dtype)
-    flat = images.flatten(0, 1)[:, None]
-    flat = F.pad(flat, (BLUR_RADIUS,) * 4, mode="replicate")
-    flat = F.conv2d(F.conv2d(flat, taps.reshape(1, 1, -1, 1)), taps.reshape(1, 1, 1, -1))
-    return flat.reshape(images.shape)
