@@ -82,6 +82,21 @@ def more(added: int, between: int) -> list[Entry]:
     return [*(entry for pair in pairs for entry in pair), *middle(between), *corner(added, 2)]
 
 
+def again(seed: int) -> list[Entry]:
+    """Another seed of what goals are about; new images; VAEs of 25,000 images."""
+    lane: list[Entry] = []
+    for added in (180, 0):
+        seconds, first = nine(added, "InvVAE VAE", (MANY,), 5000, seed=seed)
+        few = nine(added, "InvVAE VAE", (FEW,), 2500, seed=seed)
+        lane += [(SETUP + seconds, first), few]
+    lane.append(nine(0, "InvVAE VAE AugVAE", (MANY,), 5000, seed=seed, part="samples"))
+    for added in (0, 180, 90, 45):
+        lane.append(nine(added, "VAE", (HALF, FEW), 2500))
+    for added in (0, 180):
+        lane.append(nine(added, "AugVAE", (HALF,), 20_000, third=True, seed=seed))
+    return lane
+
+
 SMOOTH = nine(0, THREE, (MANY,), 5000, part="samples")
 
 LANES: dict[str, list[Entry]] = {
@@ -97,6 +112,7 @@ LANES: dict[str, list[Entry]] = {
     "upright": [*corner(0), SMOOTH, *middle(0), *control(0)],
     "turned-more": more(180, 90),
     "upright-more": more(0, 45),
+    "again": again(1),
 }
 
 

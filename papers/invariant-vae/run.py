@@ -215,7 +215,8 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
             return results.has({"part": part} | key)
 
         for row, arrays in efficiency.runs(setting, done):
-            keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source in SETS
+            first = row["seed"] == 0 or part == "samples"
+            keep = first and row["size"] == 50_000 and setting.source in SETS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":
