@@ -14,6 +14,7 @@ import torch
 
 from symmetries.actions.resample import warp
 from symmetries.groups.affine import affine_exp
+from symmetries.kernels.adam import round_all
 from symmetries.kernels.compiler import has_compiler
 from symmetries.kernels.warp_cuda import standardised
 from symmetries.perceptron import gelu_norm
@@ -142,6 +143,18 @@ def optimisers():
         yield kind.__name__, max(error(p.detach(), q.detach().double()) for p, q in pairs)
 
 
+def rounded_weights():
+    """Copies in bfloat16 are torch's, bit by bit; what is no number stays none."""
+    weights = [torch.randn(n, device=DEVICE) for n in (2049, 3, *[777] * 90)]
+    weights[1].copy_(torch.tensor([torch.nan, torch.inf, 1 + 2**-8]))
+    pairs = zip(round_all(weights), weights, strict=True)
+    same = all(
+        bool((a == b).logical_or(b.isnan() & a.isnan()).all())
+        for a, b in ((copy, weight.to(torch.bfloat16)) for copy, weight in pairs)
+    )
+    yield "weights in bfloat16", 0.0 if same else 1.0
+
+
 def main():
     """Check all; the scripts' reports follow ours."""
     began = time.perf_counter()
@@ -157,7 +170,7 @@ def main():
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     wrong = []
-    for part in (warps, standardised_warps, norms, optimisers, graphs):
+    for part in (warps, standardised_warps, norms, rounded_weights, optimisers, graphs):
         for name, worst, *allowed in part():
             print(f"{name} {worst:.1e}", flush=True)  # noqa: T201
             most = allowed[0] if allowed else 2e-5
