@@ -90,8 +90,8 @@ def again(seed: int) -> list[Entry]:
         few = nine(added, "InvVAE VAE", (FEW,), 2500, seed=seed)
         lane += [(SETUP + seconds, first), few]
     lane.append(nine(0, "InvVAE VAE AugVAE", (MANY,), 5000, seed=seed, part="samples"))
-    for added in (0, 180, 90, 45):
-        lane.append(nine(added, "VAE", (HALF, FEW), 2500))
+    lane += [nine(added, "VAE", (HALF,), 2500) for added in (0, 180)]
+    lane += [nine(added, "VAE", (FEW, HALF), 2500) for added in (90, 45)]
     for added in (0, 180):
         lane.append(nine(added, "AugVAE", (HALF,), 20_000, third=True, seed=seed))
     return lane
