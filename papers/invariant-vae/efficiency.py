@@ -9,6 +9,7 @@ import measures
 import numpy as np
 import sets
 import torch
+from framed import Framed, moments
 from joint import AFFINE, NEW, SAMPLES, seen_of, training
 from torch import Tensor
 
@@ -182,7 +183,8 @@ def one_vae(
     run["log_every"] = max(1, setting.vae.steps // 10)
     model: VAE | InvVAE
     if kind == "InvVAE":
-        model = InvVAE(symmetry, setting.vae, seed=seed)
+        framed = Framed(symmetry, data.images[:SMALLEST]) if setting.group == AFFINE else symmetry
+        model = InvVAE(framed, setting.vae, seed=seed)
     else:
         model = VAE(shape, setting.vae, seed=seed)
         if kind == "fixed":
@@ -223,6 +225,9 @@ def one_vae(
         row["prototype_bound"] = float(model.prototype_bound(x, setting.samples, generator).mean())
         row["prototype_error"] = float(model.reconstruction_error(x, "prototype").mean())
         row["content_kept"] = symmetry.content_kept(x[:500])
+        if isinstance(model.symmetry, Framed):
+            row["frame"] = model.symmetry.frame.tolist()
+            row["moments"] = [part.tolist() for part in moments(model.prototype(x))]
         row["spread"] = model.spread.tolist()
         new, prototypes = model.sample(NEW, generator)
         arrays |= {"new": new, "new_prototypes": prototypes, "prototypes": model.prototype(x[:20])}
