@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.perceptron import MLP
+from symmetries.perceptron import MLP, gelu_norm
 
 
 @pytest.fixture
@@ -60,3 +60,37 @@ def test_a_norm_is_trained_alone():
             norms[0][0] -= step
     flow.log_prob(eta.double(), context.double()).sum().backward()
     torch.testing.assert_close(norms[0].grad[0], (moved[0] - moved[1]) / 2e-3, rtol=1e-3, atol=1e-6)
+
+
+def gradients(out, inputs, second=True):
+    """First gradients of a sum of cubes, and those of a function of them."""
+    first = torch.autograd.grad(out.pow(3).sum(), inputs, create_graph=second)
+    if not second:
+        return first
+    total = sum(part.sin().sum() for part in first)
+    return *first, *torch.autograd.grad(total, inputs)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("frozen", [(), ("weight",), ("weight", "bias")])
+def test_units_have_the_gradients_of_gelu_and_norm_by_themselves(second, frozen):
+    torch.manual_seed(0)
+    norm = nn.LayerNorm(5).double()
+    nn.init.normal_(norm.weight)
+    z = torch.randn(4, 10, dtype=torch.float64)[:, ::2].requires_grad_()  # not contiguous
+    for name in frozen:
+        getattr(norm, name).requires_grad_(False)
+    inputs = [z, *(p for p in norm.parameters() if p.requires_grad)]
+    found = gelu_norm(z, norm)
+    torch.testing.assert_close(found, norm(nn.functional.gelu(z)))
+    expected = gradients(norm(nn.functional.gelu(z)), inputs, second)
+    torch.testing.assert_close(gradients(found, inputs, second), expected)
+
+
+def test_hooks_of_a_norm_are_called():
+    norm, seen = nn.LayerNorm(5), []
+    norm.register_forward_pre_hook(lambda module, inputs: seen.append("before"))
+    norm.register_forward_hook(lambda module, inputs, output: seen.append("after"))
+    norm.register_full_backward_hook(lambda module, to, given: seen.append("backward"))
+    gelu_norm(torch.randn(3, 5, requires_grad=True), norm).sum().backward()
+    assert seen == ["before", "after", "backward"]

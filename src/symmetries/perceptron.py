@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import zip_longest
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from symmetries.kernels.branches import current_branches
 from symmetries.kernels.rounded import RoundedLinear
 
 _DTYPES = (torch.float32, torch.bfloat16)
+_WRITTEN = (torch.float32, torch.float64)
 _MAX_WIDTH = 4096
 _MOST = 2**24  # bytes of hidden units at a time on a CPU: more would be new memory every time
 
@@ -136,17 +138,68 @@ def gelu_norm(
         found: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
         return torch.addcmul(norm.bias.to(found.dtype), found, norm.weight.to(found.dtype))
     z = z if bias is None else z + bias
-    own = own and not is_followed(z, *norm.parameters())
+    followed = is_followed(z, *norm.parameters())
+    if z.requires_grad and _is_written(z, norm):
+        written: Tensor = GeluNorm.apply(z, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
+        return written
+    own = own and not followed
     units = torch.ops.aten.gelu_(z) if own else F.gelu(z)
     normalised: Tensor = norm(units)
     return normalised
 
 
+def _is_written(z: Tensor, norm: nn.LayerNorm) -> bool:
+    """Whether :class:`GeluNorm` may be used: nobody looks at the norm, and nothing changes it."""
+    if not z.is_cpu or z.dtype not in _WRITTEN or not torch.is_grad_enabled() or is_transformed():
+        return False
+    hooks = norm._forward_pre_hooks or norm._backward_hooks or norm._backward_pre_hooks
+    biased = norm.weight is not None and norm.bias is not None
+    return biased and not (hooks or _watched(norm) or torch.is_autocast_enabled("cpu"))
+
+
+class GeluNorm(torch.autograd.Function):
+    """LN(gelu(z)) on a CPU: as autograd would, but the gradient through both is one tensor.
+
+    There new memory costs as much as what is computed in it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:  # noqa: ANN401
+        """The units (..., width)."""
+        units = F.gelu(z)
+        out, mean, scale = torch.native_layer_norm(units, gamma.shape, gamma, beta, epsilon)
+        ctx.save_for_backward(z, units, mean, scale, gamma, beta)
+        ctx.epsilon = epsilon
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Gradients to z, gamma and beta."""
+        z, units, mean, scale, gamma, beta = ctx.saved_tensors
+        needs = list(ctx.needs_input_grad[:3])
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            inputs = (z, gamma, beta)
+            again = _plain(z, None, gamma, beta, ctx.epsilon)
+            wanted = [part for part, need in zip(inputs, needs, strict=True) if need]
+            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
+            return *(next(found) if need else None for need in needs), None
+        backward = torch.ops.aten.native_layer_norm_backward
+        to_z, *others = backward(grad, units, gamma.shape, mean, scale, gamma, beta, needs)
+        if needs[0]:
+            torch.ops.aten.gelu_backward.grad_input(to_z, z, grad_input=to_z)
+        return to_z, *others, None
+
+
 def is_followed(*tensors: Tensor) -> bool:
     """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return watched or is_transformed()
+
+
+def is_transformed() -> bool:
+    """Whether torch's compiler or functions look at what is done, and may do something else."""
     traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return watched or traced or torch._C._are_functorch_transforms_active()
+    return traced or torch._C._are_functorch_transforms_active()
 
 
 def head(x: Tensor, linear: nn.Linear) -> Tensor:

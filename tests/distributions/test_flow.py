@@ -160,3 +160,28 @@ def test_categorical_counts_and_normalises():
     torch.testing.assert_close(share, log_p.exp(), rtol=0, atol=0.02)
     with pytest.raises(ValueError, match="element: expected shape"):
         p.log_prob(torch.zeros(3, dtype=torch.long), context)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("learned", ["all", "context", "weights", "points", "but the projection"])
+def test_gradients_do_not_depend_on_how_contexts_are_projected(samples, learned):
+    flow = shaken((0.25, math.pi, 0.3), 4, layers=3, hidden=8, base=(8,))
+    context = torch.randn(5, 4, dtype=torch.float64, requires_grad=learned in ("all", "context"))
+    eta = torch.randn(
+        5, samples, 3, dtype=torch.float64, requires_grad=learned in ("all", "points")
+    )
+    flow.requires_grad_(learned in ("all", "weights", "but the projection"))
+    flow.project.requires_grad_(learned in ("all", "weights"))
+    inputs = [p for p in (context, eta, *flow.parameters()) if p.requires_grad]
+
+    def found():
+        density = flow.log_prob(eta, context)
+        first = torch.autograd.grad(density.sin().sum(), inputs, create_graph=True)
+        total = sum(part.square().sum() for part in first)
+        second = torch.autograd.grad(total, inputs, allow_unused=True)
+        plain = torch.autograd.grad(flow.log_prob(eta, context).sin().sum(), inputs)
+        return *first, *second, *plain
+
+    own = found()
+    flow.parts = lambda c, n, order: flow.parts_of(flow.projected(c), n, order)
+    torch.testing.assert_close(own, found())

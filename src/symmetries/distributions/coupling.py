@@ -53,19 +53,21 @@ class Coupling(nn.Module):
         u: Rows,
         projected: Tensor,
         bias: Tensor,
+        own: bool = False,
         *,
         inverse: bool,
         mask: Tensor | None = None,
     ) -> tuple[Rows, list[Tensor]]:
         """The coordinates, and logarithms of slopes to be added up.
 
-        What is projected is overwritten where no gradient follows.
+        What is projected is overwritten if it is the layer's own, or no gradient follows.
         """
         if self.read is None:
             hidden = projected + bias
         else:  # the bias is one more input, which costs less than to add it to wide rows
             read = torch.cat((self.read.weight, bias[:, None]), 1)
-            add = torch.addmm if is_followed(projected, read, *u) else Tensor.addmm_
+            own = own or not is_followed(projected, read, *u)
+            add = Tensor.addmm_ if own else torch.addmm
             hidden = add(projected, self._inputs(u), read.T)
         hidden = gelu_norm(hidden, self.norm, own=True)
         hidden = self.dropout(hidden) if mask is None else hidden * mask

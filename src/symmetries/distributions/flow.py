@@ -16,10 +16,13 @@ from symmetries.distributions.flow_kernels import (
     kernel_density,
     usable_shape,
 )
+from symmetries.distributions.projection import projections
 from symmetries.distributions.spline import wrap
 from symmetries.kernels import amx
-from symmetries.perceptron import MLP, is_followed
+from symmetries.perceptron import MLP, is_followed, is_transformed
 from symmetries.rows import draw_rows
+
+Part = tuple[Tensor, Tensor, bool]
 
 
 class ConditionalFlow(nn.Module):
@@ -126,24 +129,26 @@ class ConditionalFlow(nn.Module):
         parts = self.parts(context, len(points) // max(1, len(context)), range(self.layers))
         return self.density(None, points, parts, base).reshape(shape[:-1])
 
-    def parts(
-        self, context: Tensor, samples: int, order: Sequence[int]
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def parts(self, context: Tensor, samples: int, order: Sequence[int]) -> Iterator[Part]:
         """The context's part of each layer's hidden units (N S, hidden), and their bias.
 
-        One product for all layers; on a CPU without a gradient one for each, all in one place:
-        that stays in the cache, and new memory costs much there.
+        And whether the first may be overwritten even if a gradient follows. One product for all
+        layers; on a CPU one for each, without a gradient all in one place: that stays in the cache,
+        and new memory costs much there.
         """
-        weight = self.project.weight
-        if context.device.type == "cpu" and not (
-            is_followed(context, weight) or amx.usable(context, weight)
-        ):
+        weight, biases = self.project.weight, self.project.bias.split(self.hidden)
+        if not context.is_cpu or amx.usable(context, weight) or is_transformed():
+            return self.parts_of(self.projected(context), samples, order)
+        if not is_followed(context, weight):
             return self._parts_in_place(context, samples, order)
-        return self.parts_of(self.projected(context), samples, order)
+        if torch.is_autocast_enabled("cpu"):
+            return self.parts_of(self.projected(context), samples, order)
+        own = projections(context, weight, self.hidden)
+        return ((_repeated(own[i], samples), biases[i], samples == 1) for i in order)
 
     def _parts_in_place(
         self, context: Tensor, samples: int, order: Sequence[int]
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[Part]:
         weights = self.project.weight.detach().split(self.hidden)
         biases = self.project.bias.split(self.hidden)
         part = context.new_empty(len(context), self.hidden)
@@ -152,7 +157,7 @@ class ConditionalFlow(nn.Module):
             torch.mm(context, weights[i].T, out=part)
             if samples > 1:
                 rows.copy_(part[:, None])
-            yield rows.flatten(0, -2), biases[i]
+            yield rows.flatten(0, -2), biases[i], False
 
     def projected(self, context: Tensor) -> Tensor:
         """The context's part of all hidden units, without their bias (N, layers hidden)."""
@@ -161,17 +166,17 @@ class ConditionalFlow(nn.Module):
 
     def parts_of(
         self, projected: Tensor, samples: int, order: Sequence[int] | None = None
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> Iterator[Part]:
         """The same from the product of all layers."""
         parts, biases = projected.split(self.hidden, -1), self.project.bias.split(self.hidden)
         order = range(self.layers) if order is None else order
-        return ((_repeated(parts[i], samples), biases[i]) for i in order)
+        return ((_repeated(parts[i], samples), biases[i], False) for i in order)
 
     def density(
         self,
         mask: Tensor | None,
         eta: Tensor,
-        parts: Iterable[tuple[Tensor, Tensor]],
+        parts: Iterable[Part],
         base: Tensor | None,
     ) -> Tensor:
         """Log-density (N S,) in torch's operations, by the context's part of all hidden units.
@@ -179,7 +184,7 @@ class ConditionalFlow(nn.Module):
         Args:
             mask: (N S, layers hidden), what dropout leaves; None draws it.
             eta: (N S, dim).
-            parts: see :meth:`parts`; overwritten where no gradient follows.
+            parts: see :meth:`parts`.
             base: (N, 2 straight).
         """
         u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
