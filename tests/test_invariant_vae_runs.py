@@ -1,11 +1,15 @@
 """The reproduction of the invariant generative models: every part runs with --quick, on digits."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from symmetries.learners.symmetry_model import SymmetryModel
 
 SCRIPT = Path(__file__).parents[1] / "papers" / "invariant-vae" / "run.py"
 EXPECTED = {
@@ -54,3 +58,26 @@ def test_likeness_quick(tmp_path):
     assert [(row["kind"], row["added"]) for row in rows] == [("joint", 0.0)]  # 90 is too far
     assert rows[0]["accuracy"] > 0.8
     assert rows[0]["sure_of_new"] < rows[0]["sure_of_test"]  # after 40 steps
+
+
+def test_framed_prototypes_have_one_place_size_and_shape():
+    spec = importlib.util.spec_from_file_location("framed", SCRIPT.with_name("framed.py"))
+    framed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(framed)
+    places = torch.linspace(-1, 1, 24)
+    blobs = torch.exp(-((places / 0.2).square() + (places[:, None] / 0.4).square()))
+    x = blobs * torch.rand(30, 1, 1, 1, generator=torch.Generator().manual_seed(0))
+    model = SymmetryModel("shift_x,shift_y,rotation,scale_x,scale_y", (1, 24, 24), "quick")
+    with torch.no_grad():
+        model.inference.head.bias += torch.tensor([0.3, -0.4, 0.1, 0.5, 0.2, -0.3])
+    centre, second = framed.moments(framed.Framed(model, x).prototype(x))
+    _, of_images = framed.moments(x)
+    before = framed.moments(model.prototype(x))
+    assert float(before[0].norm()) > 0.05
+    assert float((before[1][0, 0] / before[1][1, 1]).log().abs()) > 0.2
+    size = of_images.trace() / 2
+    torch.testing.assert_close(centre, torch.zeros(2), atol=0.01, rtol=0)
+    torch.testing.assert_close(second, size * torch.eye(2), atol=0.04 * float(size), rtol=0)
+    wrapped = framed.Framed(model, x)
+    again = wrapped.act(wrapped.element(x), wrapped.prototype(x))
+    assert float((again - x).abs().max()) < 0.1

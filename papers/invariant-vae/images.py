@@ -83,6 +83,22 @@ def turned_back(added: float, folder: str | None, source: str, count: int) -> Te
     return sets.turned(data.images, math.radians(40) - angles, shifts)
 
 
+def shape_rows(folder: str | None, count: int) -> list[dict[str, Any]]:
+    """How likely the same digits are, if all are zoomed, stretched or turned alike."""
+    images = sets.load("train", 0.0, folder, "mnist-alike", count).images
+    rows = []
+    for zoom, stretch in ((0.0, 0.0), (0.05, 0.0), (-0.05, 0.0), (0.0, 0.2), (0.0, -0.2)):
+        scales = torch.tensor([math.exp(zoom + stretch), math.exp(zoom - stretch), 1.0])
+        turn = sets.ROTATION.exp(torch.tensor([math.radians(40)]))
+        act = ImageAction(sets.ROTATION, interpolation="bspline")
+        moved = act((torch.diag(scales) @ turn).expand(len(images), 3, 3), images).clamp(0, 1)
+        flat = moved.flatten(1) - moved.flatten(1).mean(0)
+        basis = torch.linalg.eigh(flat.T @ flat)[1].flip(1)[:, : COMPONENTS[-1]]
+        left = (flat - flat @ basis @ basis.T).square().mean(0)
+        rows.append({"zoom": zoom, "stretch": stretch, "nats": nats(left)})
+    return rows
+
+
 def nats(variance: Tensor) -> float:
     """The expected log-density of images with these variances (pixels,) of residuals."""
     fitted = variance.clamp_min(LEAST**2)

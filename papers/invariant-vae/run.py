@@ -228,7 +228,9 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
     elif part == "images":
         where = (arguments.data, arguments.source)
         rows = [*images.roughness_rows(*where, 3000), *images.residual_rows(*where, 8000)]
-        rows += images.known_rows(arguments.data, 8000) if arguments.source == "mnist" else []
+        if arguments.source == "mnist":
+            rows += images.known_rows(arguments.data, 8000)
+            rows += images.shape_rows(arguments.data, 8000)
         for row in rows:
             if not results.has({"part": part} | row):
                 results.add({"part": part} | row)
