@@ -168,9 +168,13 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
 
 
 def settings(config: SymmetryConfig) -> dict[str, Any]:
-    """Where a configuration differs from the paper's."""
+    """Where a configuration differs from the paper's, and how it settles."""
     paper = PRESETS["paper"].to_dict()
-    return {name: value for name, value in config.to_dict().items() if value != paper[name]}
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if value != paper[name] or name.startswith("settling")
+    }
 
 
 def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:

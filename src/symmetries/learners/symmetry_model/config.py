@@ -103,8 +103,9 @@ class SymmetryConfig(PlainData):
         alignment_share: share of the steps in which that weight falls to 0.
         settling: weight, at the end, of the loss that makes f find small transformations of
             prototypes, so that iterated prototypes come to rest; it is no part of the paper's.
-        settling_form: of that loss: "squares" of misses, or their "norm", which counts small misses
-            more and a few large ones (a digit upside down) less.
+        settling_form: of that loss: the "norm" of misses, or their "squares", which count small
+            misses less and a few large ones (a digit upside down) more; with these a weight of 1
+            and a range of 0.25 were used.
         settling_range: how far from prototypes f is asked, as a share of the bounds.
         settling_start: share of the steps after which that weight begins to grow from 0.
         centring: weight of the loss that puts prototypes into the middle of the frame and, where
@@ -150,9 +151,9 @@ class SymmetryConfig(PlainData):
     alignment: float = 1.0
     turns: bool = False
     alignment_share: float = 1.0
-    settling: float = 1.0
-    settling_form: Literal["squares", "norm"] = "squares"
-    settling_range: float = 0.25
+    settling: float = 0.2
+    settling_form: Literal["squares", "norm"] = "norm"
+    settling_range: float = 0.05
     settling_start: float = 0.0
     centring: float = 0.0
     variety: float = 0.0
