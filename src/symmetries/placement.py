@@ -153,16 +153,11 @@ def exact_products(tensor: Tensor) -> AbstractContextManager[object]:
         ...     (ones @ ones).dtype
         torch.float32
     """
-    if not casts():
+    if not torch.compiler.is_compiling() and not torch._C._is_any_autocast_enabled():
         return _NOTHING  # small products take hardly longer than to look at their device
     if not _casts(tensor.device):
         return _NOTHING
     return torch.autocast(tensor.device.type, enabled=False)
-
-
-def casts() -> bool:
-    """Whether torch may cast the arguments of its functions on some device."""
-    return torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled()
 
 
 def _casts(device: torch.device) -> bool:

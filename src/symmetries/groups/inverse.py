@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symmetries.folding import fold, foldable
 from symmetries.groups.exponential import last_row, with_last_row
-from symmetries.kernels.available import usable
+from symmetries.kernels.available import undisturbed, usable
 
 # On a CPU: numbers from which on it pays to treat them entry by entry, forward and backward, and
 # matrices at a time that stay in the cache.
@@ -31,6 +31,11 @@ def affine_inverse(matrix: Tensor) -> Tensor:
         [0.5, 0.0, -0.5]
     """
     inverse: Tensor
+    if matrix.is_cpu and matrix.dtype in _FULL and undisturbed():
+        if matrix.requires_grad and torch.is_grad_enabled():
+            inverse = _apply(matrix)  # type: ignore[no-untyped-call]
+            return inverse
+        return _inverse_value(matrix)
     if usable(matrix):
         from symmetries.kernels.matrices import KernelInverse
 
@@ -39,13 +44,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
     if foldable(matrix):
         inverse = fold(affine_inverse, matrix)
         return inverse
-    wrapped = torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling()
-    if wrapped or not matrix.is_cpu or matrix.dtype not in _FULL:
-        return _inverse_plain(matrix)
-    if matrix.requires_grad and torch.is_grad_enabled():
-        inverse = _apply(matrix)  # type: ignore[no-untyped-call]
-        return inverse
-    return _inverse_value(matrix)
+    return _inverse_plain(matrix)
 
 
 class _Inverse(torch.autograd.Function):

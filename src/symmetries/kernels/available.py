@@ -38,6 +38,19 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
     return wanted()
 
 
+def undisturbed() -> bool:
+    """Whether torch's operations run as they are written, and no kernels on a CPU.
+
+    Example:
+        >>> with torch.autocast("cpu", torch.bfloat16):
+        ...     undisturbed()
+        False
+    """
+    if _INTERPRETED or torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled():
+        return False
+    return not torch._C._are_functorch_transforms_active()
+
+
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
     """Largest |a - b| / |b| of pairs of tensors, infinite where one of them is not finite.
 
