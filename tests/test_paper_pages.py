@@ -197,6 +197,16 @@ def test_numbers_in_the_text_are_those_of_the_results():
     both = [(v[START], v[0.5]) for v in pairs.values() if {START, 0.5} <= set(v)]
     assert len(both) == sum(late[0] < early[0] for early, late in both) == 9
     assert sum(late[1] > early[1] for early, late in both) == 8
+    apart = {}
+    for row in relaxed:
+        if (row["experiment"], row["validation"], row["rotations"]) == ("table3", True, 8):
+            found = apart.setdefault((row["penalty"], row["seed"]), {})
+            found[row["rate"]] = (row["final_loss"], row["accuracy"])
+    means = [mean(found[rate][1] for found in apart.values()) for rate in (4, 1)]
+    assert [f"{value:.1f}" for value in means] == ["37.7", "38.3"]
+    assert (
+        [found[1][0] < found[4][0] for found in apart.values()].count(True) == 2 == len(apart) / 2
+    )
     former = results("relaxed-equivariance")["former_start"]["rows"]
     assert round(sum(row["accuracy"] for row in former) / len(former), 1) == 76.6
     upright = [

@@ -15,6 +15,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
+RATE = 4.0  # of a learned omega', by that of the weights, where nothing else is said
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 Rows = list[dict[str, Any]]
 
@@ -58,16 +59,19 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
                 continue
             values = [part["value"] for part in row["relaxation"]]
             place = penalties.index(row["penalty"]) / max(len(penalties) - 1, 1)
-            axis.plot(values, "o-", color=colours(0.9 * place), markersize=4)
+            form = "o-" if row.get("rate", RATE) == RATE else "s:"
+            axis.plot(values, form, color=colours(0.9 * place), markersize=4)
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
-        axis.axhline(start, color="black", linestyle=":", linewidth=1)
+        axis.axhline(start, color="black", linestyle="--", linewidth=1)
         axis.set(title=f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs", xlabel="layer")
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("learned omega' (dotted: start)")
+    axes[0, 0].set_ylabel("learned omega' (dashed: start)")
     for i, penalty in enumerate(penalties):
         colour = colours(0.9 * i / max(len(penalties) - 1, 1))
         axes[0, 0].plot([], "o-", color=colour, label=f"lambda = {penalty:g}", markersize=4)
+    if any(row.get("rate", RATE) != RATE for row in rows):
+        axes[0, 0].plot([], "s:", color="grey", label="rate 1, not 4", markersize=4)
     axes[0, 0].legend(frameon=False, fontsize=8)
     return _save(figure, path)
 

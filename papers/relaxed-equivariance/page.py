@@ -138,7 +138,9 @@ def relaxed_goals(groups: Groups, rate: float, verdict: Verdict) -> list[list[st
             least = 0.0 if "least" in name else error
             goal = "0 or more" if "least" in name else "more than its standard error"
             said = f"{gap:+.2f} ± {error:.2f}" if error else f"{gap:+.2f}, one seed"
-            lines.append([where + name, goal, said, verdict(gap >= least and gap != 0)])
+            end = verdict(gap >= least and gap != 0)
+            within = "least" in name and -error <= gap < 0
+            lines.append([where + name, goal, said, end + ", within its error" * within])
         seeded = {key: rows for key, rows in groups.items() if len(rows) >= len(soft)}
         ruled = {key: rows for key, rows in seeded.items() if rate_of(rows[0]) == rate}
         if any(key[:4] == (data, False, n, epochs) and "learned" in key[4] for key in ruled):
