@@ -67,6 +67,7 @@ def test_zeros_are_read_by_how_round_they_are(scripts):
     assert round_ones["ratio"][1] < 1.1 < long_ones["ratio"][0]
     assert long_ones["directions"] == pytest.approx(2 * 27, rel=0.1)
     assert round_ones["directions"] > 200
+    assert (long_ones["flat"], long_ones["widest"] < 30) == (0.0, True)
     assert long_ones["width90"] == pytest.approx(math.degrees(2 * 1.645 * 0.1), rel=0.1)
 
 

@@ -54,7 +54,10 @@ def _modes(arrays: dict[str, np.ndarray], path: Path) -> Path:
         density = arrays["mode_density"][i]
         row[2].stairs(density, np.linspace(-180, 180, len(density) + 1), fill=True)
         number = int(arrays["mode_counts"][i])
-        row[2].set_title(f"{number} mode{'s' if number > 1 else ''}", fontsize=7, pad=2)
+        title = f"{number} mode{'s' if number > 1 else ''}"
+        if "mode_widths" in arrays:
+            title += f", {arrays['mode_widths'][i]:.0f} degrees"
+        row[2].set_title(title, fontsize=7, pad=2)
         for axis in row:
             axis.set_xticks([])
             axis.set_yticks([])

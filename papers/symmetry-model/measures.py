@@ -99,9 +99,10 @@ def mode_examples(
     The first of those with the most; of those with the fewest the one whose angle is widest.
 
     Returns:
-        Images (20, C, H, W), prototypes, densities of the angle (20, bins) and numbers of modes.
+        Images (20, C, H, W), prototypes, densities of the angle (20, bins), numbers of modes, and
+        widths in degrees.
     """
-    chosen, found, density = [], [], []
+    chosen, found, density, widths = [], [], [], []
     for label in sorted(set(data.labels.tolist())):
         part = torch.nonzero(data.labels == label)[:count, 0]
         samples = rotation_samples(model, data.subset(part), 1024)
@@ -110,6 +111,7 @@ def mode_examples(
         for place in (int(number.argmax()), int((number - flat).argmin())):
             chosen.append(int(part[place]))
             found.append(int(number[place]))
+            widths.append(360 * float(flat[place]))
             turned = torch.remainder(samples[place].cpu() + math.pi, 2 * math.pi) - math.pi
             density.append(torch.histc(turned, bins, -math.pi, math.pi) / len(turned))
     x = data.images[torch.tensor(chosen, device=data.images.device)]
@@ -118,6 +120,7 @@ def mode_examples(
         "mode_prototypes": model.prototype(x),
         "mode_density": torch.stack(density),
         "mode_counts": torch.tensor(found),
+        "mode_widths": torch.tensor(widths),
     }
 
 

@@ -11,7 +11,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.widths import highest_density_width
+from symmetries.learners.symmetry_model.widths import FULL_SHARE, MASS, highest_density_width
 
 PLANTED_HUE = (0.0, 0.6 * math.pi)
 PLANTED_SATURATION = (0.6, 0.9)
@@ -112,7 +112,8 @@ def zeros(model: SymmetryModel, data: ImageSet, most: int, parts: int = 4) -> li
 
     Returns:
         For each part of the images labelled 0, rounder ones first: the ratio of their axes, the
-        width of their directions and p's mean width90 of the rotation, in degrees.
+        width of their directions, p's width90 of the rotation, its mean and the widest, in degrees,
+        and the share that is as good as uniform ("full", as in verdicts).
     """
     x = data.images[torch.nonzero(data.labels == 0)[:, 0]]
     spread = torch.linalg.eigvalsh(covariances(x))
@@ -123,12 +124,14 @@ def zeros(model: SymmetryModel, data: ImageSet, most: int, parts: int = 4) -> li
         twice = torch.deg2rad(2 * axes(x[part]))
         generator = torch.Generator(x.device).manual_seed(0)
         turned = model.sample_eta(x[part[: most // parts]], 1024, generator)[..., column]
-        found = highest_density_width(turned, 2 * math.pi).mean()
+        found = highest_density_width(turned, 2 * math.pi)
         rows.append(
             {
                 "ratio": [float(ratio[part].min()), float(ratio[part].max())],
                 "directions": math.degrees(float(highest_density_width(twice, 2 * math.pi))),
-                "width90": math.degrees(float(found)),
+                "width90": math.degrees(float(found.mean())),
+                "widest": math.degrees(float(found.max())),
+                "flat": float((found >= FULL_SHARE * MASS * 2 * math.pi).float().mean()),
             }
         )
     return rows
