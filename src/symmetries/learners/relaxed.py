@@ -137,7 +137,8 @@ def fit(
         config: of the run.
         penalty: lambda.
         relaxation_lr: learning rate of omega' and of the partial fractions, as a multiple of the
-            others'.
+            others'. From a large start take 1: Adam gives the penalty's gradient the size of any
+            other, and a faster omega' falls before the weights that multiply it can follow.
         augment: see :func:`relaxed_loss`.
         random_turn: see :func:`relaxed_loss`.
 
