@@ -105,11 +105,11 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert said == ["0.019", "0.025"]
     assert [f"{100 * long['iterated'][place]:.2f}" for place in (1, 2)] == ["1.71", "0.55"]
     left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in mnist]
-    assert 0.16 < min(left) < max(left) < 0.34  # a sixth to a third
+    assert max(left) < 0.34  # a third or less
     turned = [run["rotation"]["ratio"] for run in model if run["added"]]
-    assert (f"{min(turned):.2f}", f"{max(turned):.2f}") == ("0.97", "1.01")
+    assert (f"{min(turned):.2f}", f"{max(turned):.2f}") == ("0.97", "1.14")
     after = [100 * run["iterated"][1] for run in model]
-    assert (f"{min(after):.1f}", f"{max(after):.1f}") == ("2.0", "2.2")
+    assert (f"{min(after):.1f}", f"{max(after):.1f}") == ("1.7", "2.3")
     squares = content["before_norm"]
     pairs = {
         run["settings"]["settling"]: (run["orbit_variance_refine_0"]["ratio"], run["iterated"][1])
@@ -138,6 +138,12 @@ def test_numbers_in_the_text_are_those_of_the_results():
     ours = [f"{alone[name]:.3f}" for name in ("all", "deterministic", "symmetric")]
     assert ours == ["0.027", "0.027", "0.033"]
     assert f"{100 * mine['pinned']['iterated'][1]:.1f}" == "1.2"
+    rest = [f"{alone[name]:.3f}" for name in ("no alignment", "no variety", "six parameters")]
+    assert rest == ["0.128", "0.022", "0.044"]
+    assert f"{100 * mine['no settling']['iterated'][1]:.1f}" == "12.8"
+    sprites = {r["variant"]: r for r in content["ablations"] if r["task"] == "sprites-affine"}
+    turned_by = [sprites[n]["heart_prototypes"]["moved_90_percent"] for n in ("symmetric", "all")]
+    assert [round(angle) for angle in turned_by] == [44, 3]
     assert all(row["content_kept"] > 0.9 for row in content["ablations"])
     sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
     assert len(sprites) == 3

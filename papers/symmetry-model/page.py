@@ -152,7 +152,12 @@ def widths_and_floors(runs: Sequence[Row]) -> list[list[str]]:
 
 def mode_cells(runs: Sequence[Row]) -> list[str]:
     """For each digit the share of images with several modes: the mean over seeds, and the range."""
-    return [span([1 - run["modes"][d].get("1", 0.0) for run in runs], ".0%") for d in DIGITS]
+    cells = []
+    for digit in DIGITS:
+        found = [100 * (1 - run["modes"][digit].get("1", 0.0)) for run in runs]
+        low, high = f"{min(found):.0f}", f"{max(found):.0f}"
+        cells.append(f"{mean(found):.0f} %" + (f" ({low} to {high})" if low != high else ""))
+    return cells
 
 
 def zeros(runs: Sequence[Row], table: Table) -> dict[str, str]:
