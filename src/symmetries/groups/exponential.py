@@ -13,7 +13,7 @@ from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.kernels.available import usable
 from symmetries.placement import exact_products
 
-_FEW = 192  # elements below which a CPU is faster with products of matrices than entry by entry
+_FEW = 160  # elements below which a CPU is faster with products of matrices than entry by entry
 _SIX = tuple(range(6))
 
 
@@ -106,16 +106,56 @@ def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
     known = terms * largest if math.isfinite(largest) else 1.0
     degree, below = (14, 1) if eta.dtype == torch.float64 else (10, 0)  # norms below 2^-below
     squarings = max(0, math.frexp(known)[1] + below)
-    unit = _unit(eta.dtype, eta.device)
     with exact_products(eta):
         flat = eta.reshape(-1, eta.shape[-1]) @ _basis(tuple(columns), eta.dtype, eta.device)
         scaled = (flat * 0.5**squarings if squarings else flat).view(-1, 3, 3)
-        matrix = torch.add(unit, scaled, alpha=1 / degree)
-        for j in range(degree - 1, 0, -1):
-            matrix = torch.baddbmm(unit, scaled, matrix, alpha=1 / j)
-        for _ in range(squarings):
-            matrix = torch.bmm(matrix, matrix)
+        follow = scaled.requires_grad and torch.is_grad_enabled()
+        matrix: Tensor = (_Powers.apply if follow else _powers)(scaled, degree, squarings)
     return matrix.view(*eta.shape[:-1], 3, 3)
+
+
+def _powers(
+    scaled: Tensor, degree: int, squarings: int, kept: list[Tensor] | None = None
+) -> Tensor:
+    """The series up to a degree (N, 3, 3), squared; all it was made from is kept if wanted."""
+    unit = _unit(scaled.dtype, scaled.device)
+    matrix = torch.add(unit, scaled, alpha=1 / degree)
+    for j in range(degree - 1, -squarings, -1):
+        if kept is not None:
+            kept.append(matrix)
+        if j > 0:
+            matrix = torch.baddbmm(unit, scaled, matrix, alpha=1 / j)
+        else:
+            matrix = torch.bmm(matrix, matrix)
+    return matrix
+
+
+class _Powers(torch.autograd.Function):
+    """The same with its gradient written out."""
+
+    @staticmethod
+    def forward(ctx: Any, scaled: Tensor, degree: int, squarings: int) -> Tensor:  # noqa: ANN401
+        kept: list[Tensor] = []
+        matrix = _powers(scaled, degree, squarings, kept)
+        ctx.save_for_backward(scaled, *kept)
+        ctx.orders = degree, squarings
+        return matrix
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        scaled, *kept = ctx.saved_tensors
+        degree, squarings = ctx.orders
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            again = _powers(scaled, degree, squarings)
+            return torch.autograd.grad(again, scaled, grad, create_graph=True)[0], None, None
+        for _ in range(squarings):
+            turned = kept.pop().mT
+            grad = torch.baddbmm(torch.bmm(grad, turned), turned, grad)
+        to_scaled, turned = torch.zeros_like(scaled), scaled.mT
+        for j in range(1, degree):
+            to_scaled.baddbmm_(grad, kept.pop().mT, alpha=1 / j)
+            grad = torch.bmm(turned, grad).mul_(1 / j)
+        return to_scaled.add_(grad, alpha=1 / degree), None, None
 
 
 def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
