@@ -299,6 +299,7 @@ def main() -> None:
     """Measure and record; a GPU is needed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most-seconds", type=float, default=1e9, help="begin nothing after")
+    parser.add_argument("--cases", nargs="+", default=[""], help="that begin so; all by default")
     parser.add_argument("--anyhow", action="store_true", help="also without a GPU, once each")
     options, began = parser.parse_args(), time.perf_counter()
     if not GPU and not options.anyhow:
@@ -307,6 +308,8 @@ def main() -> None:
     speed = bandwidth()
     rows: list[dict[str, Any]] = [{"what": "copy", "GB/s": speed / 1e9}]
     for what, make, functions, wanted in cases():
+        if not what.startswith(tuple(options.cases)):
+            continue
         if time.perf_counter() - began > options.most_seconds:
             print("out of time before", what, flush=True)
             break
