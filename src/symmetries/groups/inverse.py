@@ -76,7 +76,7 @@ def _inverse_value(matrix: Tensor) -> Tensor:
     if matrix.numel() < _MANY:
         rows = matrix.index_select(-2, _NEXT), matrix.index_select(-2, _LAST)
         cofactors: Tensor = torch.linalg.cross(*rows)
-        return (cofactors / cofactors[..., 2:, 2:]).mT
+        return (cofactors / cofactors.narrow(-1, 2, 1).narrow(-2, 2, 1)).mT
     inverse = torch.empty(matrix.shape, dtype=matrix.dtype)
     parts = (whole.reshape(-1, 9).split(_CHUNK) for whole in (matrix, inverse))
     for before, after in zip(*parts, strict=True):
