@@ -130,10 +130,7 @@ def relaxed_equivariance(results: dict[str, Any], expected: dict[str, Any]) -> d
 
 def invariant_vae(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
     """Paper 3, and paper 2's VAEs: their tables are made in a file beside their page."""
-    source = HERE / "invariant-vae" / "page.py"
-    spec = importlib.util.spec_from_file_location("invariant_vae_page", source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = beside("invariant-vae")
     return dict(module.tables(results, expected, table, verdict))
 
 

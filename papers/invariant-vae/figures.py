@@ -11,7 +11,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from page import chosen
+from vae_rows import chosen
 
 COLOURS = {"VAE": "tab:blue", "fixed": "tab:grey", "AugVAE": "tab:orange", "InvVAE": "tab:green"}
 
@@ -107,17 +107,17 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
 
 
 def samples_page(folder: Path, path: Path) -> Path:
-    """New digits of the models that the folder holds, fifty each, and test images beside them."""
+    """New digits of the models that the folder holds, thirty each, and test images beside them."""
     kinds = ("VAE", "AugVAE", "InvVAE")
-    files = {f"{kind}, noise of at least 0.2": f"samples-{kind}-50000-0.0-0" for kind in kinds}
+    files = {f"{kind}, noise of at least 0.2": f"samples-{kind}-50000-0.0-1" for kind in kinds}
     files["joint model, ±45 degrees, noise 0.2"] = "rotation-15000-45.0"
     files |= {
         f"{kind} of Figure 9, least noise 0.01": f"figure9-{kind}-50000-0.0-0" for kind in kinds
     }
     found = {name: np.load(folder / f"{file}.npz") for name, file in files.items()}
-    pictures = {name: arrays["new"][:50] for name, arrays in found.items()}
+    pictures = {name: arrays["new"][:30] for name, arrays in found.items()}
     pictures["test images"] = found["joint model, ±45 degrees, noise 0.2"]["examples"]
-    figure, axes = plt.subplots(4, 2, figsize=(9, 11))
+    figure, axes = plt.subplots(4, 2, figsize=(9, 7.4))
     for axis, (name, images) in zip(axes.T.flat, pictures.items(), strict=True):
         axis.imshow(tiles(images, 10), cmap="gray", vmin=0, vmax=1)
         axis.set_title(name, fontsize=10)
@@ -159,7 +159,7 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
         axis.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
         axis.minorticks_off()
     np.atleast_1d(axes)[0].set_ylabel("bound, nats")
-    np.atleast_1d(axes)[-1].legend(fontsize=8)
+    np.atleast_1d(axes)[0].legend(fontsize=7, loc="lower right")
     return _save(figure, path)
 
 

@@ -97,6 +97,17 @@ def again(seed: int) -> list[Entry]:
     return lane
 
 
+def framed() -> list[Entry]:
+    """InvVAE of the first seed at both corners, alone on the GPU."""
+    lane: list[Entry] = []
+    for added in (180, 0):
+        seconds, words = nine(added, "InvVAE", (MANY,), 5000)
+        lane.append((12 + seconds, words))
+    lane += [nine(added, "InvVAE", (FEW,), 2500) for added in (180, 0)]
+    lane += [nine(added, "InvVAE", (HALF,), 2500) for added in (180, 0)]
+    return lane
+
+
 SMOOTH = nine(0, THREE, (MANY,), 5000, part="samples")
 
 LANES: dict[str, list[Entry]] = {
@@ -113,6 +124,7 @@ LANES: dict[str, list[Entry]] = {
     "turned-more": more(180, 90),
     "upright-more": more(0, 45),
     "again": again(1),
+    "framed": framed(),
 }
 
 

@@ -1,0 +1,177 @@
+"""Rows of VAE, AugVAE and InvVAE (Figure 9) for the tables of this page."""
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from statistics import stdev
+from typing import Any
+
+Row = dict[str, Any]
+Verdict = Callable[[bool], str]
+KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
+KINDS_OF = {kind: place for place, kind in enumerate((*KINDS, "joint"))}
+BOUNDS = {
+    "bound": "on x",
+    "bound_image_noise": "on x, noise that stays",
+    "prototype_bound": "on the prototype",
+}
+
+
+def of(rows: Sequence[Row], **wanted: Any) -> list[Row]:  # noqa: ANN401 - values of rows
+    """The rows that have these entries."""
+    return [row for row in rows if all(row.get(k) == v for k, v in wanted.items())]
+
+
+def names_of(kind: str) -> dict[str, str]:
+    """The bounds that a kind of model has, and what they are called."""
+    if kind == "InvVAE":
+        return {key: f"{kind}, {name}" for key, name in BOUNDS.items()}
+    return {"bound": kind}
+
+
+def chosen(rows: Sequence[Row]) -> list[Row]:
+    """Of the settings tried for a kind, a set and a seed, the best on images held out."""
+    tried: dict[tuple[Any, ...], list[Row]] = {}
+    names = ("source", "kind", "added", "size", "seed")
+    for row in rows:
+        tried.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [max(same, key=itemgetter("bound_held_out")) for same in tried.values()]
+
+
+def efficiency(rows: Sequence[Row], sizes: Sequence[int] = ()) -> tuple[list[str], list[list[str]]]:
+    """Bounds by kind, rotation and size."""
+    sizes = sizes or sorted({row["size"] for row in rows})
+    lines = []
+    for added, source in sorted({(row["added"], row["source"]) for row in rows}):
+        for kind in KINDS:
+            same = of(rows, added=added, source=source, kind=kind)
+            for key, name in names_of(kind).items() if same else ():
+                lines.append([f"±{added:g}", name, *cells(same, sizes, key)])
+    return ["added", "model", *(f"{size:,} images" for size in sizes)], lines
+
+
+def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
+    """Bound, reconstruction error and setting for each size; means over seeds."""
+    error = "prototype_error" if key == "prototype_bound" else "reconstruction_error"
+    texts = []
+    for size in sizes:
+        same = of(rows, size=size)
+        if not same:
+            texts.append("not run")
+            continue
+        spread = f" ± {scatter(same, key):.1f}" if len(same) > 1 else ""
+        settings = " or ".join(sorted({setting(row) for row in same}))
+        said = f"{1e3 * average(same, error):.1f}; {settings}"
+        texts.append(f"{average(same, key):.1f}{spread} ({said})")
+    return texts
+
+
+def setting(row: Row) -> str:
+    """Thousands of steps, and whether there was a third convolution."""
+    return f"{row['steps'] / 1000:g}k" + ("+" if len(row.get("channels", ())) > 2 else "")
+
+
+def prototype_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """What symmetry models did to prototypes, a number for each seed."""
+    found: dict[float, dict[int, Row]] = {}
+    for row in of(rows, kind="InvVAE"):
+        found.setdefault(row["added"], {})[row["seed"]] = row
+    forms = {"zoom": "+.3f", "orbit_variance": ".3f", "content_kept": ".2%"}
+    return [
+        [f"±{added:g}", *(each(found[added], name, form) for name, form in forms.items())]
+        for added in sorted(found)
+    ]
+
+
+def each(seeds: dict[int, Row], name: str, form: str) -> str:
+    """An entry of each seed's row, or of its symmetry model."""
+    values = [{**seeds[seed], **seeds[seed]["symmetry"]}[name] for seed in sorted(seeds)]
+    return " / ".join(format(value, form) for value in values)
+
+
+def scatter(rows: Sequence[Row], key: str) -> float:
+    """Standard deviation of an entry."""
+    return float(stdev(row[key] for row in rows))
+
+
+def average(rows: Sequence[Row], key: str) -> float:
+    """The mean of an entry."""
+    return float(sum(row[key] for row in rows) / len(rows))
+
+
+def likeness_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Shares of new images, and of test images, that a classifier of digits is sure of."""
+    noises = {"figure9": "0.01", "samples": "0.2", "rotation": "0.2"}
+    found = sorted(of(rows, part="likeness"), key=lambda row: (row["of"], KINDS_OF[row["kind"]]))
+    return [
+        [
+            row["kind"],
+            f"±{row['added']:g}",
+            noises[row["of"]],
+            f"{row['sure_of_new']:.0%}",
+            f"{row['sure_of_test']:.0%}",
+        ]
+        for row in found
+    ]
+
+
+def stage_rows(results: Row) -> list[list[str]]:
+    """How InvVAE changes from 0 to 180 degrees, before and after what was found on the way."""
+    now = of(results["rows"], part="figure9")
+    vaes = [row for row in now if row["kind"] != "InvVAE"]
+    stages = {
+        "as they come, digits not shifted": results["not_shifted"]["rows"],
+        "as they come": [*vaes, *results["unframed"]["rows"]],
+        "framed": now,
+    }
+    lines = []
+    for name, rows in stages.items():
+        best = chosen(rows)
+        for size in sorted({row["size"] for row in of(best, kind="InvVAE")}):
+            gap = change(best, "VAE", (180.0, size), (0.0, size))
+            found = [
+                change(best, "InvVAE", (180.0, size), (0.0, size), key)
+                for key in ("prototype_bound", "bound")
+            ]
+            if gap is not None and None not in found:
+                said = [f"{value:+.1f}" for value in (gap, 0.1 * gap, *found)]
+                lines.append([name, f"{size:,}", *said])
+    return lines
+
+
+def change(
+    grid: Sequence[Row], kind: str, to: tuple[float, int], at: tuple[float, int], key: str = "bound"
+) -> float | None:
+    """The difference of means over runs, from one (added, size) to another."""
+    ends = [[r for r in of(grid, kind=kind, added=a, size=n) if key in r] for a, n in (to, at)]
+    return average(ends[0], key) - average(ends[1], key) if all(ends) else None
+
+
+def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str = "") -> list[list[str]]:
+    """How much each kind loses with fewer examples and with more rotation, in nats."""
+    sizes = sorted({row["size"] for row in grid})
+    lines = []
+    few, many = sizes[0], sizes[-1]
+    added = sorted({row["added"] for row in grid})
+    cases = [(f"{few:,} for {many:,} images, ±{a:g}", (a, few), (a, many)) for a in added]
+    cases = cases if few < many else []
+    cases += [(f"±180 for ±0, {n:,} images", (180.0, n), (0.0, n)) for n in sizes]
+    for what, to, at in cases:
+        lost = {kind: change(grid, kind, to, at) for kind in KINDS}
+        gap, what = lost["VAE"], what + said_of
+        if gap is None:
+            continue
+        lines.append([f"VAE: {what}", "gets worse", f"{gap:+.1f} nats", verdict(gap < 0)])
+        if lost["AugVAE"] is not None:
+            holds = lost["AugVAE"] > goal["augvae_share"] * gap and gap < 0
+            said = f"{lost['AugVAE']:+.1f} nats"
+            lines.append([f"AugVAE: {what}", "loses less than half of it", said, verdict(holds)])
+        if to[1] != at[1]:
+            continue
+        for key in ("prototype_bound", "bound"):
+            moved = change(grid, "InvVAE", to, at, key)
+            if moved is not None:
+                wanted = f"at most 10 % of the VAE's {gap:+.1f}"
+                holds = abs(moved) <= goal["invvae_share"] * abs(gap)
+                said = f"{moved:+.1f} nats"
+                lines.append([f"InvVAE, {BOUNDS[key]}: {what}", wanted, said, verdict(holds)])
+    return lines
