@@ -19,14 +19,16 @@ def test_it_stays_away_from_the_cpu_and_from_other_widths(monkeypatch):
     class OnGpu(torch.Tensor):
         is_cuda = True
 
-    def suits(rows, bias=vector):
-        return norm_cuda.suits(rows.as_subclass(OnGpu), bias, None, vector, vector)
+    def suits(rows, bias=vector, mask=None):
+        return norm_cuda.suits(rows.as_subclass(OnGpu), bias, mask, vector, vector)
 
     assert suits(z)
     assert not suits(z.float())
     assert not suits(z[:, :128].contiguous())
     assert not suits(z.T.contiguous().T)
     assert not suits(z, torch.ones(512)[::2])
+    assert not suits(z, vector.to(torch.bfloat16))
+    assert not suits(z, mask=torch.ones(4, 256))
 
 
 @pytest.mark.parametrize("rows", [1, 37, 2560, 3072, 100_000])

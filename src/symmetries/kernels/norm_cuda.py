@@ -26,7 +26,12 @@ def suits(z: Tensor, bias: Tensor | None, mask: Tensor | None, *vectors: Tensor)
     width = z.shape[1]
     if not (z.is_cuda and z.dtype == torch.bfloat16 and width in _WIDTHS and has_compiler()):
         return False
-    given = (z, *vectors, *(t for t in (bias, mask) if t is not None))
+    floats = vectors if bias is None else (*vectors, bias)
+    if any(t.dtype != torch.float32 for t in floats) or (
+        mask is not None and mask.dtype != torch.uint8
+    ):
+        return False
+    given = (z, *floats) if mask is None else (z, *floats, mask)
     if not all(t.is_contiguous() and t.data_ptr() % 16 == 0 for t in given):
         return False
     key = (width, bias is not None, mask is not None, z.device)
