@@ -8,7 +8,8 @@ view), interleaved, target 1.3x, with matrix products in float32, and in bfloat1
 training uses by default where the processor has it. And log-density and sampling of the flow
 against zuko's coupling flow of the same size, targets 1.5x and 2.5x.
 
-    OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64] [--stages generative]
+    OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
+    python benchmarks/symmetry_step.py [--stages generative] [--steps 300]   # on a GPU
 """
 
 import argparse
@@ -282,9 +283,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
+    parser.add_argument("--steps", type=int, default=1200)
     arguments = parser.parse_args()
     if torch.cuda.is_available():
-        gpu_rows(stages=arguments.stages)
+        gpu_rows(arguments.steps, arguments.stages)
         return
     rows = cpu_rows(arguments.batch) + flow_rows()
     for row in rows:
