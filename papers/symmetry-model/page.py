@@ -89,7 +89,7 @@ def goals(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str
         decides = long if long and "width90" not in what else every
         if not every:
             return [what, said, *cells, "not run"]
-        where = " in the long runs" if decides is long else ""
+        where = " in the full run" if decides is long else ""
         return [what, said, *cells, f"{verdict(all(map(holds, decides)))}{where} ({counted})"]
 
     limit = goal["orbit_variance"]
