@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from symmetries.checks import invalid
 from symmetries.folding import fold, foldable
 from symmetries.kernels import amx
-from symmetries.kernels.available import usable
+from symmetries.kernels.available import is_transformed, usable
 from symmetries.kernels.branches import current_branches
 from symmetries.kernels.rounded import RoundedLinear
 
@@ -152,6 +152,8 @@ def _is_written(z: Tensor, norm: nn.LayerNorm) -> bool:
     """Whether :class:`GeluNorm` may be used: nobody looks at the norm, and nothing changes it."""
     if not z.is_cpu or z.dtype not in _WRITTEN or not torch.is_grad_enabled() or is_transformed():
         return False
+    if type(norm) is not nn.LayerNorm:  # a subclass may do something else
+        return False
     hooks = norm._forward_pre_hooks or norm._backward_hooks or norm._backward_pre_hooks
     biased = norm.weight is not None and norm.bias is not None
     return biased and not (hooks or _watched(norm) or torch.is_autocast_enabled("cpu"))
@@ -194,12 +196,6 @@ def is_followed(*tensors: Tensor) -> bool:
     """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return watched or is_transformed()
-
-
-def is_transformed() -> bool:
-    """Whether torch's compiler or functions look at what is done, and may do something else."""
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    return traced or torch._C._are_functorch_transforms_active()
 
 
 def head(x: Tensor, linear: nn.Linear) -> Tensor:

@@ -1,11 +1,13 @@
 """Inverses, products and exponentials of few and of many elements are the same function."""
 
+import math
+
 import pytest
 import torch
 
 from symmetries.groups import inverse, se2
 from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product, generators
-from symmetries.groups.exponential import exp_of_few
+from symmetries.groups.exponential import exp_of_few, family_exp
 
 SHAPES = [(), (1,), (5,), (2, 3), (1700,), (20_000,), (0,)]
 
@@ -121,3 +123,51 @@ def test_few_exponentials_of_large_and_broken_parameters():
     found = se2.SE2().exp(eta)
     assert found[0].isnan().any()
     torch.testing.assert_close(found[1], expected[1])
+    turned = Affine2("rotation").exp(torch.tensor([[math.nan], [math.inf], [40.0]]))[2]
+    torch.testing.assert_close(turned[0, 0], torch.tensor(40.0).cos(), rtol=0, atol=1e-5)
+
+
+def test_far_shifts_and_any_order_of_parameters():
+    eta = torch.tensor([[1000.0, 0.0, 0.5, 0.1, 0.2, 0.1]])
+    expected = affine_exp(eta.double())
+    torch.testing.assert_close(
+        affine_exp(eta)[0, :2, :2], expected[0, :2, :2].float(), rtol=1e-6, atol=1e-6
+    )
+    # the turn comes first
+    turned = family_exp(torch.tensor([[3.0, 0.5]]), (1, -1, 0, -1, -1, -1))
+    torch.testing.assert_close(turned[0, 0, 0], torch.tensor(3.0).cos())
+
+
+@pytest.mark.parametrize("rows", [3, 2000])
+def test_backward_under_autocast_and_gradients_that_go_forward(rows):
+    eta = (0.3 * torch.randn(rows, 6)).requires_grad_()
+
+    def there_and_back(eta):
+        return affine_inverse(affine_exp(eta))
+
+    (expected,) = torch.autograd.grad(there_and_back(eta).square().sum(), eta)
+    with torch.autocast("cpu", torch.bfloat16):
+        (found,) = torch.autograd.grad(there_and_back(eta).square().sum(), eta)
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)  # torch's products round
+    v = torch.randn_like(eta)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(eta.detach(), v)
+        tangent = torch.autograd.forward_ad.unpack_dual(there_and_back(dual)).tangent
+    other = torch.func.jvp(there_and_back, (eta.detach(),), (v,))[1]
+    torch.testing.assert_close(tangent, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_traced_inverse_takes_other_numbers_of_maps():
+    traced = torch.jit.trace(affine_inverse, affine_exp(torch.zeros(2000, 6)), check_trace=False)
+    few = affine_exp(torch.full((5, 6), 0.2))
+    torch.testing.assert_close(traced(few), torch.linalg.inv(few))
+
+
+def test_many_maps_on_a_cpu_under_another_default_device():
+    matrix = affine_exp(torch.full((2000, 6), 0.2)).requires_grad_()
+    with torch.device("meta"):
+        inverse = affine_inverse(matrix)
+        inverse.square().sum().backward()
+    assert inverse.is_cpu
+    assert matrix.grad is not None
+    assert matrix.grad.is_cpu

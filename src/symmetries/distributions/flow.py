@@ -19,7 +19,8 @@ from symmetries.distributions.flow_kernels import (
 from symmetries.distributions.projection import projections
 from symmetries.distributions.spline import wrap
 from symmetries.kernels import amx
-from symmetries.perceptron import MLP, is_followed, is_transformed
+from symmetries.kernels.available import is_transformed
+from symmetries.perceptron import MLP, is_followed
 from symmetries.rows import draw_rows
 
 Part = tuple[Tensor, Tensor, bool]

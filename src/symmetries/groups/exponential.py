@@ -10,7 +10,7 @@ from torch import Tensor
 from symmetries.caching import constant
 from symmetries.folding import fold, foldable
 from symmetries.groups.phi import phi1_backward, phi1_forward
-from symmetries.kernels.available import usable
+from symmetries.kernels.available import is_transformed, usable
 from symmetries.placement import exact_products
 
 _FEW = 160  # elements below which a CPU is faster with products of matrices than entry by entry
@@ -35,6 +35,9 @@ def generators(dtype: torch.dtype = torch.float64) -> Tensor:
 def affine_exp(eta: Tensor) -> Tensor:
     """exp(sum_i eta_i G_i) for the six generators.
 
+    Right to rounding for turns and factors up to 4, to 2e-6 up to 10; turns above lose digits in
+    float32, so take them modulo 2 pi.
+
     Args:
         eta: (..., 6), in the order of ``SIX``.
 
@@ -52,8 +55,7 @@ def affine_exp(eta: Tensor) -> Tensor:
         return several
     if few(eta):
         return exp_of_few(eta, _SIX)
-    follow = eta.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    if follow and not torch._C._functorch.is_functorch_wrapped_tensor(eta):
+    if eta.requires_grad and torch.is_grad_enabled() and not is_transformed():
         written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
         return written
     return _exp_plain(eta)
@@ -90,8 +92,7 @@ def few(eta: Tensor) -> bool:
     """Whether :func:`exp_of_few` is the fastest way for so many elements on their device."""
     if not eta.is_cpu or eta.numel() >= _FEW * eta.shape[-1] or torch.compiler.is_compiling():
         return False
-    traced = torch._C._get_tracing_state() is not None
-    return not (traced or torch._C._are_functorch_transforms_active())
+    return not is_transformed()
 
 
 def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
@@ -102,8 +103,14 @@ def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
     """
     _, _, turn, *stretches, shear = columns
     terms = (turn >= 0) + (max(stretches) >= 0) + (shear >= 0)  # in a row of the 2 x 2 block
-    largest = float(torch.linalg.vector_norm(eta.detach(), math.inf)) if eta.numel() else 0.0
-    known = terms * largest if math.isfinite(largest) else 1.0
+    shifts = max(columns[:2]) + 1  # they come first as a rule, and need no squaring
+    others = [column for column in columns[2:] if column >= 0]
+    linear = eta.detach()[..., shifts if min(others, default=shifts) >= shifts else 0 :]
+    largest = float(torch.linalg.vector_norm(linear, math.inf)) if linear.numel() else 0.0
+    if not math.isfinite(largest):  # one broken element must not spoil the others
+        whole = torch.nan_to_num(linear, 0.0, 0.0, 0.0)
+        largest = float(torch.linalg.vector_norm(whole, math.inf))
+    known = terms * largest
     degree, below = (14, 1) if eta.dtype == torch.float64 else (10, 0)  # norms below 2^-below
     squarings = max(0, math.frexp(known)[1] + below)
     with exact_products(eta):
@@ -148,13 +155,14 @@ class _Powers(torch.autograd.Function):
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             again = _powers(scaled, degree, squarings)
             return torch.autograd.grad(again, scaled, grad, create_graph=True)[0], None, None
-        for _ in range(squarings):
-            turned = kept.pop().mT
-            grad = torch.baddbmm(torch.bmm(grad, turned), turned, grad)
-        to_scaled, turned = torch.zeros_like(scaled), scaled.mT
-        for j in range(1, degree):
-            to_scaled.baddbmm_(grad, kept.pop().mT, alpha=1 / j)
-            grad = torch.bmm(turned, grad).mul_(1 / j)
+        with exact_products(grad):
+            for _ in range(squarings):
+                turned = kept.pop().mT
+                grad = torch.baddbmm(torch.bmm(grad, turned), turned, grad)
+            to_scaled, turned = torch.zeros_like(scaled), scaled.mT
+            for j in range(1, degree):
+                to_scaled.baddbmm_(grad, kept.pop().mT, alpha=1 / j)
+                grad = torch.bmm(turned, grad).mul_(1 / j)
         return to_scaled.add_(grad, alpha=1 / degree), None, None
 
 

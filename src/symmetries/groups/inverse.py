@@ -8,17 +8,19 @@ from torch import Tensor
 from symmetries.folding import fold, foldable
 from symmetries.groups.exponential import last_row, with_last_row
 from symmetries.kernels.available import undisturbed, usable
+from symmetries.placement import exact_products
 
 # On a CPU: numbers from which on it pays to treat them entry by entry, forward and backward, and
 # matrices at a time that stay in the cache.
 _MANY, _MANY_BACKWARD, _CHUNK = 9 * 1500, 9 * 1800, 8192
 _FULL = (torch.float32, torch.float64)
-_NEXT, _LAST = torch.tensor([[1, 2, 0], [2, 0, 1]], device="cpu")
-# -1 where an affine matrix is variable.
-_MINUS = {
-    dtype: torch.tensor([[-1.0] * 3, [-1.0] * 3, [0.0] * 3], dtype=dtype, device="cpu")
-    for dtype in _FULL
-}
+with torch.inference_mode(False):
+    _NEXT, _LAST = torch.tensor([[1, 2, 0], [2, 0, 1]], device="cpu")
+    # -1 where an affine matrix is variable.
+    _MINUS = {
+        dtype: torch.tensor([[-1.0] * 3, [-1.0] * 3, [0.0] * 3], dtype=dtype, device="cpu")
+        for dtype in _FULL
+    }
 
 
 def affine_inverse(matrix: Tensor) -> Tensor:
@@ -63,7 +65,8 @@ class _Inverse(torch.autograd.Function):
             return _gradient_of_many(inverse, grad)
         turned = inverse.mT
         multiply = torch.bmm if grad.ndim == 3 else torch.matmul
-        to_matrix: Tensor = multiply(turned, multiply(grad, turned)).mul_(_MINUS[grad.dtype])
+        with exact_products(grad):
+            to_matrix: Tensor = multiply(turned, multiply(grad, turned)).mul_(_MINUS[grad.dtype])
         return to_matrix
 
 
@@ -77,7 +80,7 @@ def _inverse_value(matrix: Tensor) -> Tensor:
         rows = matrix.index_select(-2, _NEXT), matrix.index_select(-2, _LAST)
         cofactors: Tensor = torch.linalg.cross(*rows)
         return (cofactors / cofactors.narrow(-1, 2, 1).narrow(-2, 2, 1)).mT
-    inverse = torch.empty(matrix.shape, dtype=matrix.dtype)
+    inverse = torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device)
     parts = (whole.reshape(-1, 9).split(_CHUNK) for whole in (matrix, inverse))
     for before, after in zip(*parts, strict=True):
         a, b, x, c, d, y, *_ = before.unbind(1)
@@ -96,7 +99,7 @@ def _inverse_value(matrix: Tensor) -> Tensor:
 
 def _gradient_of_many(inverse: Tensor, grad: Tensor) -> Tensor:
     """-Y' G Y' entry by entry: numbers that are treated alike lie together."""
-    to_matrix = torch.zeros(grad.shape, dtype=grad.dtype)
+    to_matrix = torch.zeros(grad.shape, dtype=grad.dtype, device=grad.device)
     parts = (whole.reshape(-1, 3, 3).split(_CHUNK) for whole in (inverse, grad, to_matrix))
     for *given, out in zip(*parts, strict=True):
         y, g = (part[:, :2].permute(1, 2, 0).contiguous() for part in given)  # (2, 3, N)

@@ -46,9 +46,14 @@ def undisturbed() -> bool:
         ...     undisturbed()
         False
     """
-    if _INTERPRETED or torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled():
-        return False
-    return not torch._C._are_functorch_transforms_active()
+    return not (_INTERPRETED or is_transformed() or torch._C._is_any_autocast_enabled())
+
+
+def is_transformed() -> bool:
+    """Whether torch's compiler or functions look at what is done, and may do something else."""
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    forward = torch.autograd.forward_ad._current_level >= 0  # gradients that go forward
+    return traced or forward or torch._C._are_functorch_transforms_active()
 
 
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
