@@ -67,7 +67,7 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
         ("torch (us)", "torch", "s", RED),
         ("torch, eager (us)", "torch, one by one", "D", RED),
         ("kornia (us)", "kornia, one by one", "^", ORANGE),
-        ("naive (us)", "naive form, one by one", "x", "0.5"),
+        ("naive (us)", "naive, one by one", "x", "0.5"),
     )
     for column, label, marker, colour in styles:
         points = [(row[column], y) for row, y in zip(rows, places, strict=True) if column in row]
@@ -77,7 +77,7 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
     axis.set_yticks(list(places), [row["what"] for row in rows], fontsize=7)
     axis.set_xlabel(f"microseconds, forward and backward, {result['device']}", fontsize=8)
     axis.grid(axis="x", alpha=0.3)
-    axis.legend(fontsize=7.5, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    axis.legend(fontsize=7.5, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     return figure
 
 
