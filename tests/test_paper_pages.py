@@ -106,6 +106,13 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert (long["alone"], round(long["seconds"])) == (True, 120)
     assert [round(stage["seconds"]) for stage in long["stages"].values()] == [74, 44]
     assert long["stages"]["generative"]["steps"] == 60_000
+    (small,) = content["small"]
+    assert (small["task"], round(small["seconds"])) == ("sprites-affine-small", 71)
+    hearts = small["sprites"]["heart"]
+    assert max(part[f"w1_{a}"] for part in small["sprites"].values() for a in "xy") < 0.05
+    assert hearts["angle_90_percent"] <= 5
+    assert hearts["share_between"] < 0.05
+    assert 0.35 < hearts["share_upper"] < 0.65
     round_zeros = long["zeros"][0]
     assert (round(round_zeros["widest"]), f"{round_zeros['flat']:.0%}") == (294, "5%")
     left = [r["family_orbit"]["best"] / r["orbit_variance_refine_0"]["ratio"] for r in mnist]
