@@ -18,18 +18,21 @@ RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("lightning-fabric", "lightning", "kornia")
 
 
-def record(name: str, rows: Sequence[Mapping[str, Any]]) -> Path:
+def record(name: str, rows: Sequence[Mapping[str, Any]], *, part: bool = False) -> Path:
     """Write rows of results to ``benchmarks/results/NAME.json``, with what they depend on.
 
     Args:
         name: of the benchmark.
         rows: plain data, one mapping per measurement.
+        part: whether only some of the cases were asked for: these go to a folder of their own,
+            and leave the stored table alone.
 
     Returns:
         The file.
     """
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    folder = RESULTS / "parts" if part else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     result = {"name": name, **environment(), "rows": [dict(row) for row in rows]}
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"wrote {path}")

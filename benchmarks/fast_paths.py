@@ -221,7 +221,7 @@ def main() -> None:
             rows.append(row)
             print(row, f"{time.perf_counter() - began:.0f} s", flush=True)
         if GPU:
-            record("fast_paths-cuda", rows)
+            record("fast_paths-cuda", rows, part=options.learners != [""])
 
 
 if __name__ == "__main__":

@@ -322,7 +322,8 @@ def main() -> None:
     for row in found():
         rows_found.append(row)
         print(row, flush=True)
-        record(f"kernels_layers-{DEVICE}", rows_found)  # as they come
+        part = options.cases != [""]
+        record(f"kernels_layers-{DEVICE}", rows_found, part=part)  # as they come
         if time.perf_counter() - began > options.most_seconds:
             print("out of time", flush=True)
             break

@@ -199,7 +199,7 @@ def main() -> None:
         }
         rows.append(row)
         print(row, flush=True)
-        record(f"manymodels-{DEVICE}", rows)
+        record(f"manymodels-{DEVICE}", rows, part=options.cases != [""])
 
 
 if __name__ == "__main__":
