@@ -8,6 +8,7 @@ nflows and normflows are no requirement: they take part where they are installed
     python benchmarks/flow_peers.py
 """
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,7 @@ def normflows() -> Peer:
 
 def main() -> None:
     """Measure and record."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     context, x = torch.randn(N, CONTEXT, device=DEVICE), 0.2 * torch.randn(N, DIM, device=DEVICE)
     peers: dict[str, Peer] = {}
     for make in (ours, zuko, nflows, normflows):

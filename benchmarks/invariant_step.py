@@ -10,6 +10,7 @@ and 1.4x (b) at batch 128, 1.9x the better of the two at batch 1,024. On a busy 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/invariant_step.py
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -71,6 +72,7 @@ def step(respond: Respond, layer: InvariantLinear, images: Tensor) -> None:
 
 def main() -> None:
     """Measure and record."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     clock = time.process_time if "--processor-time" in sys.argv else time.perf_counter
     layer = InvariantLinear((1, SIDE, SIDE), UNITS, bias=False)
     rows = []

@@ -7,6 +7,7 @@ H200: 0.4 ms for one run, 0.25 ms per run and step for several.
     python benchmarks/invariant_step_cuda.py            # --profile: and where the time goes
 """
 
+import argparse
 import math
 import sys
 import time
@@ -131,6 +132,7 @@ def profiled(images: Tensor, labels: Tensor, kind: str, runs: int, steps: int) -
 
 def main() -> None:
     """Measure and record."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     torch.set_float32_matmul_precision("high")
     quick = "--quick" in sys.argv
     if DEVICE == "cpu" and not quick:

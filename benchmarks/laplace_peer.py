@@ -10,6 +10,7 @@ with --no-deps in a folder of its own.
     PYTHONPATH=PEERS python benchmarks/laplace_peer.py
 """
 
+import argparse
 import importlib.util
 import sys
 from importlib import metadata
@@ -75,6 +76,7 @@ def best_weights(body: nn.Module, images: Tensor, targets: Tensor) -> nn.Linear:
 
 def main() -> None:
     """Measure and record."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     if importlib.util.find_spec("laplace") is None:
         print("laplace-torch is not installed: nothing to compare")
         return

@@ -3,6 +3,7 @@
 python benchmarks/plots.py
 """
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def kernels(result: dict[str, Any]) -> plt.Figure:
 
 def main() -> None:
     """Draw what there are results for."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     pictures = {"growth-cpu": growth, "growth-cuda": growth}
     pictures |= {"kernels-cuda": kernels, "kernels_layers-cuda": kernels}
     for name, draw in pictures.items():

@@ -7,6 +7,7 @@ bears the error is another question: ``precision.py`` asks it.
     python benchmarks/rounding.py
 """
 
+import argparse
 import copy
 import sys
 from collections.abc import Callable, Iterator
@@ -148,6 +149,7 @@ def errors(case: Case) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and record; on a GPU, as products of 16 bits end in a crash on some processors."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     if DEVICE == "cpu" and sys.argv[1:] != ["--anyhow"]:
         print("needs a GPU")
         return
