@@ -29,7 +29,7 @@ from symmetries.groups.exponential import (
 from symmetries.groups.inverse import affine_inverse as affine_inverse
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
-from symmetries.kernels.available import undisturbed, usable
+from symmetries.kernels.available import products_as_written, usable
 from symmetries.placement import exact_products
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
@@ -95,7 +95,7 @@ def affine_log(matrix: Tensor) -> Tensor:
 
 def affine_product(left: Tensor, right: Tensor) -> Tensor:
     """Products of affine matrices (..., 3, 3)."""
-    if left.is_cpu and undisturbed() and left.ndim == 3 and left.shape == right.shape:
+    if left.is_cpu and products_as_written() and left.ndim == 3 and left.shape == right.shape:
         return torch.bmm(left, right)  # at once what @ finds out
     if usable(left, right):
         from symmetries.kernels.matrices import KernelProduct

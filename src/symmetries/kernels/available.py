@@ -7,6 +7,13 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+from torch._C import (
+    _are_functorch_transforms_active,
+    _get_tracing_state,
+    _is_any_autocast_enabled,
+)
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling as _is_compiling
 
 #: "0" turns all kernels off: torch's own operations run instead.
 VARIABLE = "SYMMETRIES_KERNELS"
@@ -46,14 +53,19 @@ def undisturbed() -> bool:
         ...     undisturbed()
         False
     """
-    return not (_INTERPRETED or is_transformed() or torch._C._is_any_autocast_enabled())
+    return not is_transformed() and products_as_written()
+
+
+def products_as_written() -> bool:
+    """Whether a product on a CPU is neither compiled, nor a kernel, nor rounded by autocast."""
+    return not (_INTERPRETED or _is_compiling() or _is_any_autocast_enabled())
 
 
 def is_transformed() -> bool:
     """Whether torch's compiler or functions look at what is done, and may do something else."""
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    forward = torch.autograd.forward_ad._current_level >= 0  # gradients that go forward
-    return traced or forward or torch._C._are_functorch_transforms_active()
+    if _is_compiling() or _get_tracing_state() is not None or _are_functorch_transforms_active():
+        return True
+    return forward_ad._current_level >= 0  # gradients that go forward
 
 
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
