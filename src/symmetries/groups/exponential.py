@@ -90,9 +90,7 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
 
 def few(eta: Tensor) -> bool:
     """Whether :func:`exp_of_few` is the fastest way for so many elements on their device."""
-    if not eta.is_cpu or eta.numel() >= _FEW * eta.shape[-1] or torch.compiler.is_compiling():
-        return False
-    return not is_transformed()
+    return eta.is_cpu and not is_transformed() and eta.numel() < _FEW * eta.shape[-1]
 
 
 def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:

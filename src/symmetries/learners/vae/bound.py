@@ -28,8 +28,9 @@ def log_weights(
     """
     z, log_ratio = model.vae.draw(model.prototype(x), k, generator)
     means = model.vae.decode(z.flatten(0, 1))
-    over = _over_elements if model.finite else _over_draws
-    return over(model, x, means, k, generator, moves) + log_ratio
+    if model.finite:
+        return _over_elements(model, x, means, k, moves) + log_ratio
+    return _over_draws(model, x, means, k, generator, moves) + log_ratio
 
 
 def _over_draws(
@@ -55,16 +56,8 @@ def _over_draws(
     return weights
 
 
-def _over_elements(
-    model: "InvVAE",
-    x: Tensor,
-    means: Tensor,
-    k: int,
-    generator: torch.Generator | None,
-    moves: bool,
-) -> Tensor:
+def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: bool) -> Tensor:
     """Every element for each of the means (N k, C, H, W): nothing is drawn."""
-    del generator
     symmetry = model.symmetry
     every = cast(FiniteGroup, symmetry.group).elements(x.device)
     moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
