@@ -18,6 +18,8 @@ EXPECTED = {
     "augerino": {"half_width"},
     "ablations": {"width90_q", "width90_p", "share_outside", "bound"},
     "learned-noise": {"width90", "bound"},
+    "same": {"bound", "source"},
+    "same-learned": {"bound", "source"},
     "figure9": {"bound", "reconstruction_error", "source"},
     "samples": {"bound", "least_noise"},
     "images": set(),

@@ -36,11 +36,12 @@ def nine(
     third: bool = False,
     seed: int = 0,
     part: str = "figure9",
+    lr: float = 3e-3,
 ) -> Entry:
     """VAEs of Figure 9, and how long they take (the symmetry model, if any, is there already)."""
     each = (MS + THIRD_MS * third) * steps / 1000 + SCORED
     words = f"--parts {part} {NINE} --rotations {added} --sizes {' '.join(map(str, sizes))}"
-    words += f" --kinds {kinds} --vae-steps {steps} --first-seed {seed}"
+    words += f" --kinds {kinds} --vae-steps {steps} --first-seed {seed} --vae-lr {lr:g}"
     seconds = len(sizes) * len(kinds.split()) * each
     return seconds, words + (" --channels 64 128 256" if third else "")
 
@@ -97,6 +98,11 @@ def again(seed: int) -> list[Entry]:
     return lane
 
 
+def same(added: int, steps: int, part: str = "same") -> Entry:
+    """The joint model on the images of the VAEs."""
+    return 4.0 * steps / 1000 + 8, f"--parts {part} --steps {steps} --added {added}"
+
+
 def framed() -> list[Entry]:
     """InvVAE of the first seed at both corners, and the control, alone on the GPU."""
     lane: list[Entry] = []
@@ -105,6 +111,31 @@ def framed() -> list[Entry]:
         lane.append((12 + seconds, words))
     lane += [nine(added, "InvVAE", (FEW,), 2500) for added in (180, 0)]
     lane += [nine(added, "fixed", (FEW,), 2500) for added in (180, 0)]
+    return lane
+
+
+def rates() -> list[Entry]:
+    """AugVAE of 50,000 images with the paper's other rates, and with images planted anew."""
+    lane: list[Entry] = []
+    for added in (180, 0):
+        seconds, words = nine(added, "AugVAE", (MANY,), 20_000, third=True, lr=6e-3)
+        lane.append((SETUP + seconds, words))
+    lane.append(nine(180, "planted", (MANY,), 20_000, third=True, lr=6e-3))
+    lane += [nine(added, "AugVAE", (MANY,), 20_000, third=True, lr=9e-3) for added in (180, 0)]
+    return lane
+
+
+def beside() -> list[Entry]:
+    """What has no symmetry model: VAEs of 50,000 images, the control, third seeds."""
+    lane = [nine(added, "VAE", (MANY,), 5000, third=True) for added in (180, 0)]
+    lane += [nine(added, "VAE", (MANY,), 5000) for added in (90, 45)]
+    for added in (0, 180):
+        lane += [nine(added, "fixed", (MANY,), 5000), nine(added, "fixed", (FEW,), 2500)]
+    for added in (180, 0):
+        lane += [
+            nine(added, "VAE", (MANY,), 5000, seed=2),
+            nine(added, "VAE", (FEW,), 2500, seed=2),
+        ]
     return lane
 
 
@@ -118,6 +149,17 @@ LANES: dict[str, list[Entry]] = {
         (20, f"{ABLATION} invariance"),
         (10, "--parts affine --steps 1000 --added 45"),
     ],
+    "joint-same": [
+        same(0, 5000, "same-learned"),
+        same(180, 5000, "same-learned"),
+        same(0, 5000),
+        same(180, 5000),
+    ],
+    "joint-long": [
+        *(same(added, 15_000, "same-learned") for added in (180, 0)),
+        *(same(added, 15_000) for added in (180, 0)),
+        *(same(added, 15_000, "same-learned") for added in (45, 90)),
+    ],
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
     "turned": [*corner(180), *middle(180), *control(180)],
     "upright": [*corner(0), SMOOTH, *middle(0), *control(0)],
@@ -125,6 +167,8 @@ LANES: dict[str, list[Entry]] = {
     "upright-more": more(0, 45),
     "again": again(1),
     "framed": framed(),
+    "rates": rates(),
+    "beside": beside(),
 }
 
 

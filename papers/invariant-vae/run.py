@@ -43,12 +43,15 @@ PARTS = (
     "augerino",
     "ablations",
     "learned-noise",
+    "same",
+    "same-learned",
     "figure9",
     "samples",
     "likeness",
     "images",
 )
 SETS = ("mnist", "mnist-alike")  # of which pictures are kept
+SAME = ("same", "same-learned")  # the joint model on the images of the VAEs
 QUICK = replace(
     PRESETS["quick"],
     channels=(8, 16),
@@ -240,12 +243,18 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
 
 
 def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
-    """The joint model on each planted range; all affine parameters at once; with learned noise."""
+    """The joint model on each planted range; all affine parameters at once; with learned noise.
+
+    And, with and without that, on the images of the VAEs.
+    """
     config = joint_config(arguments)
     group = joint.AFFINE if part == "affine" else "rotation"
-    if part == "learned-noise":
+    if part in ("learned-noise", "same-learned"):
         config = replace(config, learn_noise=True)
-    count = 2000 if arguments.source == "mnist" else 100
+    source = arguments.source
+    if part in SAME and source == "mnist":
+        source = "mnist-alike"
+    count = 2000 if source in SETS else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
     for added in planted:
         key = {"part": part, "steps": config.steps, "added": float(added)}
@@ -253,15 +262,15 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
             continue
         upright = f"rotation-{arguments.base or config.steps}-0.0.npz"
         base = joint.stored_angles(arguments.out / upright)
-        test = 3000 if arguments.source == "mnist" else 1000
+        test = 3000 if source in SETS else 1000
         both = (
-            sets.load("train", added, arguments.data, arguments.source, arguments.images),
-            sets.load("test", added, arguments.data, arguments.source, test),
+            sets.load("train", added, arguments.data, source, arguments.images),
+            sets.load("test", added, arguments.data, source, test),
         )
         row, arrays, _ = joint.rotation_run(
             added, config, both, arguments.device, base, count, group
         )
-        row = row | key | {"group": group, "config": config.to_dict()}
+        row = row | key | {"group": group, "source": source, "config": config.to_dict()}
         results.add(row, arrays)
         yield row
 
