@@ -81,9 +81,13 @@ def test_small_samples_are_corrected():
         (ANGLE, math.radians(60), math.radians(29), "partial"),
         (ANGLE, math.radians(0.8 * 324 + 1), math.radians(5), "full"),
         (ANGLE, math.radians(0.8 * 324 - 1), math.radians(5), "partial"),
+        (ANGLE, math.radians(0.8 * 324 - 1), math.radians(140), "absent"),
+        (ANGLE, math.radians(300), math.radians(160), "full"),  # twice 160 do not fit
+        (ANGLE, math.radians(300), math.radians(270), "absent"),  # f does not know the angle
         (SHIFT, 0.49 * 2 / 28, 0.0, "absent"),
         (SHIFT, 0.51 * 2 / 28, 0.0, "partial"),
         (SHIFT, 5.0, 0.0, "partial"),
+        (SHIFT, 1.5, 0.76, "absent"),
         (SCALE, math.log(1.029), 0.0, "absent"),
         (SCALE, math.log(1.031), 0.0, "partial"),
     ],

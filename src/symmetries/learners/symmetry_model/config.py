@@ -75,7 +75,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class SymmetryConfig(PlainData):
-    """Networks and objectives of a symmetry model. Defaults are the paper's for MNIST.
+    """Networks and objectives of a symmetry model.
+
+    Sizes, steps and rates are the paper's for MNIST; the objective is ours ("circle", alignment,
+    settling, held-out images). ``PRESETS["paper"]`` has the paper's.
 
     Args:
         network: feature extractors: "mlp", or "cnn" for larger images.

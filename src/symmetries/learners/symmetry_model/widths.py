@@ -72,7 +72,9 @@ def verdict_of(parameter: Parameter, width: float, noise: float, side: int) -> V
     """The verdict on a width in the parameter's own unit.
 
     Absent: below twice the noise floor, or below 5 degrees, half a pixel or 3 %. Full, for angles:
-    at least 80 % of what a uniform angle has (90 % of the circle). Partial otherwise.
+    at least 80 % of what a uniform angle has (90 % of the circle); as there is no room for twice
+    the floor then, it may be larger than half of the width, but must not be called full itself.
+    Partial otherwise.
 
     Args:
         parameter: what it is the width of.
@@ -85,10 +87,9 @@ def verdict_of(parameter: Parameter, width: float, noise: float, side: int) -> V
         "half-image": ABSENT_PIXELS * 2 / side,
         "log-factor": math.log(ABSENT_FACTOR),
     }.get(parameter.unit, 0.0)
-    # A uniform angle has noise, too, but no room for twice its noise.
-    uniform = MASS * 2 * parameter.bound
-    if width < least or width < min(ABSENT_NOISE * noise, FULL_SHARE * uniform):
-        return "absent"
-    if parameter.angle and width >= FULL_SHARE * uniform:
+    uniform = FULL_SHARE * MASS * 2 * parameter.bound
+    if parameter.angle and noise < uniform <= width:
         return "full"
+    if width < max(least, ABSENT_NOISE * noise):
+        return "absent"
     return "partial"
