@@ -83,3 +83,32 @@ def test_framed_prototypes_have_one_place_size_and_shape():
     wrapped = framed.Framed(model, x)
     again = wrapped.act(wrapped.element(x), wrapped.prototype(x))
     assert float((again - x).abs().max()) < 0.1
+
+
+def test_versions_are_those_of_the_symmetry_model(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    versions = importlib.import_module("versions")
+    x = torch.rand(5, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    model = SymmetryModel("rotation", (1, 12, 12), "quick")
+    with torch.no_grad():
+        model.inference.head.bias += 0.3
+    moves = versions.transformations(model, x, 15, seed=1)
+    assert moves.shape == (5, 3, 3, 3)
+    expected = model.sample(x, 3, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(model.act.orbit(moves, x), expected, atol=1e-5, rtol=0)
+
+
+def test_digits_planted_anew_are_as_smooth_as_the_set(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    versions, sets = importlib.import_module("versions"), importlib.import_module("sets")
+    places = torch.linspace(-1, 1, 20)
+    bars = ((places[:, None].abs() < 0.6) & (places.abs() < 0.15)).float().expand(200, 1, 20, 20)
+    generator = torch.Generator().manual_seed(0)
+    for added in (0.0, 180.0):
+        new = versions.planted_anew(added)(bars, generator)
+        first, second = (6.28 * torch.rand(2, 200, generator=generator)).unbind()
+        shifts = sets.between_pixels(bars, generator)
+        stored = sets.turned(sets.turned(bars, first), (added > 0) * second - first, shifts)
+        assert abs(sets.roughness(new) / sets.roughness(stored) - 1) < 0.02
+        upright = new.sum((1, 3)).std(1) > new.sum((1, 2)).std(1)
+        assert upright.all() == (added == 0), added

@@ -12,6 +12,7 @@ import torch
 from framed import Framed, moments
 from joint import AFFINE, NEW, SAMPLES, seen_of, training
 from torch import Tensor
+from versions import fit_versions, planted_anew, scores_of_versions
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
@@ -23,11 +24,10 @@ from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
 SMALLEST, LARGEST = 12_500, 50_000  # symmetry models see the first 12,500 images only
 TEST = 3000  # loaded in all experiments; the first of them are scored
-KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
+KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 COPIES = 8  # turned, of an image, whose prototypes are compared
-CHUNK = 1024
 SMOOTH = 0.2  # least noise of models whose new images are looked at
 # Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
 OURS = replace(
@@ -65,7 +65,7 @@ class Setting:
     device: str
     samples: int = SAMPLES
     kinds: tuple[str, ...] = KINDS
-    versions: int = 1_400_000  # images that AugVAE's are made of
+    versions: int = 4_500_000  # transformations that AugVAE's images are drawn from
 
     @property
     def images(self) -> int:
@@ -100,24 +100,6 @@ def symmetry_model(
 
 
 @torch.no_grad()
-def resampled(symmetry: SymmetryModel, images: Tensor, total: int, seed: int) -> Tensor:
-    """About ``total`` new versions of images, as many of each: the data of AugVAE.
-
-    A symmetry model does not change while AugVAE learns, so its versions are drawn ahead, more of
-    them than a decoder could know by heart; that is faster than a few at every step.
-    """
-    each = max(1, round(total / len(images)))
-    device = symmetry.device
-    generator = torch.Generator(device).manual_seed(seed)
-    versions = torch.empty(len(images) * each, *images.shape[1:], device=device)
-    parts = zip(images.split(CHUNK), versions.split(CHUNK * each), strict=True)
-    for x, out in parts:
-        new = symmetry.sample(x.to(device), each, generator)
-        out.copy_(new.flatten(0, 1).clamp_(0, 1))
-    return versions
-
-
-@torch.no_grad()
 def orbit_variance(model: SymmetryModel, x: Tensor) -> float:
     """Variance of prototypes over turned copies of an image, as a share of that over images."""
     angles = math.pi * (
@@ -145,7 +127,7 @@ def runs(
             small = whole.subset(torch.arange(min(SMALLEST, len(whole))))
             steps = setting.vae.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
-            cell["channels"] = list(setting.vae.channels)
+            cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
             keys = [
                 {**cell, "size": size, "kind": kind}
                 for size in setting.sizes
@@ -164,51 +146,58 @@ def runs(
                         FITTED[name] = symmetry, trained
                     symmetry, trained = FITTED[name]
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
-                row, arrays = one_vae(key["kind"], data, test, symmetry, setting, seed)
+                row, arrays = one_vae(key, data, test, symmetry, setting)
                 row |= {"symmetry": trained} if symmetry is not None else {}
                 yield key | row, arrays
 
 
 def one_vae(
-    kind: str,
+    key: dict[str, Any],
     data: ImageSet,
     test: ImageSet,
     symmetry: SymmetryModel | None,
     setting: Setting,
-    seed: int,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """One VAE, trained and scored on test images."""
+    kind, seed = key["kind"], key["seed"]
     shape = tuple(data.images.shape[1:])
     run: dict[str, Any] = {"device": setting.device, "progress": False}
     run["log_every"] = max(1, setting.vae.steps // 10)
+    seen = seen_of(data)
+    learned, held = data.images.split((seen, len(data) - seen))
     model: VAE | InvVAE
     if kind == "InvVAE":
         framed = Framed(symmetry, data.images[:SMALLEST]) if setting.group == AFFINE else symmetry
         model = InvVAE(framed, setting.vae, seed=seed)
     else:
         model = VAE(shape, setting.vae, seed=seed)
-        if kind == "fixed":
-            act = ImageAction(parse_group(FIXED[0]), interpolation="bspline")
-            run["augment"] = fixed_augmentation(act, FIXED[1])
-    seen = seen_of(data)
-    learned = data.images[:seen]
-    if kind == "AugVAE":
-        learned = resampled(symmetry, learned, setting.versions, seed)
-    history = model.fit(learned, **run)
-    del learned
     vae = model.vae if isinstance(model, InvVAE) else model
+    if kind == "fixed":
+        act = ImageAction(parse_group(FIXED[0]), interpolation="bspline")
+        run["augment"] = fixed_augmentation(act, FIXED[1])
+    if kind == "planted":
+        run["augment"] = planted_anew(key["added"])
+        raw = sets.load("train", 0.0, setting.folder, "mnist-once", setting.images)
+        learned = raw.images[:seen]
+    if kind == "AugVAE":
+        history = fit_versions(vae, symmetry, learned, setting.versions, **run)
+    else:
+        history = model.fit(learned, **run)
     vae.encoder.half_precision = vae.decoder.half_precision = False  # errors as small as noise
-    model.fit_noise(data.images[seen:])
+    row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
+    if kind == "AugVAE":
+        few = (HELD_OUT_IMAGES, HELD_OUT_SAMPLES)
+        row["versions"] = scores_of_versions(vae, symmetry, held, *few)
+    model.fit_noise(held)
     if isinstance(model, InvVAE):
-        model.fit_spread(data.images[seen : seen + PROPOSAL_IMAGES])
+        model.fit_spread(held[:PROPOSAL_IMAGES])
     device = vae.device
     x = test.images.to(device)
     generator = torch.Generator(device).manual_seed(0)
-    held = data.images[seen : seen + HELD_OUT_IMAGES].to(device)
+    held = held[:HELD_OUT_IMAGES].to(device)
     if isinstance(model, InvVAE):
         held = model.prototype(held)
-    row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
-    row |= {"half": setting.vae.half, "lr": setting.vae.lr, "least_noise": setting.vae.least_noise}
+    row |= {"half": setting.vae.half, "least_noise": setting.vae.least_noise}
     row["bound_held_out"] = float(vae.bound(held, HELD_OUT_SAMPLES, generator).mean())
     generator.manual_seed(0)
     row["bound"] = float(model.bound(x, setting.samples, generator).mean())

@@ -1,0 +1,99 @@
+"""New versions of training images at every step: of a symmetry model, or as they were planted."""
+
+import math
+
+import sets
+import torch
+import torch.nn.functional as F
+from framed import moments
+from torch import Tensor
+
+from symmetries.actions.images import ImageAction
+from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.learners.vae import VAE
+from symmetries.learners.vae.model import Augment, elbo_loss
+from symmetries.rows import draw_rows
+from symmetries.training import History, Step
+from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.step import mix
+
+CHUNK = 1024
+
+
+@torch.no_grad()
+def transformations(symmetry: SymmetryModel, images: Tensor, total: int, seed: int) -> Tensor:
+    """T_eta T_f(x)^-1 with eta from p(eta | x_hat): (N, n, 3, 3), about ``total`` of them.
+
+    A symmetry model does not change while AugVAE learns, so it is asked ahead; a step has nothing
+    left to do but one resampling of its images.
+    """
+    each = max(1, round(total / len(images)))
+    group = symmetry.group
+    generator = torch.Generator(symmetry.device).manual_seed(seed)
+    parts = []
+    for x in images.split(CHUNK):
+        x = x.to(symmetry.device)
+        back = group.inverse(symmetry.element(x))[:, None]
+        parts.append(group.compose(group.exp(symmetry.sample_eta(x, each, generator)), back))
+    return torch.cat(parts)
+
+
+def fit_versions(
+    vae: VAE, symmetry: SymmetryModel, images: Tensor, total: int, **run: object
+) -> History:
+    """AugVAE: every step sees other versions of its images, drawn from the symmetry model."""
+    moves = transformations(symmetry, images, total, vae.seed)
+
+    def loss(model: VAE, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
+        x, place = batch
+        with torch.no_grad():
+            which = (moves.shape[1] * step.rand(len(x))).long()
+            x = symmetry.act(moves[place, which], x).clamp(0, 1)
+        return elbo_loss(model, x, step)
+
+    def fitting() -> Fitting[History]:
+        config = vae.config.train_config(seed=mix(vae.seed, 0), **run)
+        history = yield Job(vae, loss, (images, torch.arange(len(images))), config, products="tf32")
+        vae.eval()
+        return history
+
+    return fit_alone(fitting())
+
+
+def planted_anew(added: float) -> Augment:
+    """Digits as they come, turned and shifted as ``sets.load`` has it, by new numbers each time.
+
+    What a symmetry model would give that knew how the set was made.
+    """
+    act = ImageAction(sets.ROTATION, interpolation="bspline")
+
+    def augment(batch: Tensor, generator: torch.Generator) -> Tensor:
+        shape = (len(batch), 4)
+        unit = 2 * draw_rows(torch.rand, shape, 0, generator, device=batch.device) - 1
+        first = math.pi * unit[:, :1]
+        second = sets.ROTATION.exp(math.radians(added) * unit[:, 1:2] - first)
+        second = second + F.pad(unit[:, 2:, None] / batch.shape[-1], (2, 0, 0, 1))
+        once = act(sets.ROTATION.exp(first), batch).clamp(0, 1)
+        return act(second, once).clamp(0, 1)
+
+    return augment
+
+
+@torch.no_grad()
+def scores_of_versions(
+    vae: VAE, symmetry: SymmetryModel, held: Tensor, count: int, samples: int
+) -> dict[str, float]:
+    """The bound on new versions of images held out, with their own noise; and what they are like.
+
+    What AugVAE would reach if images were what it has learned from.
+    """
+    generator = torch.Generator(vae.device).manual_seed(0)
+    parts = [symmetry.sample(x.to(vae.device), 1, generator)[:, 0] for x in held.split(CHUNK)]
+    new = torch.cat(parts).clamp(0, 1)
+    vae.fit_noise(new)
+    bound = vae.bound(new[:count], samples, generator).mean()
+    scores = {"bound": float(bound)}
+    for name, x in (("", new), ("_of_images", held.to(vae.device))):
+        scores[f"roughness{name}"] = sets.roughness(x)
+        scores[f"size{name}"] = float(moments(x)[1].trace())
+    return scores
