@@ -1,4 +1,4 @@
-"""Tables of the small studies on this page; ``page.py`` puts them beside its own."""
+"""Tables of ablations and small studies on this page; ``page.py`` puts them beside its own."""
 
 from collections.abc import Callable, Sequence
 from statistics import mean
@@ -97,4 +97,42 @@ def settling_rows(rows: Sequence[Row], goal: Row) -> list[list[str]]:
         body.append(
             [row["variant"], f"{row['steps']:,}", f"{orbit:.4f}", f"{after:.2%}", f"{score:.2f}"]
         )
+    return body
+
+
+ABLATION_HEAD = [
+    "task",
+    "variant",
+    "steps",
+    "seeds",
+    "orbit variance",
+    "refine=2",
+    "next eta after 1",
+    "after 5",
+    "content kept",
+    "angles of hearts' prototypes, moved hearts: 50 %, 90 % within",
+]
+
+
+def ablation_rows(rows: Sequence[Row], note: str = "") -> list[list[str]]:
+    """First stage alone, one thing changed at a time: the mean over seeds, and the range."""
+    parts: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        key = row["task"], row["variant"], row["stages"]["inference"]["steps"]
+        parts.setdefault(key, []).append(row)
+    body = []
+    for (task, variant, steps), mine in parts.items():
+        cells = [
+            span([row[f"orbit_variance_refine_{n}"]["ratio"] for row in mine], ".3f")
+            for n in (0, 2)
+        ]
+        cells += [span([row["iterated"][n] for row in mine], ".1%") for n in (1, 5)]
+        cells.append(span([row["content_kept"] for row in mine], ".0%"))
+        angles = [
+            span([row["heart_prototypes"][f"moved_{k}"] for row in mine], ".0f")
+            for k in ("median", "90_percent")
+            if "heart_prototypes" in mine[0]
+        ]
+        counts = [f"{steps:,}", str(len(mine))]
+        body.append([task, variant + note, *counts, *cells, ", ".join(angles) or "-"])
     return body
