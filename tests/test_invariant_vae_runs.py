@@ -110,5 +110,5 @@ def test_digits_planted_anew_are_as_smooth_as_the_set(monkeypatch):
         shifts = sets.between_pixels(bars, generator)
         stored = sets.turned(sets.turned(bars, first), (added > 0) * second - first, shifts)
         assert abs(sets.roughness(new) / sets.roughness(stored) - 1) < 0.02
-        upright = new.sum((1, 3)).std(1) > new.sum((1, 2)).std(1)
+        upright = new.sum((1, 2)).std(1) > new.sum((1, 3)).std(1)
         assert upright.all() == (added == 0), added
