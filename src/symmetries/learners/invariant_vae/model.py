@@ -18,6 +18,7 @@ from symmetries.checks import (
 )
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
+from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
@@ -39,6 +40,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
+from symmetries.nn.codes import density_of, fit_codes, make_room
 from symmetries.placement import check_like
 from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_learner, save_model
@@ -107,6 +109,7 @@ class InvariantVAE(nn.Module):
             self.prior_eta = Prior(self.group, self.bounds, c)
             self.posterior = Posterior(shape, self.group, self.bounds, c, self.act)
         self.prior = GaussianPrior(c.latent)
+        self.codes: GaussianMixture | None = None
         self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
         self.limit: Tensor
         start = inverse_softplus(max(c.noise - c.least_noise, 1e-6))
@@ -169,6 +172,7 @@ class InvariantVAE(nn.Module):
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         data = images_to_learn(images, self.shape)
         self.posterior.features.standardise(data)
+        self.codes = None  # they will change
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
@@ -269,11 +273,20 @@ class InvariantVAE(nn.Module):
         """Mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
+    def fit_codes(self, images: Tensor | ImageSet, **how: Any) -> GaussianMixture:  # noqa: ANN401
+        """Fit a density to the codes of images: see ``symmetries.learners.vae.VAE.fit_codes``."""
+        return fit_codes(self, images_to_learn(images, self.shape), **how)
+
     @torch.no_grad()
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x."""
+    def sample(
+        self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
+    ) -> tuple[Tensor, Tensor]:
+        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
+
+        Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
+        """
         check_whole(n, "n")
-        z = self.prior.sample(n, generator)
+        z = density_of(self, codes).sample(n, generator)
         prototypes = self.decode(z)
         eta = self._prior_samples(z, 1, generator)[:, 0]
         return self.act(self.group.exp(eta), prototypes), prototypes
@@ -351,6 +364,7 @@ class InvariantVAE(nn.Module):
             fill=meta["fill"],
             seed=meta["seed"],
         )
+        make_room(model, state)
         model.load_state_dict(state)
         return model.to(device)
 

@@ -1,6 +1,6 @@
 """The convolutional VAE: fit it to images, bound their likelihood, draw new ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from symmetries.checks import check_generator, check_image_shape, check_whole
 from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.nn.autoencoder import (
@@ -21,6 +22,7 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
+from symmetries.nn.codes import density_of, fit_codes, make_room
 from symmetries.placement import check_like
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
@@ -66,6 +68,7 @@ class VAE(nn.Module):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
         self.prior = GaussianPrior(c.latent)
+        self.codes: GaussianMixture | None = None
         free = inverse_softplus(c.initial_noise - c.least_noise)
         self.free_noise = nn.Parameter(torch.full(shape, free))
         self.eval()
@@ -133,6 +136,7 @@ class VAE(nn.Module):
     ) -> Fitting[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         data = images_to_learn(images, self.shape)
+        self.codes = None  # they will change
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             x = batch[0]
@@ -208,11 +212,40 @@ class VAE(nn.Module):
         """Mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
+    def fit_codes(
+        self,
+        images: Tensor | ImageSet,
+        components: Sequence[int] = COMPONENTS,
+        *,
+        seed: int = 0,
+    ) -> GaussianMixture:
+        """Fit a density to the codes of images, for ``sample(n, codes="fitted")``.
+
+        The prior does not describe the codes that images have, and its new images look less like
+        the training images than those of a density fitted to their codes after training (Dai and
+        Wipf 2019; Ghosh et al. 2020). It is saved with the model, and forgotten by :meth:`fit`.
+        :func:`symmetries.nn.codes.fitted_prior` puts it in the prior's place in the bound.
+
+        Args:
+            images: those the model was fitted to; codes are drawn for at most 20,000 of them.
+            components: numbers of Gaussians to try; the best on codes held out is kept.
+            seed: of the draws, and of the fit.
+        """
+        return fit_codes(self, images_to_learn(images, self.shape), components, seed=seed)
+
     @torch.no_grad()
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """New images (n, C, H, W): means at codes from the prior, without pixel noise."""
+    def sample(
+        self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
+    ) -> Tensor:
+        """New images (n, C, H, W): means at new codes, without pixel noise.
+
+        Args:
+            n: how many.
+            generator: source of randomness, on the model's device.
+            codes: from the "prior", or from the density "fitted" by :meth:`fit_codes`.
+        """
         check_whole(n, "n")
-        return self.decode(self.prior.sample(n, generator))
+        return self.decode(density_of(self, codes).sample(n, generator))
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
@@ -226,6 +259,7 @@ class VAE(nn.Module):
         channels, height, width = meta["shape"]
         config = VAEConfig.from_dict(meta["config"])
         model = cls((channels, height, width), config, seed=meta["seed"])
+        make_room(model, state)
         model.load_state_dict(state)
         return model.to(device)
 

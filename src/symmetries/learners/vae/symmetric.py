@@ -15,6 +15,7 @@ from symmetries.checks import (
     invalid,
 )
 from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
@@ -275,11 +276,23 @@ class InvVAE(nn.Module):
         target = self.prototype(x) if of == "prototype" else x
         return (self.reconstruct(x, of) - target).square().mean((1, 2, 3))
 
+    def fit_codes(self, images: Tensor | ImageSet, **how: Any) -> GaussianMixture:  # noqa: ANN401
+        """Fit a density to the codes of prototypes of images: see :meth:`VAE.fit_codes`."""
+        data = images_to_learn(images, self.symmetry.shape)
+        here = self.vae.device
+        prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
+        return self.vae.fit_codes(torch.cat(prototypes), **how)
+
     @torch.no_grad()
-    def sample(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x."""
+    def sample(
+        self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
+    ) -> tuple[Tensor, Tensor]:
+        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
+
+        Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
+        """
         symmetry = self.symmetry
-        prototypes = self.vae.sample(n, generator)
+        prototypes = self.vae.sample(n, generator, codes)
         context = symmetry.generative(prototypes)
         drawn = symmetry.generative.distribution.sample(context, 1, generator)[:, 0]
         element = drawn if self.finite else symmetry.group.exp(drawn)

@@ -1,0 +1,86 @@
+"""The codes that images have, as a density from which new ones are drawn.
+
+After training, the codes of images are not spread as the prior says. A density fitted to draws
+from q(z | x) of the training images takes its place, if asked for: for new images, and in the
+bound, which is then that of another model (Dai and Wipf 2019; Ghosh et al. 2020).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from symmetries.checks import check_choice, invalid
+from symmetries.distributions.mixture import COMPONENTS, GaussianMixture, fit_mixture
+from symmetries.nn.autoencoder import GaussianPrior
+
+MOST_CODES = 20_000  # more make the fit slower, and hardly better
+CHUNK = 512  # images encoded at a time
+CODES = ("prior", "fitted")
+
+
+class Coded(Protocol):
+    """An autoencoder whose codes are numbers: a prior, and perhaps a density fitted to codes."""
+
+    prior: Any
+    codes: GaussianMixture | None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and scale, each (N, latent), of q(z | x)."""
+
+
+@torch.no_grad()
+def draw_codes(model: Coded, images: Tensor, seed: int = 0) -> Tensor:
+    """One code (N, latent) from q(z | x) of each image; of 20,000, evenly, if there are more."""
+    every = max(1, -(-len(images) // MOST_CODES))
+    generator = torch.Generator(model.device).manual_seed(seed)
+    parts = []
+    for x in images[::every].split(CHUNK):
+        mean, scale = model.encode(x.to(model.device))
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        parts.append(mean + scale * noise)
+    return torch.cat(parts)
+
+
+def fit_codes(
+    model: Coded, images: Tensor, components: Sequence[int] = COMPONENTS, *, seed: int = 0
+) -> GaussianMixture:
+    """The density of the codes of images, kept with the model: see ``fit_mixture``."""
+    model.codes = fit_mixture(draw_codes(model, images, seed), components, seed=seed)
+    return model.codes
+
+
+def density_of(model: Coded, codes: str) -> GaussianPrior | GaussianMixture:
+    """What new codes are drawn from: the "prior", or the density "fitted" to codes."""
+    check_choice(codes, CODES, "codes")
+    if codes == "prior":
+        prior: GaussianPrior = model.prior
+        return prior
+    if model.codes is None:
+        raise invalid("codes", "a model with a fitted density", "none", "call fit_codes first")
+    return model.codes
+
+
+@contextmanager
+def fitted_prior(model: Coded) -> Iterator[None]:
+    """Inside the block the density fitted to codes is the model's prior.
+
+    ``bound`` is then a bound on the likelihood of that other model, and ``sample`` draws from it.
+    """
+    before, model.prior = model.prior, density_of(model, "fitted")
+    try:
+        yield
+    finally:
+        model.prior = before
+
+
+def make_room(model: Coded, state: Mapping[str, Tensor]) -> None:
+    """Give the model a density of the size of the stored one, if there is one."""
+    if "codes.mean" in state:
+        model.codes = GaussianMixture(*state["codes.mean"].shape)
