@@ -128,6 +128,7 @@ def runs(
             steps = setting.vae.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
             cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
+            cell["half"] = setting.vae.half
             keys = [
                 {**cell, "size": size, "kind": kind}
                 for size in setting.sizes
@@ -138,17 +139,24 @@ def runs(
                     continue
                 symmetry, trained = None, {}
                 if key["kind"] in ("AugVAE", "InvVAE"):
-                    name = (setting.source, setting.symmetry, setting.group, added, seed)
-                    if name not in FITTED:
-                        symmetry, trained = symmetry_model(small, setting, seed)
-                        few = test.images[:200].to(symmetry.device)
-                        trained["orbit_variance"] = orbit_variance(symmetry, few)
-                        FITTED[name] = symmetry, trained
-                    symmetry, trained = FITTED[name]
+                    symmetry, trained = fitted_symmetry(key, small, test, setting)
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
                 row, arrays = one_vae(key, data, test, symmetry, setting)
                 row |= {"symmetry": trained} if symmetry is not None else {}
                 yield key | row, arrays
+
+
+def fitted_symmetry(
+    key: dict[str, Any], small: ImageSet, test: ImageSet, setting: Setting
+) -> tuple[SymmetryModel, dict[str, Any]]:
+    """The symmetry model of an added rotation and a seed, fitted once in a process."""
+    name = (setting.source, setting.symmetry, setting.group, key["added"], key["seed"])
+    if name not in FITTED:
+        symmetry, trained = symmetry_model(small, setting, key["seed"])
+        few = test.images[:200].to(symmetry.device)
+        trained["orbit_variance"] = orbit_variance(symmetry, few)
+        FITTED[name] = symmetry, trained
+    return FITTED[name]
 
 
 def one_vae(
@@ -159,6 +167,47 @@ def one_vae(
     setting: Setting,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """One VAE, trained and scored on test images."""
+    model, row = fit_vae(key, data, symmetry, setting)
+    vae = model.vae if isinstance(model, InvVAE) else model
+    held = data.images[seen_of(data) :]
+    device = vae.device
+    x = test.images.to(device)
+    generator = torch.Generator(device).manual_seed(0)
+    held = held[:HELD_OUT_IMAGES].to(device)
+    if isinstance(model, InvVAE):
+        held = model.prototype(held)
+    row["least_noise"] = setting.vae.least_noise
+    row["bound_held_out"] = float(vae.bound(held, HELD_OUT_SAMPLES, generator).mean())
+    generator.manual_seed(0)
+    row["bound"] = float(model.bound(x, setting.samples, generator).mean())
+    row["reconstruction_error"] = float(model.reconstruction_error(x).mean())
+    few = data.images[: setting.count].to(device)
+    generator.manual_seed(0)
+    row["bound_train"] = float(model.bound(few[:500], setting.samples, generator).mean())
+    arrays = {"examples": x[:20], "reconstructions": model.reconstruct(x[:20])}
+    if isinstance(model, InvVAE):
+        generator.manual_seed(0)
+        fixed = model.bound(x, setting.samples, generator, noise="image")
+        row["bound_image_noise"] = float(fixed.mean())
+        generator.manual_seed(0)
+        row["prototype_bound"] = float(model.prototype_bound(x, setting.samples, generator).mean())
+        row["prototype_error"] = float(model.reconstruction_error(x, "prototype").mean())
+        row["content_kept"] = symmetry.content_kept(x[:500])
+        if isinstance(model.symmetry, Framed):
+            row["frame"] = model.symmetry.frame.tolist()
+            row["moments"] = [part.tolist() for part in moments(model.prototype(x))]
+        row["spread"] = model.spread.tolist()
+        new, prototypes = model.sample(NEW, generator)
+        arrays |= {"new": new, "new_prototypes": prototypes, "prototypes": model.prototype(x[:20])}
+    else:
+        arrays["new"] = model.sample(NEW, generator)
+    return row, {name: part.float().cpu().numpy() for name, part in arrays.items()}
+
+
+def fit_vae(
+    key: dict[str, Any], data: ImageSet, symmetry: SymmetryModel | None, setting: Setting
+) -> tuple[VAE | InvVAE, dict[str, Any]]:
+    """One VAE, trained; its noise is found on images held out."""
     kind, seed = key["kind"], key["seed"]
     shape = tuple(data.images.shape[1:])
     run: dict[str, Any] = {"device": setting.device, "progress": False}
@@ -191,38 +240,7 @@ def one_vae(
     model.fit_noise(held)
     if isinstance(model, InvVAE):
         model.fit_spread(held[:PROPOSAL_IMAGES])
-    device = vae.device
-    x = test.images.to(device)
-    generator = torch.Generator(device).manual_seed(0)
-    held = held[:HELD_OUT_IMAGES].to(device)
-    if isinstance(model, InvVAE):
-        held = model.prototype(held)
-    row |= {"half": setting.vae.half, "least_noise": setting.vae.least_noise}
-    row["bound_held_out"] = float(vae.bound(held, HELD_OUT_SAMPLES, generator).mean())
-    generator.manual_seed(0)
-    row["bound"] = float(model.bound(x, setting.samples, generator).mean())
-    row["reconstruction_error"] = float(model.reconstruction_error(x).mean())
-    few = data.images[: setting.count].to(device)
-    generator.manual_seed(0)
-    row["bound_train"] = float(model.bound(few[:500], setting.samples, generator).mean())
-    arrays = {"examples": x[:20], "reconstructions": model.reconstruct(x[:20])}
-    if isinstance(model, InvVAE):
-        generator.manual_seed(0)
-        fixed = model.bound(x, setting.samples, generator, noise="image")
-        row["bound_image_noise"] = float(fixed.mean())
-        generator.manual_seed(0)
-        row["prototype_bound"] = float(model.prototype_bound(x, setting.samples, generator).mean())
-        row["prototype_error"] = float(model.reconstruction_error(x, "prototype").mean())
-        row["content_kept"] = symmetry.content_kept(x[:500])
-        if isinstance(model.symmetry, Framed):
-            row["frame"] = model.symmetry.frame.tolist()
-            row["moments"] = [part.tolist() for part in moments(model.prototype(x))]
-        row["spread"] = model.spread.tolist()
-        new, prototypes = model.sample(NEW, generator)
-        arrays |= {"new": new, "new_prototypes": prototypes, "prototypes": model.prototype(x[:20])}
-    else:
-        arrays["new"] = model.sample(NEW, generator)
-    return row, {name: part.float().cpu().numpy() for name, part in arrays.items()}
+    return model, row
 
 
 def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's

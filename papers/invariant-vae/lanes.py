@@ -37,11 +37,13 @@ def nine(
     seed: int = 0,
     part: str = "figure9",
     lr: float = 3e-3,
+    half: bool = False,
 ) -> Entry:
     """VAEs of Figure 9, and how long they take (the symmetry model, if any, is there already)."""
     each = (MS + THIRD_MS * third) * steps / 1000 + SCORED
     words = f"--parts {part} {NINE} --rotations {added} --sizes {' '.join(map(str, sizes))}"
     words += f" --kinds {kinds} --vae-steps {steps} --first-seed {seed} --vae-lr {lr:g}"
+    words = words.replace(" --full-precision", "") if half else words
     seconds = len(sizes) * len(kinds.split()) * each
     return seconds, words + (" --channels 64 128 256" if third else "")
 
@@ -128,6 +130,7 @@ def rates() -> list[Entry]:
 def beside() -> list[Entry]:
     """What has no symmetry model: VAEs of 50,000 images, the control, third seeds."""
     lane = [nine(added, "VAE", (MANY,), 5000, third=True) for added in (180, 0)]
+    lane.append(nine(0, "VAE", (MANY,), 5000, third=True, half=True))
     lane += [nine(added, "VAE", (MANY,), 5000) for added in (90, 45)]
     for added in (0, 180):
         lane += [nine(added, "fixed", (MANY,), 5000), nine(added, "fixed", (FEW,), 2500)]
