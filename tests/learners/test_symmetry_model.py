@@ -277,6 +277,10 @@ def test_bad_input():
         SymmetryModel("rotation", (1, 8, 8), bounds=(1.0, 2.0))
     with pytest.raises(ValueError, match="bounds: expected a number in"):
         SymmetryModel("rotation", (1, 8, 8), bounds=(4.0,))
+    with pytest.raises(ValueError, match=r"bounds: expected a number in \(0, inf\) for shift_x"):
+        SymmetryModel("shift_x", (1, 8, 8), bounds=(float("inf"),))
+    with pytest.raises(ValueError, match="fill: expected a number"):
+        SymmetryModel("rotation", (1, 8, 8), fill=float("nan"))
     with pytest.raises(ValueError, match="no finite factor in a product"):
         SymmetryModel("rotation,flip_x", (1, 8, 8))
     with pytest.raises(ValueError, match="1 of 4 constant"):
@@ -286,7 +290,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="x: expected images of shape"):
         model.infer(torch.rand(4, 3, SIDE, SIDE))
     with pytest.raises(ValueError, match="stages: expected"):
-        model.fit(good, stages=("prior",), progress=False)
+        model.fit(good, stages=("inference", "prior"), progress=False)
     with pytest.raises(TypeError, match=r"stages: expected names.*try \('inference',\)"):
         model.fit(good, stages="inference", progress=False)
     with pytest.raises(ValueError, match="x: expected at least one image"):
@@ -295,6 +299,10 @@ def test_bad_input():
         model.summary(good / 0)
     with pytest.raises(ValueError, match="labels: expected 4 class numbers"):
         model.summary(good, torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="n: expected a whole number of at least 2"):
+        model.summary(good, n=1)
+    with pytest.raises(ValueError, match="bins: expected a whole number"):
+        model.marginals(good, 0)
     open_family = SymmetryModel("rotation,scale", (1, SIDE, SIDE), "quick")
     with pytest.raises(ValueError, match="is not closed"):
         open_family.infer(good, refine=1)

@@ -291,7 +291,8 @@ def resolve_bounds(
         raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")
     for parameter, value in zip(group.parameters, values, strict=True):
         most = parameter.bound if parameter.angle else float("inf")
-        if not isinstance(value, int | float) or not 0 < value <= most:
-            expected = f"a number in (0, {most:.4g}] for {parameter.name}"
+        if not isinstance(value, int | float) or not 0 < value <= most or value == float("inf"):
+            end = f"{most:.4g}]" if parameter.angle else "inf)"
+            expected = f"a number in (0, {end} for {parameter.name}"
             raise invalid("bounds", expected, short(value), "see group.units")
     return tuple(map(float, values))

@@ -50,14 +50,15 @@ def fitting(
     """
     if isinstance(stages, str):
         raise wrong_type("stages", "names of stages", stages, f"try ({stages!r},)")
+    for stage in stages:
+        if stage not in STAGES:
+            remedy = "the second needs the first"
+            raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
     data = _checked_data(model, images)
     check_frame(model.act, data, model.bounds, model.seed)
     fits = {"inference": _fit_inference, "generative": _fit_generative}
     histories: dict[str, History] = {}
     for stage in stages:
-        if stage not in STAGES:
-            remedy = "the second needs the first"
-            raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
         out = None if run["out"] is None else Path(run["out"]) / stage
         own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
         histories[stage] = yield from fits[stage](model, data, own)

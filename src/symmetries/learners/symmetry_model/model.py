@@ -10,7 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_chw, check_classes, check_image_shape, check_whole, invalid
+from symmetries.checks import (
+    check_chw,
+    check_classes,
+    check_image_shape,
+    check_number,
+    check_whole,
+    invalid,
+)
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
@@ -73,6 +80,7 @@ class SymmetryModel(nn.Module):
         self.group: Group[Any] = as_group(group)
         self.config = resolve_config(config)
         self.shape = _checked_shape(shape, self.group)
+        check_number(fill, "fill")
         self.seed = seed
         self.bounds = resolve_bounds(self.group, bounds)
         self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
@@ -241,6 +249,7 @@ class SymmetryModel(nn.Module):
             Edges (dim, bins + 1), and densities (N, dim, bins) that integrate to one; what falls
             outside the bounds is counted in the outermost bins.
         """
+        check_whole(bins, "bins")
         eta = self.sample_eta(x, n, generator).to(torch.float32)
         limit = torch.tensor(self.bounds, device=eta.device)
         place = ((eta / limit + 1) / 2 * bins).long().clamp(0, bins - 1).transpose(1, 2)
@@ -273,6 +282,7 @@ class SymmetryModel(nn.Module):
             labels = x.labels if labels is None else labels
             names = x.class_names
         check_whole(most, "most")
+        check_whole(n, "n", least=2)
         images = images_to_learn(x, self.shape, "x")
         if labels is not None:
             check_classes(labels, len(images))
