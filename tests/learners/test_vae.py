@@ -317,6 +317,7 @@ def one_code_model(group):
         model.noise.copy_(torch.linspace(0.8, 1.2, 64).view(SHAPE))
         model.prototype_noise.copy_(torch.linspace(1.4, 0.7, 64).view(SHAPE))
         model.spread.fill_(0.8)
+        model.stretch.fill_(4.0)  # these prototypes are rough, and their noise is large
     return model
 
 
@@ -457,25 +458,3 @@ def test_refinement_needs_a_closed_group():
     symmetry = Turning(Affine2("rotation", "scale"))
     with pytest.raises(ValueError, match="is not closed"):
         InvVAE(symmetry, TINY, refine=1)
-
-
-def test_each_parameter_has_a_proposal_of_its_own():
-    """Bars across say where they are in y, and nothing about x."""
-    group = Affine2("shift_x", "shift_y")
-    model = InvVAE(Turning(group), TINY)
-    model.symmetry.infer = lambda x, refine=0: torch.zeros(len(x), 2)
-    model.symmetry.act = ImageAction(group, padding="border")
-    bars = torch.zeros(SHAPE)
-    bars[:, 3:5] = 1.0
-    model.vae.decode = lambda z: bars.expand(len(z), *SHAPE)
-    model.prototype_noise.fill_(0.05)
-    x = bars.expand(16, *SHAPE).clone()
-    model._choose_spread(x, [0, 1])
-    common = model.spread.clone()
-    generator = torch.Generator().manual_seed(0)
-    before = float(model.bound(x, 50, generator).mean())
-    model.fit_spread(x)
-    generator.manual_seed(0)
-    assert float(common[0]) == float(common[1])
-    assert float(model.spread[0]) > 5 * float(model.spread[1])
-    assert float(model.bound(x, 50, generator).mean()) > before

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries.groups.finite import FiniteGroup
+from symmetries.learners.vae.proposal import Pairs, propose
 from symmetries.nn.autoencoder import gaussian_log_prob
 
 if TYPE_CHECKING:
@@ -13,11 +14,17 @@ if TYPE_CHECKING:
 
 
 def log_weights(
-    model: "InvVAE", x: Tensor, k: int, generator: torch.Generator | None, moves: bool
+    model: "InvVAE",
+    x: Tensor,
+    k: int,
+    generator: torch.Generator | None,
+    moves: bool,
+    start: Tensor | None = None,
 ) -> Tensor:
-    r"""Logarithms (N, k) of N(x; T_eta mu(z), S_eta^2) p(eta | mu(z)) p(z) / (r(eta | x) q(z | x)).
+    r"""Logarithms (N, k) of N(x; T_eta mu, S_eta^2) p(eta | mu) p(z) / (r(eta | x, mu) q(z | x)).
 
-    In a finite group the sum over all eta takes the place of a draw from r.
+    The prototype mu is decoded from z; r is :func:`symmetries.learners.vae.proposal.propose`. In a
+    finite group the sum over all eta takes the place of a draw from r.
 
     Args:
         model: the VAE of prototypes and its symmetry model.
@@ -25,12 +32,13 @@ def log_weights(
         k: draws of z, and of eta with each.
         generator: source of randomness, on the device of x.
         moves: the noise S is that of the prototype's pixels, and moves with it.
+        start: eta (N, dim) near which r looks for each draw's; not for a finite group.
     """
     z, log_ratio = model.vae.draw(model.prototype(x), k, generator)
     means = model.vae.decode(z.flatten(0, 1))
-    if model.finite:
+    if start is None:
         return _over_elements(model, x, means, k, moves) + log_ratio
-    return _over_draws(model, x, means, k, generator, moves) + log_ratio
+    return _over_draws(model, x, means, k, generator, moves, start) + log_ratio
 
 
 def _over_draws(
@@ -40,19 +48,13 @@ def _over_draws(
     k: int,
     generator: torch.Generator | None,
     moves: bool,
+    start: Tensor,
 ) -> Tensor:
-    """One eta from r = N(f(x), spread^2) for each of the means (N k, C, H, W)."""
-    symmetry = model.symmetry
-    centre = symmetry.infer(x, model.refine)[:, None]
-    shape = (len(x), k, symmetry.group.dim)
-    eta = centre + model.spread * torch.randn(shape, generator=generator, device=x.device)
-    log_r = gaussian_log_prob(eta, centre, model.spread).sum(-1)
-    elements = symmetry.group.exp(eta.flatten(0, 1))
-    moved = symmetry.act(elements, means)
-    fit = gaussian_log_prob(x.repeat_interleave(k, 0), moved, model.scale(elements, moves))
-    context = symmetry.generative(means)
-    log_p = symmetry.generative.distribution.log_prob(eta.flatten(0, 1), context)
-    weights: Tensor = (fit.sum((1, 2, 3)) + log_p).unflatten(0, (len(x), k)) - log_r
+    """One eta from r for each of the means (N k, C, H, W)."""
+    context = model.symmetry.generative(means)
+    pairs = Pairs(model, x.repeat_interleave(k, 0), means, moves, context)
+    eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
+    weights: Tensor = (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
     return weights
 
 

@@ -28,6 +28,7 @@ from symmetries.learners.vae.model import (
     VAE,
     in_parts,
 )
+from symmetries.learners.vae.proposal import settled
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
@@ -35,7 +36,8 @@ MOST_REFINEMENTS = 1000
 ROUNDS = 8  # to find the noise that moves
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
-SPREADS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)  # tried for the proposal, shares of the bounds
+SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # tried for the proposal, shares of the bounds
+STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
 
 
 class Symmetry(Protocol):
@@ -102,10 +104,12 @@ class InvVAE(nn.Module):
         self.refine = refine
         self.register_buffer("noise", torch.ones(symmetry.shape))
         self.register_buffer("prototype_noise", torch.ones(symmetry.shape))
-        self.register_buffer("spread", 0.01 * torch.tensor(symmetry.bounds))
+        self.register_buffer("spread", 0.1 * torch.tensor(symmetry.bounds))
         self.noise: Tensor
         self.prototype_noise: Tensor
+        self.register_buffer("stretch", torch.ones(()))
         self.spread: Tensor
+        self.stretch: Tensor
         # Variances stay positive, and go on beyond the frame.
         self.act_on_noise = ImageAction(symmetry.group, padding="border")
         self.eval()
@@ -188,24 +192,24 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor) -> None:
-        """The scales of the proposal for eta: those of a few that make the bound tightest.
+        """Of a few proposals for eta, the one that makes the bound tightest.
 
-        First one share of all bounds, then a share for each parameter, one after the other: how
-        precisely an image says its angle has little to do with how precisely it says its place.
+        How far eta may be from where it is looked for, as a share of all bounds; then by how much
+        the proposal is wider than what the image says (:mod:`symmetries.learners.vae.proposal`).
         """
         x = images.to(self.vae.device)
-        every = list(range(self.symmetry.group.dim))
-        for columns in [every, *([column] for column in every)] if len(every) > 1 else [every]:
-            self._choose_spread(x, columns)
+        limit = torch.tensor(self.symmetry.bounds, device=x.device)
+        self.stretch.fill_(1.0)
+        self._choose(x, self.spread, [share * limit for share in SPREADS])
+        self._choose(x, self.stretch, list(torch.tensor(STRETCHES, device=x.device)))
 
-    def _choose_spread(self, x: Tensor, columns: list[int]) -> None:
-        limit = torch.tensor(self.symmetry.bounds, device=x.device)[columns]
+    def _choose(self, x: Tensor, setting: Tensor, choices: list[Tensor]) -> None:
         bounds = []
-        for share in SPREADS:
-            self.spread[columns] = share * limit
+        for choice in choices:
+            setting.copy_(choice)
             generator = torch.Generator(x.device).manual_seed(0)
             bounds.append(float(self.bound(x, PROPOSAL_SAMPLES, generator).mean()))
-        self.spread[columns] = SPREADS[bounds.index(max(bounds))] * limit
+        setting.copy_(choices[bounds.index(max(bounds))])
 
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
@@ -229,10 +233,11 @@ class InvVAE(nn.Module):
         r"""Importance-weighted lower bound (N,) on log p(x) of the full model, in nats.
 
         .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \mu(z_k), T_{\eta_k} S^2)\,
-                  p(\eta_k | \mu(z_k))\, p(z_k)}{r(\eta_k | x)\, q(z_k | \hat x)}
+                  p(\eta_k | \mu(z_k))\, p(z_k)}{r(\eta_k | x, z_k)\, q(z_k | \hat x)}
 
-        with z_k from the encoder's q and eta_k from r = N(f(x), spread^2): any r gives a bound. In
-        a finite group the sum over its elements takes the place of r.
+        with z_k from the encoder's q and eta_k from r, a Gaussian where x and mu(z_k) say that it
+        lies (:mod:`symmetries.learners.vae.proposal`): any r gives a bound. In a finite group the
+        sum over its elements takes the place of r.
 
         Args:
             x: (N, C, H, W), on the model's device.
@@ -248,9 +253,15 @@ class InvVAE(nn.Module):
             remedy = "colours of a variance mean nothing: take 'image'"
             raise invalid("noise", f"'image' for {self.symmetry.group!r}", noise, remedy)
         moves = self.moves_pixels and noise != "image"
-        order = cast(FiniteGroup, self.symmetry.group).order if self.finite else 1
-        parts = in_parts(x, samples * order)
-        weights = [log_weights(self, part, samples, generator, moves) for part in parts]
+        group = self.symmetry.group
+        versions = group.order if isinstance(group, FiniteGroup) else 1 + group.dim
+        parts = in_parts(x, samples * versions)
+        starts: list[Tensor | None] = [None] * len(parts)
+        if not self.finite:
+            looked = [settled(self, part, moves) for part in in_parts(x, versions)]
+            starts = list(torch.cat(looked).split(len(parts[0])))
+        pairs = zip(parts, starts, strict=True)
+        weights = [log_weights(self, part, samples, generator, moves, at) for part, at in pairs]
         return torch.cat([importance_bound(part) for part in weights])
 
     def scale(self, elements: Any, moves: bool) -> Tensor:  # noqa: ANN401 - elements differ by group

@@ -1,0 +1,177 @@
+"""Where an image and a prototype say that the transformation between them lies."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from symmetries.nn.autoencoder import LOG_TWO_PI, gaussian_log_prob
+
+if TYPE_CHECKING:
+    from symmetries.learners.vae.symmetric import InvVAE
+
+DEFENSIVE = 0.1  # share of wide draws
+STEPS, FIRST_STEPS = 2, 32  # of Fisher scoring, for each prototype and before
+DIFFERENCE = 0.003  # of a parameter, as a share of its bound
+JITTER = 1e-5  # on the diagonal of matrices whose diagonal is 1
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """R images, each with a prototype that may explain it.
+
+    Args:
+        model: has the action, the noise and p(eta | prototype).
+        x: images (R, C, H, W).
+        means: prototypes (R, C, H, W).
+        moves: the noise is that of the prototype's pixels, and moves with it.
+        context: of p(eta | prototype).
+    """
+
+    model: "InvVAE"
+    x: Tensor
+    means: Tensor
+    moves: bool
+    context: Any
+
+    def moved(self, eta: Tensor) -> tuple[Tensor, Tensor]:
+        """Prototypes (R, S, C, H, W) moved by each eta (R, S, dim), and the noise there."""
+        symmetry = self.model.symmetry
+        moved = symmetry.act.orbit(symmetry.group.exp(eta), self.means)
+        scale = self.model.scale(symmetry.group.exp(eta.flatten(0, 1)), self.moves)
+        return moved, scale.unflatten(0, eta.shape[:2]) if self.moves else scale[None, None]
+
+    def log_prob(self, eta: Tensor) -> Tensor:
+        """Log p(x, eta | prototype), (R,), of eta (R, dim)."""
+        moved, scale = self.moved(eta[:, None])
+        fit = gaussian_log_prob(self.x[:, None], moved, scale).sum((1, 2, 3, 4))
+        log_p: Tensor = self.model.symmetry.generative.distribution.log_prob(eta, self.context)
+        return fit + log_p
+
+    def linear(self, eta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Slope (R, dim) of log N(x; m, s^2) in eta / unit, and its Fisher information.
+
+        .. math:: g = J^T \frac{x - m}{s^2} + L^T \Big(\frac{(x - m)^2}{s^2} - 1\Big), \qquad
+                  F = J^T s^{-2} J + 2 L^T L
+
+        with J and L the derivatives of m and of log s, by differences.
+        """
+        reach = DIFFERENCE * torch.tensor(self.model.symmetry.bounds, device=eta.device)
+        offsets = torch.cat((torch.zeros_like(reach)[None], torch.diag(reach)))
+        moved, scale = (part.flatten(-3) for part in self.moved(eta[:, None] + offsets))
+        here, per = scale[:, :1], (unit / reach)[:, None]
+        left = (self.x.flatten(1)[:, None] - moved[:, :1]) / here
+        columns = per * (moved[:, 1:] - moved[:, :1]) / here
+        slope, information = (columns * left).sum(-1), _gram(columns)
+        if self.moves:
+            columns = per * (scale[:, 1:] / here).log()
+            slope = slope + (columns * (left.square() - 1)).sum(-1)
+            information = information + 2 * _gram(columns)
+        return slope, information
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(centre, stretch^2 A^-1), R of them, where A = D^-1 L L^T D^-1.
+
+    Args:
+        centre: (R, dim).
+        unit: D, (R, dim).
+        lower: L, (R, dim, dim), lower triangular.
+        stretch: of the standard deviations.
+    """
+
+    centre: Tensor
+    unit: Tensor
+    lower: Tensor
+    stretch: Tensor
+
+    def draw(self, generator: torch.Generator | None) -> Tensor:
+        """One eta (R, dim) of each."""
+        noise = torch.randn(self.centre.shape, generator=generator, device=self.centre.device)
+        step = torch.linalg.solve_triangular(self.lower.mT, noise[..., None], upper=True)[..., 0]
+        eta: Tensor = self.centre + self.stretch * self.unit * step
+        return eta
+
+    def log_prob(self, eta: Tensor) -> Tensor:
+        """Log-density (R,) of eta (R, dim)."""
+        step = (eta - self.centre) / (self.stretch * self.unit)
+        noise = (self.lower * step[..., None]).sum(1)
+        size = (self.lower.diagonal(dim1=1, dim2=2) / (self.stretch * self.unit)).log().sum(-1)
+        return size - 0.5 * (noise.square() + LOG_TWO_PI).sum(-1)
+
+
+def propose(
+    pairs: Pairs, start: Tensor, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """One eta (R, dim) of a mixture for each pair, and the logarithm (R,) of its density.
+
+    Most come from :func:`posterior`; a tenth from N(start, spread^2), so that no weight is far
+    above the others where the former is too narrow (Hesterberg 1995).
+    """
+    near, spread = posterior(pairs, start), pairs.model.spread
+    shape, device = start.shape, start.device
+    far = start + spread * torch.randn(shape, generator=generator, device=device)
+    chosen = torch.rand(shape[0], 1, generator=generator, device=device) < DEFENSIVE
+    eta = torch.where(chosen, far, near.draw(generator))
+    log_far = gaussian_log_prob(eta, start, spread).sum(-1)
+    parts = (math.log(1 - DEFENSIVE) + near.log_prob(eta), math.log(DEFENSIVE) + log_far)
+    return eta, torch.logaddexp(*parts)
+
+
+def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
+    """Parameters (N, dim) of images at the prototypes of their mean codes, from f(x) on.
+
+    Args:
+        model: the VAE of prototypes and its symmetry model.
+        x: (N, C, H, W).
+        moves: the noise is that of the prototype's pixels, and moves with it.
+    """
+    means = model.vae.decode(model.vae.encode(model.prototype(x))[0])
+    pairs = Pairs(model, x, means, moves, model.symmetry.generative(means))
+    return posterior(pairs, model.symmetry.infer(x, model.refine), FIRST_STEPS).centre
+
+
+def posterior(pairs: Pairs, start: Tensor, steps: int = STEPS) -> Gaussian:
+    r"""A Gaussian near p(eta | x, prototype), if eta is N(start, spread^2) beforehand.
+
+    Some steps of Fisher scoring from ``start``, where p(x, eta | prototype) rises by them, then
+    the information at the end: exact where moved prototypes are linear in eta and noise stays.
+    What an image does not say, such as the angle of a circle, is as wide as the spread.
+
+    Args:
+        pairs: images and prototypes.
+        start: eta (R, dim).
+        steps: how many.
+    """
+    spread = pairs.model.spread
+    eta, best = start, pairs.log_prob(start)
+    damping = torch.zeros_like(best)[:, None]
+    for _ in range(steps):
+        slope, information = pairs.linear(eta, spread)
+        slope = slope - (eta - start) / spread
+        unit, lower = _factor(information, damping)
+        step = torch.cholesky_solve((unit * slope)[..., None], lower)[..., 0]
+        trial = eta + spread * unit * step
+        found = pairs.log_prob(trial)
+        better = found > best
+        eta, best = torch.where(better[:, None], trial, eta), torch.where(better, found, best)
+        damping = torch.where(better[:, None], damping, 10 * damping + 1)
+    unit, lower = _factor(pairs.linear(eta, spread)[1], torch.zeros_like(damping))
+    return Gaussian(eta, spread * unit, lower, pairs.model.stretch)
+
+
+def _gram(columns: Tensor) -> Tensor:
+    """Products (R, dim, dim) of columns (R, dim, P), in full precision whatever is set."""
+    return torch.stack([(columns * one[:, None]).sum(-1) for one in columns.unbind(1)], 1)
+
+
+def _factor(information: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
+    """D (R, dim) and L (R, dim, dim) of information + 1, its diagonal damped by (R, 1)."""
+    diagonal = (information.diagonal(dim1=1, dim2=2) + 1) * (1 + damping)
+    unit = diagonal.rsqrt()
+    correlation = unit[:, :, None] * information * unit[:, None]
+    correlation.diagonal(dim1=1, dim2=2).fill_(1 + JITTER)
+    return unit, torch.linalg.cholesky_ex(correlation).L
