@@ -28,7 +28,6 @@ KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 COPIES = 8  # turned, of an image, whose prototypes are compared
-SMOOTH = 0.2  # least noise of models whose new images are looked at
 # Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
 OURS = replace(
     PRESETS["paper"],
@@ -295,11 +294,5 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         arguments.source,
         arguments.data,
         arguments.device,
-        kinds=tuple(arguments.kinds),
+        kinds=tuple(arguments.kinds or KINDS),
     )
-
-
-def smooth(setting: Setting) -> Setting:
-    """The same with so much noise that codes say what a digit is, and not where each edge lies."""
-    least = max(SMOOTH, setting.vae.least_noise)
-    return replace(setting, vae=replace(setting.vae, least_noise=least, initial_noise=1.5 * least))

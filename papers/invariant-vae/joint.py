@@ -31,9 +31,10 @@ def fit(
     config: InvariantVAEConfig,
     device: str,
     bounds: dict[str, float] | None = None,
+    seed: int = 0,
 ) -> tuple[InvariantVAE, dict[str, Any]]:
     """A model fitted to all images but those held out, and how its training went."""
-    model = InvariantVAE(group, tuple(data.images.shape[1:]), config, bounds=bounds)
+    model = InvariantVAE(group, tuple(data.images.shape[1:]), config, bounds=bounds, seed=seed)
     every = max(1, config.steps // 20)
     seen = data.images[: seen_of(data)]
     history = model.fit(seen, device=device, progress=False, log_every=every)

@@ -92,7 +92,6 @@ def again(seed: int) -> list[Entry]:
         seconds, first = nine(added, "InvVAE VAE", (MANY,), 5000, seed=seed)
         few = nine(added, "InvVAE VAE", (FEW,), 2500, seed=seed)
         lane += [(SETUP + seconds, first), few]
-    lane.append(nine(0, "InvVAE VAE AugVAE", (MANY,), 5000, seed=seed, part="samples"))
     lane += [nine(added, "VAE", (HALF,), 2500) for added in (0, 180)]
     lane += [nine(added, "VAE", (FEW, HALF), 2500) for added in (90, 45)]
     for added in (0, 180):
@@ -142,7 +141,15 @@ def beside() -> list[Entry]:
     return lane
 
 
-SMOOTH = nine(0, THREE, (MANY,), 5000, part="samples")
+def new_images() -> list[Entry]:
+    """New images of all kinds of models, from the prior and from a density of codes."""
+    lane: list[Entry] = []
+    for seed in (0, 1):
+        words = f"--parts samples {NINE} --sizes {MANY} --vae-steps 5000 --first-seed {seed}"
+        lane += [(40, f"{words} --kinds VAE"), (60, f"{words} --kinds InvVAE")]
+        lane += [(45, f"{words} --kinds AugVAE"), (95, f"{words} --kinds joint")]
+    return lane
+
 
 LANES: dict[str, list[Entry]] = {
     "joint": [
@@ -165,11 +172,12 @@ LANES: dict[str, list[Entry]] = {
     ],
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
     "turned": [*corner(180), *middle(180), *control(180)],
-    "upright": [*corner(0), SMOOTH, *middle(0), *control(0)],
+    "upright": [*corner(0), *middle(0), *control(0)],
     "turned-more": more(180, 90),
     "upright-more": more(0, 45),
     "again": again(1),
     "framed": framed(),
+    "samples": new_images(),
     "rates": rates(),
     "beside": beside(),
 }

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import efficiency
 import images
 import joint
-import likeness
+import samples
 import sets
 
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
@@ -47,7 +47,6 @@ PARTS = (
     "same-learned",
     "figure9",
     "samples",
-    "likeness",
     "images",
 )
 SETS = ("mnist", "mnist-alike")  # of which pictures are kept
@@ -103,6 +102,8 @@ class Results:
             named = ("part", "kind", "size", "added", "seed")
             if "group" in row:  # joint models
                 named = ("part", "steps", "added")
+            if row["part"] == "samples":
+                named = (*named, "least_noise")
             words = [str(row[k]) for k in named if k in row]
             np.savez_compressed(self.folder / f"{'-'.join(words)}.npz", **arrays)
 
@@ -169,7 +170,8 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rotations", type=float, nargs="+", default=[0, 45, 90, 180])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", default=list(efficiency.KINDS))
+    parser.add_argument("--kinds", nargs="+", default=None)
+    parser.add_argument("--least-noise", type=float, nargs="+", default=[0.2, 0.01], help="samples")
     parser.add_argument("--vae-steps", type=int, default=10_000)
     parser.add_argument("--vae-lr", type=float, default=3e-3)
     parser.add_argument("--channels", type=int, nargs="+", default=[64, 128], help="of the VAEs")
@@ -209,25 +211,22 @@ def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
 
 def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
     """Rows of one part, written as they come."""
-    if part in ("figure9", "samples"):
+    if part == "samples":
+        yield from new_images(arguments, results)
+    elif part == "figure9":
         setting = efficiency.figure9_setting(arguments)
-        if part == "samples":
-            setting = efficiency.smooth(setting)
 
         def done(key: dict[str, Any]) -> bool:
             return results.has({"part": part} | key)
 
         for row, arrays in efficiency.runs(setting, done):
-            first = row["seed"] == 0 or part == "samples"
-            keep = first and row["size"] == 50_000 and setting.source in SETS
+            keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source in SETS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "ablations":
         yield from ablations(arguments, results)
     elif part == "augerino":
         yield from augerino(arguments, results)
-    elif part == "likeness":
-        yield from alike_digits(arguments, results)
     elif part == "images":
         where = (arguments.data, arguments.source)
         rows = [*images.roughness_rows(*where, 3000), *images.residual_rows(*where, 8000)]
@@ -275,14 +274,18 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         yield row
 
 
-def alike_digits(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
-    """How many of the stored new images a classifier is sure of."""
-    for file in sorted(arguments.out.glob("*.npz")):
-        key = {"part": "likeness", "file": file.stem}
-        row = {} if results.has(key) else likeness.row_of(file, arguments)
-        if row:
-            results.add(key | row)
-            yield key | row
+def new_images(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+    """New images of each kind of model, and how many of them a classifier is sure of."""
+    setting = efficiency.figure9_setting(arguments)
+
+    def done(key: dict[str, Any]) -> bool:
+        return results.has({"part": "samples"} | key)
+
+    setting = replace(setting, kinds=tuple(arguments.kinds or samples.KINDS))
+    noises = tuple(arguments.least_noise)
+    for row, arrays in samples.runs(setting, joint_config(arguments), noises, done):
+        results.add({"part": "samples"} | row, arrays)
+        yield row
 
 
 def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
