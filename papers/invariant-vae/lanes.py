@@ -145,9 +145,10 @@ def new_images() -> list[Entry]:
     """New images of all kinds of models, from the prior and from a density of codes."""
     lane: list[Entry] = []
     for seed in (0, 1):
-        words = f"--parts samples {NINE} --sizes {MANY} --vae-steps 5000 --first-seed {seed}"
-        lane += [(40, f"{words} --kinds VAE"), (60, f"{words} --kinds InvVAE")]
-        lane += [(45, f"{words} --kinds AugVAE"), (95, f"{words} --kinds joint")]
+        words = f"--parts samples --alike --sizes {MANY} --first-seed {seed} --kinds"
+        vae = "--full-precision --symmetry-steps 12000 5000 --vae-steps 5000"
+        lane += [(40, f"{words} VAE {vae}"), (95, f"{words} joint")]
+        lane += [(60, f"{words} InvVAE {vae}"), (45, f"{words} AugVAE {vae}")]
     return lane
 
 
