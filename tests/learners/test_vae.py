@@ -421,8 +421,9 @@ def test_noise_that_moves_with_prototypes_describes_turned_images_better():
     model.vae.decode = lambda z: torch.zeros(len(z), *SHAPE)
     noisy = truth * torch.randn(400, *SHAPE, generator=generator)
     x = model.symmetry.act(model.symmetry.group.exp(eta), noisy)
-    model.fit_noise(x)
-    parts = [(at, left / model.scale(at, True).square()) for at, left in model._left(x)]
+    squares = list(model._left(x, settle=False))
+    model._fit_noise(squares)
+    parts = [(at, part / model.scale(at, True).square()) for at, part in squares]
     ratio = model._mean_back(parts)
     assert float((ratio - 1).abs().mean()) < 0.1  # nothing makes the images likelier
     left, right = model.prototype_noise[..., :3].mean(), model.prototype_noise[..., 5:].mean()

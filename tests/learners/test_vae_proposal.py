@@ -250,3 +250,17 @@ def test_every_continuous_group_has_bounds(name):
     assert bool(torch.isfinite(bounds).all())
     assert model.moves_pixels == (not colours)
     assert isinstance(group, Colour) == (name == "hue")
+
+
+def test_the_noise_is_what_is_left_at_the_right_transformation():
+    """Inferred parameters are off; what that leaves of the images is no noise."""
+    model, few, _ = planted(added=0.1, noise=0.05)
+    generator = torch.Generator().manual_seed(1)
+    clean = model.symmetry.act(model.symmetry.group.exp(planted(added=0.1)[2]), blobs(1))
+    x = clean + 0.05 * torch.randn(60, *few.shape[1:], generator=generator)
+    model._fit_noise(list(model._left(x, settle=False)))
+    inferred = float(model.prototype_noise.square().mean().sqrt())
+    model.fit_noise(x)
+    found = float(model.prototype_noise.square().mean().sqrt())
+    assert inferred > 0.08
+    assert found == pytest.approx(0.05, rel=0.1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries.groups.finite import FiniteGroup
-from symmetries.learners.vae.proposal import Pairs, propose
+from symmetries.learners.vae.proposal import pairs_of, propose
 from symmetries.nn.autoencoder import gaussian_log_prob
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def _over_draws(
     start: Tensor,
 ) -> Tensor:
     """One eta from r for each of the means (N k, C, H, W)."""
-    context = model.symmetry.generative(means)
-    pairs = Pairs(model, x.repeat_interleave(k, 0), means, moves, context)
+    pairs = pairs_of(model, x.repeat_interleave(k, 0), means, moves)
     eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
     weights: Tensor = (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
     return weights

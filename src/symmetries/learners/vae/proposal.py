@@ -72,6 +72,11 @@ class Pairs:
         return slope, information
 
 
+def pairs_of(model: "InvVAE", x: Tensor, means: Tensor, moves: bool) -> Pairs:
+    """Images and prototypes, each (R, C, H, W), with what p(eta | prototype) needs."""
+    return Pairs(model, x, means, moves, model.symmetry.generative(means))
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """N(centre, stretch^2 A^-1), R of them, where A = D^-1 L L^T D^-1.
@@ -130,7 +135,7 @@ def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
         moves: the noise is that of the prototype's pixels, and moves with it.
     """
     means = model.vae.decode(model.vae.encode(model.prototype(x))[0])
-    pairs = Pairs(model, x, means, moves, model.symmetry.generative(means))
+    pairs = pairs_of(model, x, means, moves)
     return posterior(pairs, model.symmetry.infer(x, model.refine), FIRST_STEPS).centre
 
 

@@ -28,12 +28,13 @@ from symmetries.learners.vae.model import (
     VAE,
     in_parts,
 )
-from symmetries.learners.vae.proposal import settled
+from symmetries.learners.vae.proposal import pairs_of, posterior, settled
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
 ROUNDS = 8  # to find the noise that moves
+SETTLINGS = 2  # of transformations, and of the noise with them
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # tried for the proposal, shares of the bounds
@@ -146,12 +147,13 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor) -> None:
-        r"""S^2 is the mean of l = (x - T_f(x) mu(z))^2 over images, z ~ q(z | x_hat).
+        r"""S^2 is the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
 
+        eta is f(x) at first, and then drawn as :meth:`bound` does it, with the noise found so far.
         That is the noise of pixels of x. The noise that moves is the one that makes images
-        likeliest, where l / T_f(x) S^2 is 1 on average at every pixel of the prototype,
+        likeliest, where l / T_eta S^2 is 1 on average at every pixel of the prototype,
 
-        .. math:: S^2 \leftarrow S^2 \cdot \mathrm{mean}\; T_{f(x)}^{-1} (l / T_{f(x)} S^2),
+        .. math:: S^2 \leftarrow S^2 \cdot \mathrm{mean}\; T_\eta^{-1} (l / T_\eta S^2),
 
         some times over, the mean over those images that have the pixel in their frame. The VAE's
         own noise is found on their prototypes. Images that the VAE has not seen give larger noise,
@@ -159,10 +161,16 @@ class InvVAE(nn.Module):
         """
         here = self.vae.device
         self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
+        self._fit_noise(list(self._left(images, settle=False)))
+        for _ in range(0 if self.finite else SETTLINGS):
+            self._fit_noise(list(self._left(images, settle=True)))
+
+    def _fit_noise(self, left: Sequence[tuple[Any, Tensor]]) -> None:
+        """Both noises, given elements and the squares of what is left of their images."""
         least = self.vae.config.least_noise
-        left = list(self._left(images))
         total = torch.stack([part.sum(0) for _, part in left]).sum(0)
-        self.noise.copy_((total / len(images)).sqrt().clamp_min(least))
+        count = sum(len(part) for _, part in left)
+        self.noise.copy_((total / count).sqrt().clamp_min(least))
         if not self.moves_pixels:
             return
         self.prototype_noise.copy_(self.noise.mean().expand_as(self.noise))
@@ -181,14 +189,19 @@ class InvVAE(nn.Module):
         # A pixel that no image has is background to all of them.
         return total / seen.clamp_min(torch.finfo(seen.dtype).tiny)
 
-    def _left(self, images: Tensor) -> Iterator[tuple[Any, Tensor]]:
-        """The elements of images, and the squares of what reconstructions leave of them."""
+    def _left(self, images: Tensor, settle: bool) -> Iterator[tuple[Any, Tensor]]:
+        """Elements of images, and the squares of what reconstructions leave of them."""
         generator = torch.Generator(self.vae.device).manual_seed(0)
         for x in images.split(CHUNK):
             x = x.to(self.vae.device)
             z, _ = self.vae.draw(self.prototype(x), 1, generator)
+            means = self.vae.decode(z[:, 0])
             element = self._element(x)
-            yield element, (x - self.symmetry.act(element, self.vae.decode(z[:, 0]))).square()
+            if settle:
+                start = settled(self, x, self.moves_pixels)
+                pairs = pairs_of(self, x, means, self.moves_pixels)
+                element = self.symmetry.group.exp(posterior(pairs, start).draw(generator))
+            yield element, (x - self.symmetry.act(element, means)).square()
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor) -> None:
