@@ -107,18 +107,21 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
 
 
 def samples_page(folder: Path, path: Path) -> Path:
-    """New digits of the models that the folder holds, thirty each, and test images beside them."""
-    kinds = ("VAE", "AugVAE", "InvVAE")
-    files = {f"{kind}, noise of at least 0.2": f"samples-{kind}-50000-0.0-1" for kind in kinds}
-    files["joint model, ±45 degrees, noise 0.2"] = "rotation-15000-45.0"
-    files |= {
-        f"{kind} of Figure 9, least noise 0.01": f"figure9-{kind}-50000-0.0-0" for kind in kinds
+    """Thirty new digits each: from the prior on the left, from the density of codes beside it."""
+    kinds = {"joint model, ±45 degrees": "joint-50000-45.0-0-0.2"}
+    kinds |= {kind: f"{kind}-50000-0.0-0-0.2" for kind in ("InvVAE", "AugVAE", "VAE")}
+    kinds["VAE, least noise 0.01"] = "VAE-50000-0.0-0-0.01"
+    found = {name: np.load(folder / f"samples-{file}.npz") for name, file in kinds.items()}
+    pictures = {
+        f"{name}: {title}": arrays[codes][:30]
+        for name, arrays in found.items()
+        for codes, title in (("prior", "Gaussian prior"), ("fitted", "density of codes"))
     }
-    found = {name: np.load(folder / f"{file}.npz") for name, file in files.items()}
-    pictures = {name: arrays["new"][:30] for name, arrays in found.items()}
-    pictures["test images"] = found["joint model, ±45 degrees, noise 0.2"]["examples"]
-    figure, axes = plt.subplots(4, 2, figsize=(9, 7.4))
-    for axis, (name, images) in zip(axes.T.flat, pictures.items(), strict=True):
+    for name in ("joint model, ±45 degrees", "VAE"):
+        turned = "test images" + (", ±45 degrees" if "joint" in name else "")
+        pictures[turned] = found[name]["examples"][:30]
+    figure, axes = plt.subplots(6, 2, figsize=(9, 11))
+    for axis, (name, images) in zip(axes.flat, pictures.items(), strict=True):
         axis.imshow(tiles(images, 10), cmap="gray", vmin=0, vmax=1)
         axis.set_title(name, fontsize=10)
         axis.axis("off")

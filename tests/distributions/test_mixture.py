@@ -72,6 +72,11 @@ def test_bad_input():
         fit_mixture(points)
     with pytest.raises(ValueError, match="components: expected a whole number of at least 1"):
         fit_mixture(torch.randn(50, 3), (0,))
+    for wrong in (3, "12", None):
+        with pytest.raises(TypeError, match="components: expected whole numbers to try"):
+            fit_mixture(torch.randn(50, 3), wrong)
+    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0"):
+        fit_mixture(torch.randn(50, 3), seed=-1)
     mixture = GaussianMixture(2, 3)
     with pytest.raises(ValueError, match=r"z: expected floats \(..., 3\)"):
         mixture.log_prob(torch.zeros(5, 2))

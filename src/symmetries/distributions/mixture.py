@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_finite, check_floats, check_generator, check_whole, invalid
+from symmetries.checks import (
+    check_finite,
+    check_floats,
+    check_generator,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.placement import check_together
 
 COMPONENTS = (1, 3, 10, 30, 100)  # tried, as long as points held out become likelier
@@ -91,8 +98,11 @@ def fit_mixture(
     """
     check_floats(points, "points", "N", "dim")
     check_finite(points, "points")
+    if not isinstance(components, Sequence) or isinstance(components, str):
+        raise wrong_type("components", "whole numbers to try", components, "give some in a list")
     for number in components:
         check_whole(number, "components")
+    check_whole(seed, "seed", least=0)
     each = 2 * (points.shape[1] + 1)
     tried = sorted(number for number in components if number * each <= len(points))
     if not tried:
