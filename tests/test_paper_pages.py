@@ -98,11 +98,15 @@ def test_numbers_in_the_text_are_those_of_the_results():
     model = [run for run in content["runs"] if run["variant"] == "ours" and "rotation" in run]
     assert all(abs(run["rotation"]["ratio"] - 1) < 0.15 for run in model)
     mnist = [run for run in content["runs"] if run["task"] == "mnist-affine"]
-    (long,) = (run for run in mnist if run["stages"]["inference"]["steps"] == 60_000)
+    full = [run for run in mnist if run["stages"]["inference"]["steps"] == 60_000]
+    (long,) = (run for run in full if run.get("alone"))
     assert all(run["settings"]["settling"] == 0.2 for run in model)
-    said = [f"{long['orbit_variance_refine_0'][name]:.3f}" for name in ("ratio", "own_ratio")]
-    assert said == ["0.019", "0.020"]
-    assert [f"{100 * long['iterated'][place]:.2f}" for place in (1, 2)] == ["1.66", "0.50"]
+    agree = [run["orbit_variance_refine_0"] for run in full]
+    assert {f"{part['ratio']:.3f}" for part in agree} == {"0.019"}
+    said = sorted(f"{part['own_ratio']:.3f}" for part in agree)
+    assert (said[0], said[-1]) == ("0.020", "0.024")
+    rests = [sorted(f"{100 * run['iterated'][n]:.1f}" for run in full) for n in (1, 2)]
+    assert [(part[0], part[-1]) for part in rests] == [("1.7", "1.8"), ("0.5", "0.6")]
     assert (long["alone"], round(long["seconds"])) == (True, 120)
     assert [round(stage["seconds"]) for stage in long["stages"].values()] == [74, 44]
     assert long["stages"]["generative"]["steps"] == 60_000
@@ -155,6 +159,10 @@ def test_numbers_in_the_text_are_those_of_the_results():
     sprites = {r["variant"]: r for r in content["ablations"] if r["task"] == "sprites-affine"}
     turned_by = [sprites[n]["heart_prototypes"]["moved_90_percent"] for n in ("symmetric", "all")]
     assert [round(angle) for angle in turned_by] == [44, 3]
+    published = [sprites[f"paper{name}"] for name in (", symmetric", "")]
+    agree = [f"{row['orbit_variance_refine_0']['ratio']:.3f}" for row in published]
+    stay = [round(row["heart_prototypes"]["moved_median"]) for row in published]
+    assert (agree, stay) == (["0.140", "0.086"], [70, 76])
     assert all(row["content_kept"] > 0.9 for row in content["ablations"])
     sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
     assert len(sprites) == 3
@@ -175,10 +183,10 @@ def test_numbers_in_the_text_are_those_of_the_results():
         lines.setdefault((row["way"], row["labels"]), []).append(row["accuracy"])
     few = {way: mean(lines[way, 500]) for way in ("none", "augerino", "discovered")}
     gains = [few["discovered"] - few[way] for way in ("none", "augerino")]
-    assert [f"{gain:.1f}" for gain in gains] == ["2.0", "0.8"]
+    assert [f"{gain:.1f}" for gain in gains] == ["2.0", "0.9"]
     more = {way: mean(lines[way, 5000]) - mean(lines["none", 5000]) for way in few}
     assert [f"{more[way]:.1f}" for way in ("discovered", "augerino")] == ["0.2", "0.3"]
-    assert f"{mean(lines['discovered', 50_000]) - mean(lines['none', 50_000]):.1f}" == "-0.2"
+    assert f"{mean(lines['discovered', 50_000]) - mean(lines['none', 50_000]):.1f}" == "-0.1"
     assert all(len(lines[way, n]) == 3 for way in few for n in (500, 5000, 50_000))
     relaxed = results("relaxed-equivariance")["rows"]
     kept = [
