@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.affine import Affine2
+from symmetries.groups.affine import Affine2, affine_product
 from symmetries.learners.symmetry_model import SymmetryModel
 
 CHUNK = 2048
@@ -44,7 +44,7 @@ class FramedGroup(Affine2):
 
     def exp(self, eta: Tensor) -> Tensor:
         """Matrices (..., 3, 3)."""
-        return super().exp(eta) @ self.back.to(eta)
+        return affine_product(super().exp(eta), self.back.to(eta))
 
 
 class Framed(nn.Module):
@@ -71,7 +71,7 @@ class Framed(nn.Module):
 
     def element(self, x: Tensor, refine: int = 0) -> Tensor:
         """Matrices (N, 3, 3) from prototypes to images."""
-        return self.symmetry.element(x, refine) @ self.group.back.to(x)
+        return affine_product(self.symmetry.element(x, refine), self.group.back.to(x))
 
     def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
         """Prototypes (N, C, H, W), one resampling of images."""

@@ -166,10 +166,11 @@ LANES: dict[str, list[Entry]] = {
         same(0, 5000),
         same(180, 5000),
     ],
-    "joint-long": [
-        *(same(added, 15_000, "same-learned") for added in (180, 0)),
-        *(same(added, 15_000) for added in (180, 0)),
-        *(same(added, 15_000, "same-learned") for added in (45, 90)),
+    "joint-turned": [same(180, 15_000, "same-learned"), same(180, 5000)],
+    "joint-upright": [
+        same(0, 15_000, "same-learned"),
+        (100, "--parts affine --steps 15000 --added 45"),
+        *(same(added, 5000, "same-learned") for added in (90, 45)),
     ],
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
     "turned": [*corner(180), *middle(180), *control(180)],
