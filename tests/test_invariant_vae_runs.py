@@ -81,6 +81,24 @@ def test_a_classifier_is_sure_of_digits_and_not_of_mixtures(monkeypatch):
     assert likeness.nearest(mixed, data.images) > likeness.nearest(test.images, data.images)
 
 
+def test_rows_of_new_images_are_means_over_seeds(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    sample_rows = importlib.import_module("sample_rows")
+    row = {"part": "samples", "kind": "VAE", "added": 0.0, "least_noise": 0.2, "steps": 5}
+    row |= {"size": 9, "components": 30, "classes_of_fitted": [0.25, 0.75]}
+    row |= {"bound": 1.0, "bound_fitted": 2.0, "nearest_fitted": 0.25, "nearest_reconstructed": 0.5}
+    row |= {f"sure_of_{name}": 0.5 for name in sample_rows.SEEN}
+    second = row | {"seed": 1, "sure_of_fitted": 0.6, "components": 10, "bound_fitted": 3.0}
+    other = row | {"seed": 0, "kind": "joint", "added": 45.0}
+    rows = [second, other, row | {"seed": 0}, {"part": "figure9"}]
+    assert sample_rows.likeness_rows(rows) == [
+        ["VAE", "±0", "0.2", "50.0 ± 0.0 %", "55.0 ± 7.1 %", "50.0 ± 0.0 %", "50.0 ± 0.0 %"],
+        ["joint", "±45", "0.2", *["50.0 %"] * 4],
+    ]
+    means = ["30 / 10", "1.0", "2.5", "25.0 ± 0.0 %", "0.250", "0.500"]
+    assert sample_rows.code_rows(rows)[0] == ["VAE", "±0", "0.2", *means]
+
+
 def test_framed_prototypes_have_one_place_size_and_shape():
     spec = importlib.util.spec_from_file_location("framed", SCRIPT.with_name("framed.py"))
     framed = importlib.util.module_from_spec(spec)
