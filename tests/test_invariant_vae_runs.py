@@ -11,6 +11,7 @@ import torch
 
 from symmetries.data import digits
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.learners.vae import VAE
 
 SCRIPT = Path(__file__).parents[1] / "papers" / "invariant-vae" / "run.py"
 EXPECTED = {
@@ -63,6 +64,21 @@ def test_samples_quick(tmp_path):
         assert 0 < row["sure_of_fitted"] <= 1
         assert sum(row["classes_of_fitted"]) == pytest.approx(1, abs=1e-3)
         assert row["bound_fitted"] > row["bound"]  # codes of test images are likelier
+
+
+@pytest.mark.slow
+def test_new_digits_of_the_density_are_more_like_digits_than_those_of_the_prior(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    likeness, samples = (importlib.import_module(name) for name in ("likeness", "samples"))
+    data, test = digits("train"), digits("test")
+    model = VAE((1, 8, 8), "quick")
+    model.fit(data, progress=False, device="cpu")
+    row, arrays = samples.judged(model, likeness.classifier(data, "cpu"), data, test)
+    assert row["sure_of_prior"] + 0.1 < row["sure_of_fitted"] < row["sure_of_test"]
+    assert min(row["classes_of_fitted"]) > 0.03
+    assert row["nearest_fitted"] > row["nearest_reconstructed"]  # no copies
+    assert row["bound_fitted"] > row["bound"]
+    assert arrays["fitted"].shape == (samples.KEPT, 1, 8, 8)
 
 
 def test_a_classifier_is_sure_of_digits_and_not_of_mixtures(monkeypatch):
