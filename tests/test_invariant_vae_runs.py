@@ -58,7 +58,7 @@ def test_every_part_quick(part, tmp_path):
 @pytest.mark.slow
 def test_samples_quick(tmp_path):
     rows = {(row["kind"], row["least_noise"]): row for row in check("samples", tmp_path)}
-    assert len(rows) == 3 * 2 + 1 == len(list(tmp_path.glob("samples-*.npz")))
+    assert len(rows) == 4 * 2 == len(list(tmp_path.glob("samples-*.npz")))
     for row in rows.values():
         assert row["accuracy"] > 0.8
         assert 0 < row["sure_of_fitted"] <= 1

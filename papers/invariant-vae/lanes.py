@@ -147,8 +147,9 @@ def new_images() -> list[Entry]:
     for seed in (0, 1):
         words = f"--parts samples --alike --sizes {MANY} --first-seed {seed} --kinds"
         vae = "--full-precision --symmetry-steps 12000 5000 --vae-steps 5000"
-        lane += [(40, f"{words} VAE {vae}"), (95, f"{words} joint")]
+        lane += [(40, f"{words} VAE {vae}"), (95, f"{words} joint --least-noise 0.2")]
         lane += [(60, f"{words} InvVAE {vae}"), (45, f"{words} AugVAE {vae}")]
+        lane += [(95, f"{words} joint --least-noise 0.01")]
     return lane
 
 

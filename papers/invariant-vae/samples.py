@@ -33,7 +33,7 @@ def runs(
     """Rows of results for each kind of model, each least noise and each seed."""
     for seed in setting.seeds:
         for kind in setting.kinds:
-            for least in (config.noise,) if kind == "joint" else noises:
+            for least in noises:
                 key = {"source": setting.source, "kind": kind, "seed": seed, "least_noise": least}
                 key |= {"steps": (config if kind == "joint" else setting.vae).steps}
                 key |= {"added": TURNED if kind == "joint" else 0.0, "size": setting.sizes[-1]}
@@ -62,11 +62,13 @@ def fitted(
     config: InvariantVAEConfig,
 ) -> tuple[Model, dict[str, Any]]:
     """The model that is asked for, and how its training went."""
+    least = key["least_noise"]
     if key["kind"] == "joint":
+        learned = {"learn_noise": True, "least_noise": least}  # from where it is otherwise fixed
+        config = replace(config, **(learned if least < config.noise else {"noise": least}))
         model, row = joint.fit("rotation", data, config, setting.device, seed=key["seed"])
         model.encoder.half_precision = model.decoder.half_precision = False
         return model, row
-    least = key["least_noise"]
     start = max(0.2, 1.5 * least)
     setting = replace(setting, vae=replace(setting.vae, least_noise=least, initial_noise=start))
     symmetry = None
