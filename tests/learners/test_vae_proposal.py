@@ -66,7 +66,7 @@ class LinearAction:
 class Same:
     """A group whose elements are their parameters."""
 
-    dim, bounds = 3, (1.0, 2.0, 0.5)
+    dim, bounds, angles = 3, (1.0, 2.0, 0.5), (False, False, False)
 
     def exp(self, eta):
         return eta
@@ -130,6 +130,24 @@ def test_draws_have_the_density_that_is_said():
     wide = gaussian_log_prob(eta, start[rows], 0.8 * pairs.model.spread).sum(-1)
     ratio = (wide - log_r).exp().view(5, -1)
     torch.testing.assert_close(ratio.mean(1), torch.ones(5), atol=0.15, rtol=0)
+
+
+def test_angles_go_around_once():
+    """A picture that all angles leave as it is, and p(eta) uniform on the circle, many turns on."""
+    group = Affine2("rotation")
+    model = InvVAE(Known(group, torch.tensor([3.0])), TINY)
+    model.symmetry.generative.log_prob = lambda eta, _: torch.full(
+        (len(eta),), -math.log(2 * math.pi)
+    )
+    model.spread.fill_(math.pi)
+    model.prototype_noise.fill_(1.0)
+    x = torch.zeros(2000, 1, SIDE, SIDE)
+    model.vae.decode = lambda z: torch.zeros(len(z), 1, SIDE, SIDE)
+    pairs = Pairs(model, x, x, True, None)
+    eta, log_r = propose(pairs, torch.full((2000, 1), 3.0), torch.Generator().manual_seed(0))
+    assert float((eta - 3.0).abs().max()) <= math.pi + 1e-5
+    weights = (pairs.log_prob(eta) - log_r + 0.5 * SIDE**2 * math.log(2 * math.pi)).exp()
+    assert float(weights.mean()) == pytest.approx(1.0, abs=0.03)
 
 
 def blobs(n, channels=1):

@@ -1,5 +1,6 @@
 """Where an image and a prototype say that the transformation between them lies."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,16 +115,24 @@ def propose(
     """One eta (R, dim) of a mixture for each pair, and the logarithm (R,) of its density.
 
     Most come from :func:`posterior`; a tenth from N(start, spread^2), so that no weight is far
-    above the others where the former is too narrow (Hesterberg 1995).
+    above the others where the former is too narrow (Hesterberg 1995). Angles are within half a
+    turn of the start, as p(eta) may go around: further turns would count twice.
     """
     near, spread = posterior(pairs, start), pairs.model.spread
     shape, device = start.shape, start.device
     far = start + spread * torch.randn(shape, generator=generator, device=device)
     chosen = torch.rand(shape[0], 1, generator=generator, device=device) < DEFENSIVE
     eta = torch.where(chosen, far, near.draw(generator))
-    log_far = gaussian_log_prob(eta, start, spread).sum(-1)
-    parts = (math.log(1 - DEFENSIVE) + near.log_prob(eta), math.log(DEFENSIVE) + log_far)
-    return eta, torch.logaddexp(*parts)
+    group = pairs.model.symmetry.group
+    turn = 2 * torch.tensor(group.bounds, device=device) * torch.tensor(group.angles, device=device)
+    eta = eta - turn * ((eta - start) / torch.where(turn > 0, turn, 1.0)).round()
+    total = torch.full_like(eta[:, 0], -math.inf)
+    for turns in itertools.product(*((-1, 0, 1) if angle else (0,) for angle in group.angles)):
+        same = eta + turn * torch.tensor(turns, device=device)
+        log_far = gaussian_log_prob(same, start, spread).sum(-1)
+        total = total.logaddexp(math.log(1 - DEFENSIVE) + near.log_prob(same))
+        total = total.logaddexp(math.log(DEFENSIVE) + log_far)
+    return eta, total
 
 
 def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:

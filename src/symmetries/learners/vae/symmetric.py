@@ -37,7 +37,7 @@ ROUNDS = 8  # to find the noise that moves
 SETTLINGS = 2  # of transformations, and of the noise with them
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
-SPREADS = (0.01, 0.03, 0.1, 0.3, 1.0)  # tried for the proposal, shares of the bounds
+SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
 
 
