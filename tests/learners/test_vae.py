@@ -15,6 +15,7 @@ from symmetries.groups.finite import Cyclic
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.learners.vae.model import elbo_loss
+from symmetries.learners.vae.noise import mean_back, set_noise, squares
 from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
@@ -421,10 +422,10 @@ def test_noise_that_moves_with_prototypes_describes_turned_images_better():
     model.vae.decode = lambda z: torch.zeros(len(z), *SHAPE)
     noisy = truth * torch.randn(400, *SHAPE, generator=generator)
     x = model.symmetry.act(model.symmetry.group.exp(eta), noisy)
-    squares = list(model._left(x, settle=False))
-    model._fit_noise(squares)
-    parts = [(at, part / model.scale(at, True).square()) for at, part in squares]
-    ratio = model._mean_back(parts)
+    found = list(squares(model, x, settle=False))
+    set_noise(model, found)
+    parts = [(at, part / model.scale(at, True).square()) for at, part in found]
+    ratio = mean_back(model, parts)
     assert float((ratio - 1).abs().mean()) < 0.1  # nothing makes the images likelier
     left, right = model.prototype_noise[..., :3].mean(), model.prototype_noise[..., 5:].mean()
     assert float(right) > 3 * float(left)
@@ -443,7 +444,7 @@ def test_a_mean_over_frames_counts_pixels_by_how_much_of_them_is_seen():
         model.symmetry.group.inverse(element), torch.ones(1, *SHAPE)
     )[0]
     assert bool(((whole > 0) & (whole < 0.9)).any())  # corners are seen in part
-    mean = model._mean_back([(element, torch.full((1, *SHAPE), 3.0))])
+    mean = mean_back(model, [(element, torch.full((1, *SHAPE), 3.0))])
     torch.testing.assert_close(mean, 3.0 * (whole > 0))
 
 

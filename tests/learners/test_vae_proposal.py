@@ -11,6 +11,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.colour import Colour
 from symmetries.groups.names import parse_group
 from symmetries.learners.vae import InvVAE, VAEConfig
+from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import Pairs, _factor, posterior, propose
 from symmetries.nn.autoencoder import gaussian_log_prob
 
@@ -276,7 +277,7 @@ def test_the_noise_is_what_is_left_at_the_right_transformation():
     generator = torch.Generator().manual_seed(1)
     clean = model.symmetry.act(model.symmetry.group.exp(planted(added=0.1)[2]), blobs(1))
     x = clean + 0.05 * torch.randn(60, *few.shape[1:], generator=generator)
-    model._fit_noise(list(model._left(x, settle=False)))
+    set_noise(model, list(squares(model, x, settle=False)))
     inferred = float(model.prototype_noise.square().mean().sqrt())
     model.fit_noise(x)
     found = float(model.prototype_noise.square().mean().sqrt())

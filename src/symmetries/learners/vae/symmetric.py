@@ -1,6 +1,5 @@
 """A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -28,12 +27,12 @@ from symmetries.learners.vae.model import (
     VAE,
     in_parts,
 )
-from symmetries.learners.vae.proposal import pairs_of, posterior, settled
+from symmetries.learners.vae.noise import set_noise, squares
+from symmetries.learners.vae.proposal import settled
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
-ROUNDS = 8  # to find the noise that moves
 SETTLINGS = 2  # of transformations, and of the noise with them
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
@@ -161,47 +160,9 @@ class InvVAE(nn.Module):
         """
         here = self.vae.device
         self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
-        self._fit_noise(list(self._left(images, settle=False)))
+        set_noise(self, list(squares(self, images, settle=False)))
         for _ in range(0 if self.finite else SETTLINGS):
-            self._fit_noise(list(self._left(images, settle=True)))
-
-    def _fit_noise(self, left: Sequence[tuple[Any, Tensor]]) -> None:
-        """Both noises, given elements and the squares of what is left of their images."""
-        least = self.vae.config.least_noise
-        total = torch.stack([part.sum(0) for _, part in left]).sum(0)
-        count = sum(len(part) for _, part in left)
-        self.noise.copy_((total / count).sqrt().clamp_min(least))
-        if not self.moves_pixels:
-            return
-        self.prototype_noise.copy_(self.noise.mean().expand_as(self.noise))
-        for _ in range(ROUNDS):
-            parts = [(at, part / self.scale(at, True).square()) for at, part in left]
-            self.prototype_noise.mul_(self._mean_back(parts).sqrt()).clamp_min_(least)
-
-    def _mean_back(self, parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
-        """The mean (C, H, W) of pictures that are moved back by their elements, within frames."""
-        back = ImageAction(self.symmetry.group)
-        total, seen = torch.zeros_like(self.noise), torch.zeros_like(self.noise)
-        for element, part in parts:
-            inverse = self.symmetry.group.inverse(element)
-            total += back(inverse, part).sum(0)
-            seen += back(inverse, torch.ones_like(part)).sum(0)
-        # A pixel that no image has is background to all of them.
-        return total / seen.clamp_min(torch.finfo(seen.dtype).tiny)
-
-    def _left(self, images: Tensor, settle: bool) -> Iterator[tuple[Any, Tensor]]:
-        """Elements of images, and the squares of what reconstructions leave of them."""
-        generator = torch.Generator(self.vae.device).manual_seed(0)
-        for x in images.split(CHUNK):
-            x = x.to(self.vae.device)
-            z, _ = self.vae.draw(self.prototype(x), 1, generator)
-            means = self.vae.decode(z[:, 0])
-            element = self._element(x)
-            if settle:
-                start = settled(self, x, self.moves_pixels)
-                pairs = pairs_of(self, x, means, self.moves_pixels)
-                element = self.symmetry.group.exp(posterior(pairs, start).draw(generator))
-            yield element, (x - self.symmetry.act(element, means)).square()
+            set_noise(self, list(squares(self, images, settle=True)))
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor) -> None:
