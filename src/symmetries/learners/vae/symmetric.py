@@ -33,7 +33,6 @@ from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
-SETTLINGS = 2  # of transformations, and of the noise with them
 PROPOSAL_IMAGES = 128
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
@@ -161,7 +160,7 @@ class InvVAE(nn.Module):
         here = self.vae.device
         self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
         set_noise(self, list(squares(self, images, settle=False)))
-        for _ in range(0 if self.finite else SETTLINGS):
+        if not self.finite:
             set_noise(self, list(squares(self, images, settle=True)))
 
     @torch.no_grad()
