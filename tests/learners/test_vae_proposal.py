@@ -283,3 +283,17 @@ def test_the_noise_is_what_is_left_at_the_right_transformation():
     found = float(model.prototype_noise.square().mean().sqrt())
     assert inferred > 0.08
     assert found == pytest.approx(0.05, rel=0.1)
+
+
+def test_double_precision_says_the_same():
+    model, x, _ = planted()
+    model.spread.copy_(0.1 * torch.tensor(model.symmetry.bounds))
+    pairs = Pairs(model, x, blobs(1).expand_as(x), True, None)
+    single = posterior(pairs, torch.zeros(6, 5))
+    model.double()
+    pairs = Pairs(model, x.double(), blobs(1).double().expand_as(x), True, None)
+    double = posterior(pairs, torch.zeros(6, 5, dtype=torch.float64))
+    torch.testing.assert_close(single.centre.double(), double.centre, atol=1e-3, rtol=0)
+    wide = single.unit / double.unit
+    torch.testing.assert_close(wide, torch.ones_like(wide), atol=0.02, rtol=0)
+    assert double.draw(None).dtype == torch.float64

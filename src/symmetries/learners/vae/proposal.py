@@ -96,7 +96,8 @@ class Gaussian:
 
     def draw(self, generator: torch.Generator | None) -> Tensor:
         """One eta (R, dim) of each."""
-        noise = torch.randn(self.centre.shape, generator=generator, device=self.centre.device)
+        here = self.centre
+        noise = torch.randn(here.shape, generator=generator, device=here.device, dtype=here.dtype)
         step = torch.linalg.solve_triangular(self.lower.mT, noise[..., None], upper=True)[..., 0]
         eta: Tensor = self.centre + self.stretch * self.unit * step
         return eta
