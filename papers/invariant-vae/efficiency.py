@@ -12,7 +12,7 @@ import torch
 from framed import Framed, moments
 from joint import AFFINE, NEW, SAMPLES, seen_of, training
 from torch import Tensor
-from versions import fit_versions, planted_anew, scores_of_versions
+from versions import drawn_ahead, fit_versions, planted_anew, scores_of_versions
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
@@ -27,6 +27,9 @@ TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
+TRAINED = 500  # images that were learned from, for the bound on them
+VERSIONS, TRANSFORMATIONS = 1_400_000, 4_500_000  # for AugVAE, drawn ahead
+CHUNK = 2048
 COPIES = 8  # turned, of an image, whose prototypes are compared
 # Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
 OURS = replace(
@@ -64,7 +67,8 @@ class Setting:
     device: str
     samples: int = SAMPLES
     kinds: tuple[str, ...] = KINDS
-    versions: int = 4_500_000  # transformations that AugVAE's images are drawn from
+    versions: int = VERSIONS
+    live: bool = False  # AugVAE has new versions at every step
 
     @property
     def images(self) -> int:
@@ -127,7 +131,7 @@ def runs(
             steps = setting.vae.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
             cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
-            cell["half"] = setting.vae.half
+            cell |= {"half": setting.vae.half} | ({"live": True} if setting.live else {})
             keys = [
                 {**cell, "size": size, "kind": kind}
                 for size in setting.sizes
@@ -180,15 +184,9 @@ def one_vae(
     generator.manual_seed(0)
     row["bound"] = float(model.bound(x, setting.samples, generator).mean())
     row["reconstruction_error"] = float(model.reconstruction_error(x).mean())
-    few = data.images[: setting.count].to(device)
-    generator.manual_seed(0)
-    row["bound_train"] = float(model.bound(few[:500], setting.samples, generator).mean())
     arrays = {"examples": x[:20], "reconstructions": model.reconstruct(x[:20])}
+    generator.manual_seed(0)
     if isinstance(model, InvVAE):
-        generator.manual_seed(0)
-        fixed = model.bound(x, setting.samples, generator, noise="image")
-        row["bound_image_noise"] = float(fixed.mean())
-        generator.manual_seed(0)
         row["prototype_bound"] = float(model.prototype_bound(x, setting.samples, generator).mean())
         row["prototype_error"] = float(model.reconstruction_error(x, "prototype").mean())
         row["content_kept"] = symmetry.content_kept(x[:500])
@@ -199,7 +197,9 @@ def one_vae(
         new, prototypes = model.sample(NEW, generator)
         arrays |= {"new": new, "new_prototypes": prototypes, "prototypes": model.prototype(x[:20])}
     else:
-        arrays["new"] = model.sample(NEW, generator)
+        few = data.images[:TRAINED].to(device)
+        row["bound_train"] = float(vae.bound(few, setting.samples, generator).mean())
+        arrays["new"] = vae.sample(NEW, generator)
     return row, {name: part.float().cpu().numpy() for name, part in arrays.items()}
 
 
@@ -227,10 +227,17 @@ def fit_vae(
         run["augment"] = planted_anew(key["added"])
         raw = sets.load("train", 0.0, setting.folder, "mnist-once", setting.images)
         learned = raw.images[:seen]
-    if kind == "AugVAE":
+    if kind == "AugVAE" and setting.live:
         history = fit_versions(vae, symmetry, learned, setting.versions, **run)
     else:
-        history = model.fit(learned, **run)
+        if kind == "AugVAE":
+            learned = drawn_ahead(symmetry, learned, setting.versions, seed)
+        if isinstance(model, InvVAE):  # as its fit does it; noise and proposal follow below
+            parts = [model.prototype(x.to(symmetry.device)) for x in learned.split(CHUNK)]
+            learned = torch.cat(parts)
+        history = vae.fit(learned, **run)
+        model.to(vae.device)
+    del learned
     vae.encoder.half_precision = vae.decoder.half_precision = False  # errors as small as noise
     row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
     if kind == "AugVAE":

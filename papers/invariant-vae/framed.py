@@ -21,6 +21,12 @@ CHUNK = 2048
 
 def moments(images: Tensor) -> tuple[Tensor, Tensor]:
     """Mean centre (2,) and mean central second moments (2, 2) of pictures, in half-image units."""
+    centres, second = moments_of_each(images)
+    return centres.mean(0), second.mean(0)
+
+
+def moments_of_each(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Centres (N, 2) and central second moments (N, 2, 2) of pictures (N, C, H, W)."""
     height, width = images.shape[-2:]
     device = images.device
     x = (2 * torch.arange(width, device=device) + 1 - width) / max(height, width)
@@ -31,8 +37,7 @@ def moments(images: Tensor) -> tuple[Tensor, Tensor]:
     flat = places.flatten(0, 1)
     centres = weights @ flat
     offsets = flat - centres[:, None]
-    second = torch.einsum("np,npi,npj->nij", weights, offsets, offsets)
-    return centres.mean(0), second.mean(0)
+    return centres, torch.einsum("np,npi,npj->nij", weights, offsets, offsets)
 
 
 class FramedGroup(Affine2):

@@ -1,7 +1,7 @@
 """The runs of this page on one GPU, in lanes: the most important first, as many as fit.
 
+    python papers/invariant-vae/lanes.py corners --data DATA --out OUT --limit 400
     python papers/invariant-vae/lanes.py turned --data DATA --out OUT --limit 400
-    python papers/invariant-vae/lanes.py upright --data DATA --out OUT --limit 400
 
 Each entry is a command line of ``run.py`` and the seconds that it is expected to take. One begins
 only if it fits into what is left of the limit, judged by how long the others took.
@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,124 +22,96 @@ WIDTHS = "--parts rotation --steps 1000 --added"
 ABLATION = "--parts ablations --short 600 --views 5 --which"
 NINE = "--alike --full-precision --symmetry-steps 12000 5000"
 SETUP = 20.0  # seconds for a symmetry model, and to set everything up
-SCORED = 3.0  # for the scores of a model
+SCORED = {"InvVAE": 12.0}  # for the scores of a model; 3 for others
 MS, THIRD_MS = 1.3, 0.7  # of a step; more, for a third convolution
 FEW, HALF, MANY = 12_500, 25_000, 50_000
-THREE = "VAE InvVAE AugVAE"
 
 
 def nine(
     added: int,
-    kinds: str,
-    sizes: tuple[int, ...],
-    steps: int,
-    *,
-    third: bool = False,
+    kind: str,
+    size: int,
     seed: int = 0,
-    part: str = "figure9",
-    lr: float = 3e-3,
-    half: bool = False,
+    *,
+    steps: int = 0,
+    third: bool = False,
+    options: str = "",
+    setup: bool = False,
 ) -> Entry:
-    """VAEs of Figure 9, and how long they take (the symmetry model, if any, is there already)."""
-    each = (MS + THIRD_MS * third) * steps / 1000 + SCORED
-    words = f"--parts {part} {NINE} --rotations {added} --sizes {' '.join(map(str, sizes))}"
-    words += f" --kinds {kinds} --vae-steps {steps} --first-seed {seed} --vae-lr {lr:g}"
-    words = words.replace(" --full-precision", "") if half else words
-    seconds = len(sizes) * len(kinds.split()) * each
+    """A VAE of Figure 9, and how long it takes, with its symmetry model if ``setup``.
+
+    Unless steps are given: 5,000 with 50,000 images, else 2,500, as VAEs learn images by heart
+    (on images held out the better of both in every run that had both); AugVAE, which does not,
+    has 20,000 and a third convolution.
+    """
+    third = third or kind == "AugVAE"
+    steps = steps or (20_000 if kind == "AugVAE" else 5000 if size == MANY else 2500)
+    seconds = (MS + THIRD_MS * third) * steps / 1000 + SCORED.get(kind, 3.0) + SETUP * setup
+    words = f"--parts figure9 {NINE} --rotations {added} --sizes {size} --kinds {kind}"
+    words += f" --vae-steps {steps} --first-seed {seed} {options}"
     return seconds, words + (" --channels 64 128 256" if third else "")
 
 
-def corner(added: int, seed: int = 0) -> list[Entry]:
-    """A rotation that goals are about, the most important first.
-
-    VAE and InvVAE have the better of 2,500 and 5,000 steps on images held out (with 50,000 images
-    more of them were better in every run before). AugVAE, which does not learn images by heart, has
-    20,000 and a third convolution.
-    """
-    seconds, first = nine(added, "InvVAE VAE", (MANY, FEW), 5000, seed=seed)
-    return [
-        (SETUP + seconds, first),
-        nine(added, "AugVAE", (MANY,), 20_000, third=True, seed=seed),
-        nine(added, "VAE InvVAE", (FEW,), 2500, seed=seed),
-        nine(added, "AugVAE", (FEW,), 20_000, third=True, seed=seed),
-    ]
+def invariant(added: int, seed: int = 0, sizes: Sequence[int] = (MANY, FEW, HALF)) -> list[Entry]:
+    """InvVAE at one rotation; the first run makes the symmetry model."""
+    return [nine(added, "InvVAE", n, seed, setup=not place) for place, n in enumerate(sizes)]
 
 
-def middle(added: int) -> list[Entry]:
-    """25,000 images."""
-    return [
-        nine(added, "InvVAE VAE", (HALF,), 5000),
-        nine(added, "VAE InvVAE", (HALF,), 2500),
-        nine(added, "AugVAE", (HALF,), 20_000, third=True),
-    ]
+def augmented(added: int, seed: int = 0, sizes: Sequence[int] = (MANY, FEW, HALF)) -> list[Entry]:
+    """AugVAE at one rotation, after InvVAE."""
+    return [nine(added, "AugVAE", n, seed) for n in sizes]
 
 
-def control(added: int) -> list[Entry]:
-    """Fixed augmentation; and AugVAE for twice as long, if there is time."""
-    longer = nine(added, "AugVAE", (MANY,), 40_000, third=True)
-    return [nine(added, "fixed", (FEW, MANY), 5000), longer]
+def corners() -> list[Entry]:
+    """InvVAE and AugVAE at the rotations that goals are about, the first seed."""
+    ends = (180, 0)
+    lane = [entry for added in ends for entry in invariant(added, sizes=(MANY, FEW))]
+    lane += [nine(added, "AugVAE", HALF) for added in ends]
+    lane += [nine(added, "InvVAE", HALF) for added in ends]
+    lane += [entry for added in ends for entry in invariant(added, 1, (MANY, FEW))]
+    return lane + [entry for added in ends for entry in augmented(added, sizes=(MANY, FEW))]
 
 
-def more(added: int, between: int) -> list[Entry]:
-    """A second seed and a rotation between, in turns; then 25,000 images and a third seed."""
-    pairs = zip(corner(added, 1), corner(between), strict=True)
-    return [*(entry for pair in pairs for entry in pair), *middle(between), *corner(added, 2)]
-
-
-def again(seed: int) -> list[Entry]:
-    """Another seed of what goals are about; new images; VAEs of 25,000 images."""
-    lane: list[Entry] = []
-    for added in (180, 0):
-        seconds, first = nine(added, "InvVAE VAE", (MANY,), 5000, seed=seed)
-        few = nine(added, "InvVAE VAE", (FEW,), 2500, seed=seed)
-        lane += [(SETUP + seconds, first), few]
-    lane += [nine(added, "VAE", (HALF,), 2500) for added in (0, 180)]
-    lane += [nine(added, "VAE", (FEW, HALF), 2500) for added in (90, 45)]
-    for added in (0, 180):
-        lane.append(nine(added, "AugVAE", (HALF,), 20_000, third=True, seed=seed))
+def between(added: int, end: int) -> list[Entry]:
+    """A rotation between, the first seed; further seeds at an end."""
+    lane = invariant(added) + augmented(added)
+    for seed in (1, 2):
+        lane += invariant(end, seed, (MANY, FEW)) + augmented(end, seed, (MANY, FEW))
     return lane
+
+
+def plain() -> list[Entry]:
+    """What has no symmetry model: the VAE and the control."""
+    ends = [(added, size) for size in (MANY, FEW) for added in (180, 0)]
+    middle = [(added, HALF) for added in (180, 0)]
+    rest = [(added, size) for size in (MANY, FEW, HALF) for added in (90, 45)]
+    lane = [nine(*cell, 2) for cell in _of("VAE", ends)]
+    lane += [nine(*cell) for cell in _of("fixed", [*middle, *rest])]
+    lane += [nine(*cell, seed) for seed in (1, 2) for cell in _of("VAE", [*middle, *rest])]
+    lane += [nine(*cell, seed) for seed in (0, 1) for cell in _of("VAE", ends)]
+    lane += [nine(*cell) for cell in _of("VAE", [*middle, *rest])]
+    return lane + [nine(*cell) for cell in _of("fixed", ends)]
+
+
+def _of(kind: str, cells: Sequence[tuple[int, int]]) -> list[tuple[int, str, int]]:
+    return [(added, kind, size) for added, size in cells]
+
+
+def rates() -> list[Entry]:
+    """AugVAE of 50,000 images with the paper's other rates, and with images planted anew.
+
+    And the VAE with a third convolution.
+    """
+    six, nine_ = "--live --vae-lr 0.006", "--live --vae-lr 0.009"
+    lane = [nine(added, "AugVAE", MANY, options=six, setup=True) for added in (180, 0)]
+    lane.append(nine(180, "planted", MANY, steps=20_000, third=True, options=six))
+    lane += [nine(added, "AugVAE", MANY, options=nine_) for added in (180, 0)]
+    return lane + [nine(added, "VAE", MANY, third=True) for added in (180, 0)]
 
 
 def same(added: int, steps: int, part: str = "same") -> Entry:
     """The joint model on the images of the VAEs."""
     return 4.0 * steps / 1000 + 8, f"--parts {part} --steps {steps} --added {added}"
-
-
-def framed() -> list[Entry]:
-    """InvVAE of the first seed at both corners, and the control, alone on the GPU."""
-    lane: list[Entry] = []
-    for added in (180, 0):
-        seconds, words = nine(added, "InvVAE", (MANY,), 5000)
-        lane.append((12 + seconds, words))
-    lane += [nine(added, "InvVAE", (FEW,), 2500) for added in (180, 0)]
-    lane += [nine(added, "fixed", (FEW,), 2500) for added in (180, 0)]
-    return lane
-
-
-def rates() -> list[Entry]:
-    """AugVAE of 50,000 images with the paper's other rates, and with images planted anew."""
-    lane: list[Entry] = []
-    for added in (180, 0):
-        seconds, words = nine(added, "AugVAE", (MANY,), 20_000, third=True, lr=6e-3)
-        lane.append((SETUP + seconds, words))
-    lane.append(nine(180, "planted", (MANY,), 20_000, third=True, lr=6e-3))
-    lane += [nine(added, "AugVAE", (MANY,), 20_000, third=True, lr=9e-3) for added in (180, 0)]
-    return lane
-
-
-def beside() -> list[Entry]:
-    """What has no symmetry model: VAEs of 50,000 images, the control, third seeds."""
-    lane = [nine(added, "VAE", (MANY,), 5000, third=True) for added in (180, 0)]
-    lane.append(nine(0, "VAE", (MANY,), 5000, third=True, half=True))
-    lane += [nine(added, "VAE", (MANY,), 5000) for added in (90, 45)]
-    for added in (0, 180):
-        lane += [nine(added, "fixed", (MANY,), 5000), nine(added, "fixed", (FEW,), 2500)]
-    for added in (180, 0):
-        lane += [
-            nine(added, "VAE", (MANY,), 5000, seed=2),
-            nine(added, "VAE", (FEW,), 2500, seed=2),
-        ]
-    return lane
 
 
 def new_images() -> list[Entry]:
@@ -174,15 +147,12 @@ LANES: dict[str, list[Entry]] = {
         *(same(added, 5000, "same-learned") for added in (90, 45)),
     ],
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
-    "turned": [*corner(180), *middle(180), *control(180)],
-    "upright": [*corner(0), *middle(0), *control(0)],
-    "turned-more": more(180, 90),
-    "upright-more": more(0, 45),
-    "again": again(1),
-    "framed": framed(),
-    "samples": new_images(),
+    "corners": corners(),
+    "turned": between(90, 180),
+    "upright": between(45, 0),
+    "plain": plain(),
     "rates": rates(),
-    "beside": beside(),
+    "samples": new_images(),
 }
 
 

@@ -5,7 +5,7 @@ import math
 import sets
 import torch
 import torch.nn.functional as F
-from framed import moments
+from framed import moments_of_each
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
@@ -24,8 +24,7 @@ CHUNK = 1024
 def transformations(symmetry: SymmetryModel, images: Tensor, total: int, seed: int) -> Tensor:
     """T_eta T_f(x)^-1 with eta from p(eta | x_hat): (N, n, 3, 3), about ``total`` of them.
 
-    A symmetry model does not change while AugVAE learns, so it is asked ahead; a step has nothing
-    left to do but one resampling of its images.
+    A symmetry model does not change while AugVAE learns, so it is asked ahead.
     """
     each = max(1, round(total / len(images)))
     group = symmetry.group
@@ -38,10 +37,25 @@ def transformations(symmetry: SymmetryModel, images: Tensor, total: int, seed: i
     return torch.cat(parts)
 
 
+@torch.no_grad()
+def drawn_ahead(symmetry: SymmetryModel, images: Tensor, total: int, seed: int) -> Tensor:
+    """About ``total`` new versions of images, as many of each, on the model's device.
+
+    More of them than a decoder could know by heart.
+    """
+    moves = transformations(symmetry, images, total, seed)
+    versions = torch.empty(moves.shape[:2].numel(), *images.shape[1:], device=moves.device)
+    each = moves.shape[1]
+    parts = zip(images.split(CHUNK), moves.split(CHUNK), versions.split(CHUNK * each), strict=True)
+    for x, part, out in parts:
+        out.copy_(symmetry.act.orbit(part, x.to(moves.device)).flatten(0, 1).clamp_(0, 1))
+    return versions
+
+
 def fit_versions(
     vae: VAE, symmetry: SymmetryModel, images: Tensor, total: int, **run: object
 ) -> History:
-    """AugVAE: every step sees other versions of its images, drawn from the symmetry model."""
+    """AugVAE whose steps all see other versions of their images: of ``total`` transformations."""
     moves = transformations(symmetry, images, total, vae.seed)
 
     def loss(model: VAE, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
@@ -94,6 +108,10 @@ def scores_of_versions(
     bound = vae.bound(new[:count], samples, generator).mean()
     scores = {"bound": float(bound)}
     for name, x in (("", new), ("_of_images", held.to(vae.device))):
+        centres, second = moments_of_each(x)
+        length, width = torch.linalg.eigvalsh(second).log().mT.flip(0)
         scores[f"roughness{name}"] = sets.roughness(x)
-        scores[f"size{name}"] = float(moments(x)[1].trace())
+        scores[f"size{name}"] = float(second.diagonal(dim1=1, dim2=2).sum(1).mean())
+        for what, part in (("place", centres), ("log_length", length), ("log_width", width)):
+            scores[f"deviation_of_{what}{name}"] = float(part.std(0).mean())
     return scores
