@@ -87,6 +87,7 @@ def plain() -> list[Entry]:
     rest = [(added, size) for size in (MANY, FEW, HALF) for added in (90, 45)]
     lane = [nine(*cell, 2) for cell in _of("VAE", ends)]
     lane += [nine(*cell) for cell in _of("fixed", [*middle, *rest])]
+    lane += [nine(*cell, steps=20_000, third=True) for cell in _of("fixed", ends[:2])]
     lane += [nine(*cell, seed) for seed in (1, 2) for cell in _of("VAE", [*middle, *rest])]
     lane += [nine(*cell, seed) for seed in (0, 1) for cell in _of("VAE", ends)]
     lane += [nine(*cell) for cell in _of("VAE", [*middle, *rest])]

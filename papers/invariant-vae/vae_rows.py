@@ -11,7 +11,6 @@ KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 KINDS_OF = {kind: place for place, kind in enumerate((*KINDS, "joint"))}
 BOUNDS = {
     "bound": "on x",
-    "bound_image_noise": "on x, noise that stays",
     "prototype_bound": "on the prototype",
 }
 
@@ -121,7 +120,8 @@ def stage_rows(results: Row) -> list[list[str]]:
     stages = {
         "as they come, digits not shifted": results["not_shifted"]["rows"],
         "as they come": [*vaes, *results["unframed"]["rows"]],
-        "framed": now,
+        "framed": [*vaes, *results["one_proposal"]["rows"]],
+        "framed, eta proposed for each z": now,
     }
     lines = []
     for name, rows in stages.items():
@@ -144,34 +144,3 @@ def change(
     """The difference of means over runs, from one (added, size) to another."""
     ends = [[r for r in of(grid, kind=kind, added=a, size=n) if key in r] for a, n in (to, at)]
     return average(ends[0], key) - average(ends[1], key) if all(ends) else None
-
-
-def losses(grid: Sequence[Row], goal: Row, verdict: Verdict, said_of: str = "") -> list[list[str]]:
-    """How much each kind loses with fewer examples and with more rotation, in nats."""
-    sizes = sorted({row["size"] for row in grid})
-    lines = []
-    few, many = sizes[0], sizes[-1]
-    added = sorted({row["added"] for row in grid})
-    cases = [(f"{few:,} for {many:,} images, ±{a:g}", (a, few), (a, many)) for a in added]
-    cases = cases if few < many else []
-    cases += [(f"±180 for ±0, {n:,} images", (180.0, n), (0.0, n)) for n in sizes]
-    for what, to, at in cases:
-        lost = {kind: change(grid, kind, to, at) for kind in KINDS}
-        gap, what = lost["VAE"], what + said_of
-        if gap is None:
-            continue
-        lines.append([f"VAE: {what}", "gets worse", f"{gap:+.1f} nats", verdict(gap < 0)])
-        if lost["AugVAE"] is not None:
-            holds = lost["AugVAE"] > goal["augvae_share"] * gap and gap < 0
-            said = f"{lost['AugVAE']:+.1f} nats"
-            lines.append([f"AugVAE: {what}", "loses less than half of it", said, verdict(holds)])
-        if to[1] != at[1]:
-            continue
-        for key in ("prototype_bound", "bound"):
-            moved = change(grid, "InvVAE", to, at, key)
-            if moved is not None:
-                wanted = f"at most 10 % of the VAE's {gap:+.1f}"
-                holds = abs(moved) <= goal["invvae_share"] * abs(gap)
-                said = f"{moved:+.1f} nats"
-                lines.append([f"InvVAE, {BOUNDS[key]}: {what}", wanted, said, verdict(holds)])
-    return lines
