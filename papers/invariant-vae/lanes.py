@@ -144,7 +144,7 @@ LANES: dict[str, list[Entry]] = {
     "joint-turned": [same(180, 15_000, "same-learned"), same(180, 5000)],
     "joint-upright": [
         same(0, 15_000, "same-learned"),
-        (100, "--parts affine --steps 15000 --added 45"),
+        (30, "--parts affine --steps 5000 --added 45"),
         *(same(added, 5000, "same-learned") for added in (90, 45)),
     ],
     "alone": [(95, "--parts rotation --steps 15000 --base 1000 --added 45 --alone")],
