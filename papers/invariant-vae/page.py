@@ -55,7 +55,15 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             augerino_rows(rows, results["small"]["rows"]),
         ),
         "affine": table(
-            ["data", "transformations", "ratio of width90", "explained", "KL of z", "bound"],
+            [
+                "data",
+                "transformations",
+                "steps",
+                "ratio of width90",
+                "explained",
+                "KL of z",
+                "bound",
+            ],
             affine_rows(rows, "MNIST")
             + affine_rows(shapes, "shapes")
             + affine_rows(results["shapes_paper"]["rows"], "shapes, the paper's q"),
@@ -185,16 +193,15 @@ def augerino_rows(*sets: Sequence[Row]) -> list[list[str]]:
 
 
 def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
-    """One transformation against five, with the same number of steps."""
+    """One transformation against five, by the number of steps."""
     lines = []
-    for affine in of(rows, part="affine"):
-        same = {"added": affine["added"], "steps": affine["steps"]}
-        for row in [*of(rows, part="rotation", **same), affine]:
-            name = "rotation" if row["part"] == "rotation" else "shifts, rotation, scales"
-            explained = f"{1 - row['reconstruction_error'] / row['pixel_variance']:.0%}"
-            codes = f"{row['last']['kl_z']:.1f}"
-            ratio = f"{row['ratio']:.2f}"
-            lines.append([data, name, ratio, explained, codes, f"{row['bound']:.0f}"])
+    affine = of(rows, part="affine")
+    same = [row for row in rotation_rows(rows) if row["added"] == affine[0]["added"]]
+    for row in sorted(same + affine, key=itemgetter("steps")):
+        name = "rotation" if row["part"] == "rotation" else "shifts, rotation, scales"
+        explained = f"{1 - row['reconstruction_error'] / row['pixel_variance']:.0%}"
+        numbers = [f"{row['ratio']:.2f}", explained, f"{row['last']['kl_z']:.1f}"]
+        lines.append([data, name, f"{row['steps']:,}", *numbers, f"{row['bound']:.0f}"])
     return lines
 
 
