@@ -22,7 +22,7 @@ from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
-SMALLEST, LARGEST = 12_500, 50_000  # symmetry models see the first 12,500 images only
+SMALLEST, LARGEST = 12_500, 50_000
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
@@ -69,6 +69,7 @@ class Setting:
     kinds: tuple[str, ...] = KINDS
     versions: int = VERSIONS
     live: bool = False  # AugVAE has new versions at every step
+    own: bool = False  # a symmetry model sees all images that the VAE learns from
 
     @property
     def images(self) -> int:
@@ -118,8 +119,8 @@ def runs(
 ) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
     """Rows of results, the first seed and the smallest sets first.
 
-    The symmetry model of an added rotation sees the first 12,500 images only, so that no VAE
-    profits from images that are not its own.
+    A symmetry model sees the first 12,500 images only, or the VAE's own: none profits from images
+    that are not its own.
     """
     for seed in setting.seeds:
         for added in setting.added:
@@ -131,7 +132,8 @@ def runs(
             steps = setting.vae.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
             cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
-            cell |= {"half": setting.vae.half} | ({"live": True} if setting.live else {})
+            cell |= {"half": setting.vae.half}
+            cell |= {name: True for name in ("live", "own") if getattr(setting, name)}
             keys = [
                 {**cell, "size": size, "kind": kind}
                 for size in setting.sizes
@@ -141,21 +143,23 @@ def runs(
                 if done(key):
                     continue
                 symmetry, trained = None, {}
-                if key["kind"] in ("AugVAE", "InvVAE"):
-                    symmetry, trained = fitted_symmetry(key, small, test, setting)
                 data = whole.subset(torch.arange(min(key["size"], len(whole))))
+                if key["kind"] in ("AugVAE", "InvVAE"):
+                    learned = data.subset(torch.arange(seen_of(data))) if setting.own else small
+                    symmetry, trained = fitted_symmetry(key, learned, test, setting)
                 row, arrays = one_vae(key, data, test, symmetry, setting)
                 row |= {"symmetry": trained} if symmetry is not None else {}
                 yield key | row, arrays
 
 
 def fitted_symmetry(
-    key: dict[str, Any], small: ImageSet, test: ImageSet, setting: Setting
+    key: dict[str, Any], data: ImageSet, test: ImageSet, setting: Setting
 ) -> tuple[SymmetryModel, dict[str, Any]]:
-    """The symmetry model of an added rotation and a seed, fitted once in a process."""
-    name = (setting.source, setting.symmetry, setting.group, key["added"], key["seed"])
+    """The symmetry model of some images, a rotation and a seed, fitted once in a process."""
+    name = (setting.source, setting.symmetry, setting.group, key["added"], key["seed"], len(data))
     if name not in FITTED:
-        symmetry, trained = symmetry_model(small, setting, key["seed"])
+        symmetry, trained = symmetry_model(data, setting, key["seed"])
+        trained["images"] = len(data)
         few = test.images[:200].to(symmetry.device)
         trained["orbit_variance"] = orbit_variance(symmetry, few)
         FITTED[name] = symmetry, trained
@@ -302,4 +306,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         arguments.data,
         arguments.device,
         kinds=tuple(arguments.kinds or KINDS),
+        versions=TRANSFORMATIONS if arguments.live else VERSIONS,
+        live=arguments.live,
+        own=arguments.own,
     )

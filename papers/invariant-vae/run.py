@@ -174,6 +174,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--least-noise", type=float, nargs="+", default=[0.2, 0.01], help="samples")
     parser.add_argument("--vae-steps", type=int, default=10_000)
     parser.add_argument("--vae-lr", type=float, default=3e-3)
+    parser.add_argument("--own", action="store_true", help="symmetry models of a VAE's own images")
     parser.add_argument("--live", action="store_true", help="AugVAE: new versions at every step")
     parser.add_argument("--channels", type=int, nargs="+", default=[64, 128], help="of the VAEs")
     parser.add_argument("--vae-batch", type=int, default=512)
