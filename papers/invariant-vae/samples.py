@@ -15,7 +15,7 @@ from torch import Tensor
 from symmetries.data import ImageSet
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.vae import VAE, InvVAE
-from symmetries.nn.codes import fitted_prior
+from symmetries.nn.codes import MOST_CODES, fitted_prior
 
 KINDS = ("VAE", "AugVAE", "InvVAE", "joint")
 TURNED = 45.0  # degrees, of the joint model's digits
@@ -96,6 +96,7 @@ def judged(
     few = test.images[:SCORED].to(coded.device)
     generator = torch.Generator(coded.device)
     row: dict[str, Any] = {"new": NEW, "components": len(density.mean), "samples": SAMPLES}
+    row["codes"] = min(len(seen), MOST_CODES)
     row["bound"] = float(model.bound(few, SAMPLES, generator.manual_seed(0)).mean())
     with fitted_prior(coded):
         row["bound_fitted"] = float(model.bound(few, SAMPLES, generator.manual_seed(0)).mean())

@@ -1,11 +1,11 @@
 """A mixture of Gaussians with full covariances, fitted to points."""
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from symmetries.checks import (
     check_finite,
@@ -17,10 +17,11 @@ from symmetries.checks import (
 )
 from symmetries.placement import check_together
 
-COMPONENTS = (1, 3, 10, 30, 100)  # tried, as long as points held out become likelier
+COMPONENTS = (1, 3, 10, 30, 100, 300)  # tried, as long as points held out become likelier
 HELD_OUT = 0.1
-ROUNDS = 60  # of expectation and maximisation
-ROWS = 4096  # points at a time
+ROUNDS, LEAST_GAIN = 100, 1e-3  # of expectation and maximisation; nats for each point
+LEAST_VARIANCE = 1e-6  # along any direction, where that of all points is 1
+ENTRIES = 2**22  # numbers at a time
 
 
 class GaussianMixture(nn.Module):
@@ -52,16 +53,25 @@ class GaussianMixture(nn.Module):
         dim = self.mean.shape[1]
         check_floats(z, "z", "...", dim)
         check_together(weights=self.mean, z=z)
-        # In double precision: narrow Gaussians, and no products of eight bits under autocast.
-        factor, weight = self.factor.double(), self.weight.double()
-        scale = factor.diagonal(dim1=1, dim2=2).log().sum(1)
-        level = weight.log() - scale - 0.5 * dim * math.log(2 * math.pi)
-        parts = []
-        for part in z.reshape(-1, dim).double().split(ROWS):
-            away = (part - self.mean.double()[:, None]).mT  # (K, dim, rows)
-            inner = torch.linalg.solve_triangular(factor, away, upper=False)
-            parts.append((level[:, None] - 0.5 * inner.square().sum(1)).logsumexp(0))
+        parts = [self.log_joint(part).logsumexp(1) for part in self.in_parts(z.reshape(-1, dim))]
         return torch.cat(parts).reshape(z.shape[:-1]).to(z.dtype)
+
+    def in_parts(self, z: Tensor) -> tuple[Tensor, ...]:
+        """Rows some at a time, so that not too much is in memory at once."""
+        components, dim = self.mean.shape
+        parts: tuple[Tensor, ...] = z.split(max(1, ENTRIES // (dim * max(components, dim))))
+        return parts
+
+    def log_joint(self, z: Tensor) -> Tensor:
+        """The logarithms (N, K) of w_k N(z; m_k, L_k L_k^T), in double precision."""
+        # Gaussians may be narrow, and products are rounded under autocast or in TF32.
+        factor, weight, mean = (part.double() for part in (self.factor, self.weight, self.mean))
+        scale = factor.diagonal(dim1=1, dim2=2).log().sum(1)
+        level = weight.log() - scale - 0.5 * mean.shape[1] * math.log(2 * math.pi)
+        away = (z.double() - mean[:, None]).mT  # (K, dim, N)
+        inner = torch.linalg.solve_triangular(factor, away, upper=False)
+        out: Tensor = (level[:, None] - 0.5 * inner.square().sum(1)).T
+        return out
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Points (n, dim)."""
@@ -86,7 +96,7 @@ def fit_mixture(
     tenths of the points, until the log-density of the rest falls.
 
     Args:
-        points: (N, dim), at least 2 (dim + 1) of them for each component; numbers of components
+        points: (N, dim), at least 4 (dim + 1) of them for each component; numbers of components
             that are too large for that are not tried.
         components: numbers to try.
         seed: of what is held out, and of the start.
@@ -103,37 +113,70 @@ def fit_mixture(
     for number in components:
         check_whole(number, "components")
     check_whole(seed, "seed", least=0)
-    each = 2 * (points.shape[1] + 1)
+    each = 4 * (points.shape[1] + 1)
     tried = sorted(number for number in components if number * each <= len(points))
     if not tried:
         expected = f"at least {each} for each component"
         raise invalid("points", expected, len(points), "draw more, or ask for fewer components")
     generator = torch.Generator().manual_seed(seed)
-    rows = points.detach().cpu()[torch.randperm(len(points), generator=generator)]
+    order = torch.randperm(len(points), generator=generator).to(points.device)
+    rows = points.detach().double()[order]
     count = max(1, round(HELD_OUT * len(rows)))
     held, rows = rows[:count], rows[count:]
+    scale, centre = rows.std(0), rows.mean(0)
+    scale = torch.where(scale > 0, scale, 1.0)
+    rows = (rows - centre) / scale
     best, most = GaussianMixture(1, points.shape[1]), -math.inf
     for number in tried:
-        found = _fitted(rows, number, seed)
+        found = maximised(rows, number, seed)
+        found.mean.copy_(found.mean * scale + centre)
+        found.factor.mul_(scale[:, None])
         value = float(found.log_prob(held).mean())
         if value < most:
             break
         best, most = found, value
-    return best.to(points.device)
+    return best.to(points.dtype)
 
 
-def _fitted(rows: Tensor, number: int, seed: int) -> GaussianMixture:
-    from sklearn import exceptions, mixture
+def maximised(rows: Tensor, number: int, seed: int) -> GaussianMixture:
+    """Expectation and maximisation from the clusters of k-means, until the density hardly rises.
 
-    scale, centre = rows.std(0), rows.mean(0)
-    scale = torch.where(scale > 0, scale, 1.0)
-    machine = mixture.GaussianMixture(number, random_state=seed, max_iter=ROUNDS)
-    with warnings.catch_warnings():  # some rounds are enough
-        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
-        machine.fit(((rows - centre) / scale).numpy())
-    found = GaussianMixture(number, rows.shape[1])
-    covariance = torch.from_numpy(machine.covariances_)
-    found.weight.copy_(torch.from_numpy(machine.weights_))
-    found.mean.copy_(torch.from_numpy(machine.means_) * scale + centre)
-    found.factor.copy_(scale[:, None] * torch.linalg.cholesky(covariance))
+    Args:
+        rows: (N, dim) of mean 0 and variance 1, in double precision.
+        number: of components.
+        seed: of k-means.
+    """
+    from sklearn import cluster
+
+    near = cluster.KMeans(number, n_init=1, random_state=seed).fit_predict(rows.cpu().numpy())
+    which = torch.from_numpy(near).long().to(rows.device)
+    found = GaussianMixture(number, rows.shape[1]).to(rows)
+    pieces = found.in_parts(rows)
+    shares: Iterable[Tensor] = found.in_parts(one_hot(which, number).to(rows))
+    before = -math.inf
+    for _ in range(ROUNDS):
+        _maximise(found, zip(pieces, shares, strict=True))
+        joint = [found.log_joint(part) for part in pieces]
+        value = float(torch.cat([part.logsumexp(1) for part in joint]).mean())
+        if value - before < LEAST_GAIN:
+            break
+        before, shares = value, (part.softmax(1) for part in joint)
     return found
+
+
+def _maximise(found: GaussianMixture, moments: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Weights, means and covariances from points (N, dim) and responsibilities (N, K), in parts."""
+    count, mean = torch.zeros_like(found.weight), torch.zeros_like(found.mean)
+    second = torch.zeros_like(found.factor)
+    for rows, share in moments:
+        count += share.sum(0)
+        mean += share.T @ rows
+        pairs = (rows[:, :, None] * rows[:, None]).flatten(1)
+        second += (share.T @ pairs).view_as(second)
+    count += torch.finfo(count.dtype).eps
+    mean /= count[:, None]
+    covariance = second / count[:, None, None] - mean[:, :, None] * mean[:, None]
+    least = LEAST_VARIANCE * torch.eye(mean.shape[1]).to(mean)
+    found.weight.copy_(count / count.sum())
+    found.mean.copy_(mean)
+    found.factor.copy_(torch.linalg.cholesky(covariance + least))

@@ -16,7 +16,7 @@ from symmetries.checks import check_choice, invalid
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture, fit_mixture
 from symmetries.nn.autoencoder import GaussianPrior
 
-MOST_CODES = 20_000  # more make the fit slower, and hardly better
+MOST_CODES = 50_000  # more make the fit slower, and hardly better
 CHUNK = 512  # images encoded at a time
 CODES = ("prior", "fitted")
 
@@ -37,12 +37,13 @@ class Coded(Protocol):
 
 @torch.no_grad()
 def draw_codes(model: Coded, images: Tensor, seed: int = 0) -> Tensor:
-    """One code (N, latent) from q(z | x) of each image; of 20,000, evenly, if there are more."""
-    every = max(1, -(-len(images) // MOST_CODES))
+    """One code (N, latent) from q(z | x) of each image; of 50,000, evenly, if there are more."""
+    count = min(len(images), MOST_CODES)
+    places = torch.arange(count) * len(images) // count
     generator = torch.Generator(model.device).manual_seed(seed)
     parts = []
-    for x in images[::every].split(CHUNK):
-        mean, scale = model.encode(x.to(model.device))
+    for part in places.split(CHUNK):
+        mean, scale = model.encode(images[part].to(model.device))
         noise = torch.randn(mean.shape, generator=generator, device=mean.device)
         parts.append(mean + scale * noise)
     return torch.cat(parts)

@@ -227,7 +227,7 @@ class VAE(nn.Module):
         :func:`symmetries.nn.codes.fitted_prior` puts it in the prior's place in the bound.
 
         Args:
-            images: those the model was fitted to; codes are drawn for at most 20,000 of them.
+            images: those the model was fitted to; codes are drawn for at most 50,000 of them.
             components: numbers of Gaussians to try; the best on codes held out is kept.
             seed: of the draws, and of the fit.
         """
