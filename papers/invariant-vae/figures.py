@@ -162,7 +162,8 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
         axis.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
         axis.minorticks_off()
     np.atleast_1d(axes)[0].set_ylabel("bound, nats")
-    np.atleast_1d(axes)[0].legend(fontsize=7, loc="lower right")
+    handles, names = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(names))
     return _save(figure, path)
 
 
