@@ -123,8 +123,9 @@ def new_images() -> list[Entry]:
     for seed in (0, 1):
         words = f"--parts samples --alike --sizes {MANY} --first-seed {seed} --kinds"
         vae = "--full-precision --symmetry-steps 12000 5000 --vae-steps 5000"
-        lane += [(50, f"{words} InvVAE {vae}"), (25, f"{words} VAE {vae}")]
-        lane += [(25, f"{words} AugVAE {vae}"), (95, f"{words} joint --least-noise 0.2")]
+        lane += [(60, f"{words} InvVAE {vae} --least-noise 0.2"), (30, f"{words} VAE {vae}")]
+        lane += [(20, f"{words} InvVAE {vae} --least-noise 0.01")]
+        lane += [(30, f"{words} AugVAE {vae}"), (95, f"{words} joint --least-noise 0.2")]
         lane += [(95, f"{words} joint --least-noise 0.01")]
     return lane
 
