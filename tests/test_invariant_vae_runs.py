@@ -101,7 +101,7 @@ def test_rows_of_new_images_are_means_over_seeds(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     sample_rows = importlib.import_module("sample_rows")
     row = {"part": "samples", "kind": "VAE", "added": 0.0, "least_noise": 0.2, "steps": 5}
-    row |= {"size": 9, "components": 30, "classes_of_fitted": [0.25, 0.75]}
+    row |= {"size": 9, "codes": 9000, "components": 30, "classes_of_fitted": [0.25, 0.75]}
     row |= {"bound": 1.0, "bound_fitted": 2.0, "nearest_fitted": 0.25, "nearest_reconstructed": 0.5}
     row |= {f"sure_of_{name}": 0.5 for name in sample_rows.SEEN}
     second = row | {"seed": 1, "sure_of_fitted": 0.6, "components": 10, "bound_fitted": 3.0}
@@ -111,7 +111,7 @@ def test_rows_of_new_images_are_means_over_seeds(monkeypatch):
         ["VAE", "±0", "0.2", "50.0 ± 0.0 %", "55.0 ± 7.1 %", "50.0 ± 0.0 %", "50.0 ± 0.0 %"],
         ["joint", "±45", "0.2", *["50.0 %"] * 4],
     ]
-    means = ["30 / 10", "1.0", "2.5", "25.0 ± 0.0 %", "0.250", "0.500"]
+    means = ["9,000", "30 / 10", "1.0", "2.5", "25.0 ± 0.0 %", "0.250", "0.500"]
     assert sample_rows.code_rows(rows)[0] == ["VAE", "±0", "0.2", *means]
 
 
@@ -165,3 +165,43 @@ def test_digits_planted_anew_are_as_smooth_as_the_set(monkeypatch):
         assert abs(sets.roughness(new) / sets.roughness(stored) - 1) < 0.02
         upright = new.sum((1, 2)).std(1) > new.sum((1, 3)).std(1)
         assert upright.all() == (added == 0), added
+
+
+def test_versions_drawn_ahead_are_moved_images(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    versions = importlib.import_module("versions")
+    x = torch.rand(5, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    model = SymmetryModel("rotation", (1, 12, 12), "quick")
+    new = versions.drawn_ahead(model, x, 15, seed=1)
+    moves = versions.transformations(model, x, 15, seed=1)
+    torch.testing.assert_close(new, model.act.orbit(moves, x).flatten(0, 1).clamp(0, 1))
+
+
+def test_losses_are_judged_as_shares_of_the_vae(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    moves = importlib.import_module("vae_moves")
+    lost = {"VAE": (-100.0, -200.0), "AugVAE": (-20.0, -120.0), "InvVAE": (0.0, -15.0)}
+    grid = [
+        {"kind": kind, "size": size, "added": added, "bound": 1000 + (size == 12_500) * few}
+        | {"seed": 0, "prototype_bound": 1000 + (added == 180) * 30}
+        for kind, (few, _) in lost.items()
+        for size in (12_500, 50_000)
+        for added in (0.0, 180.0)
+    ]
+    for row in grid:
+        row["bound"] += (row["added"] == 180) * lost[row["kind"]][1]
+    goal = {"augvae_share": 0.5, "invvae_share": 0.1}
+    lines = {line[0]: line[1:] for line in moves.loss_rows(grid, goal)}
+    assert lines["12,500 for 50,000 images, ±0"][2] == "-20.0 (20%)"
+    assert lines["±180 for ±0, 50,000 images"] == [
+        *("-200.0", "not run", "-120.0 (60%) **missed**"),
+        *("+30.0 (15%) **missed**", "-15.0 (8%)"),
+    ]
+    assert lines["12,500 at ±180 for 50,000 at ±0"][2] == "-140.0 (47%)"
+    counts = [line[2:] for line in moves.goal_rows(grid, goal, str)]
+    assert counts == [
+        ["4 of 4 moves", "True"],
+        ["2 of 4 moves", "False"],
+        ["0 of 2 moves", "False"],
+        ["2 of 2 moves", "True"],
+    ]

@@ -67,7 +67,7 @@ def invariant(grid: Sequence[Row], move: Move, goal: Row, key: str) -> tuple[flo
     gap, lost = move.gap(grid), move.lost(grid, "InvVAE", key)
     if gap is None or lost is None or not move.turns:
         return None
-    return lost / gap, abs(lost) <= goal["invvae_share"] * abs(gap)
+    return abs(lost / gap), abs(lost) <= goal["invvae_share"] * abs(gap)
 
 
 def said(lost: float | None, judged: tuple[float, bool] | None) -> str:
