@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
+from sample_rows import code_rows, likeness_rows
 from vae_moves import goal_rows, loss_rows, setting_rows
 from vae_rows import (
     KINDS,
@@ -10,7 +11,6 @@ from vae_rows import (
     Verdict,
     chosen,
     efficiency,
-    likeness_rows,
     of,
     prototype_rows,
     stage_rows,
@@ -104,7 +104,16 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             joint_rows(rows),
         ),
         "likeness": table(
-            ["model", "planted", "least noise", "new images", "test images"], likeness_rows(rows)
+            ["model", "planted", "least noise", "prior", "density", "test, reconstructed", "test"],
+            likeness_rows(rows),
+        ),
+        "codes": table(
+            [
+                *("model", "planted", "least noise", "codes", "components"),
+                *("bound, nats: prior", "density", "rarest digit"),
+                *("nearest training image: density", "test, reconstructed"),
+            ],
+            code_rows(rows),
         ),
     }
 

@@ -25,7 +25,8 @@ def code_rows(rows: Sequence[Row]) -> list[list[str]]:
         bounds = [f"{average(same, key):.1f}" for key in ("bound", "bound_fitted")]
         rarest = [{"share": min(row["classes_of_fitted"])} for row in same]
         near = [f"{average(same, f'nearest_{key}'):.3f}" for key in ("fitted", "reconstructed")]
-        lines.append([*said(same), components, *bounds, share(rarest, "share"), *near])
+        counts = [f"{same[0]['codes']:,}", components]
+        lines.append([*said(same), *counts, *bounds, share(rarest, "share"), *near])
     return lines
 
 

@@ -97,22 +97,6 @@ def average(rows: Sequence[Row], key: str) -> float:
     return float(sum(row[key] for row in rows) / len(rows))
 
 
-def likeness_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """Shares of new images, and of test images, that a classifier of digits is sure of."""
-    noises = {"figure9": "0.01", "samples": "0.2", "rotation": "0.2"}
-    found = sorted(of(rows, part="likeness"), key=lambda row: (row["of"], KINDS_OF[row["kind"]]))
-    return [
-        [
-            row["kind"],
-            f"±{row['added']:g}",
-            noises[row["of"]],
-            f"{row['sure_of_new']:.0%}",
-            f"{row['sure_of_test']:.0%}",
-        ]
-        for row in found
-    ]
-
-
 def stage_rows(results: Row) -> list[list[str]]:
     """How InvVAE changes from 0 to 180 degrees, before and after what was found on the way."""
     now = of(results["rows"], part="figure9")
