@@ -15,6 +15,7 @@ def study_tables(studies: Row, goal: Row, table: Table) -> dict[str, str]:
         "moments": ("moments", MOMENTS_HEAD, moment_rows),
         "presets": ("presets", PRESETS_HEAD, preset_rows),
         "few-images": ("few", FEW_HEAD, few_rows),
+        "collapse": ("collapse", COLLAPSE_HEAD, collapse_rows),
     }
     return {
         name: table(head, rows_of(studies[study]["rows"]))
@@ -83,6 +84,26 @@ def few_rows(rows: Sequence[Row]) -> list[list[str]]:
         floor, warned = f"{row['learned'][1]:.0f}", "yes" if row["warned"] else "-"
         body.append([f"{row['images']:,}", row["eta"], steps, *widths, floor, warned])
     return body
+
+
+COLLAPSE_HEAD = ["against it", "seeds", "content kept", "mass of prototypes", "warned"]
+
+
+def collapse_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """What keeps prototypes from becoming empty: the mean over seeds, and the range."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row["variant"], []).append(row)
+    return [
+        [
+            name,
+            str(len(mine)),
+            span([row["content_kept"] for row in mine], ".0%"),
+            span([row["mass"] for row in mine], ".2f"),
+            f"{sum(row['warned'] for row in mine)} of {len(mine)}",
+        ]
+        for name, mine in parts.items()
+    ]
 
 
 SETTLING_HEAD = ["settling", "steps", "orbit variance", "next eta after 1", "larger over its goal"]

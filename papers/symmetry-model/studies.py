@@ -4,6 +4,7 @@
     python papers/symmetry-model/studies.py turns --out OUT          # floors with forgiven turns
     python papers/symmetry-model/studies.py moments --out OUT        # the quick preset's choice
     python papers/symmetry-model/studies.py presets --out OUT        # how "quick" should settle
+    python papers/symmetry-model/studies.py collapse --out OUT       # what keeps prototypes from it
     python papers/symmetry-model/studies.py settling --out OUT       # MNIST, for a GPU
 
 All but the last need no data file, and run on a CPU (minutes) as on a GPU (seconds).
@@ -20,7 +21,7 @@ from typing import Any
 
 import measures
 import torch
-from tasks import SETTLINGS, TASKS, sprites_small
+from tasks import SETTLINGS, SPRITES_PAPER, TASKS, WIDE, sprites_small
 
 from symmetries.data import ImageSet, digits, load, rotated
 from symmetries.groups.affine import Affine2
@@ -181,12 +182,59 @@ def presets(device: str, share: float) -> Iterator[Row]:
                 yield row | {"next": measures.iterated(model, x)[1]} | ends
 
 
+# Changes to the symmetric loss alone, with unsquashed eta; the blur lasts half of the steps.
+AGAINST_COLLAPSE: dict[str, Row] = {
+    "nothing": {},
+    "blur 3": {"blur": 3.0},
+    "invertibility 0.1": {"invertibility": 0.1},
+    "invertibility 0.1, blur 3": {"invertibility": 0.1, "blur": 3.0},
+    "invertibility 1": {"invertibility": 1.0},
+    "tanh": {"squash": "tanh"},
+    "one-sided loss": {"loss": "one-sided"},
+}
+
+
+def collapse(device: str, share: float) -> Iterator[Row]:
+    """What keeps prototypes of small sprites from becoming empty, with the paper's objective.
+
+    "mass" is that of prototypes over that of the images, 0 if they are empty.
+    """
+    data = sprites_small("train", 0.0, None)
+    task = TASKS["sprites-affine-small"]
+    stage = Stage(steps=round(300 * share), batch_size=128, lr=1e-3, warmup=0.05, clip=3.0)
+    paper = {name: value for name, value in SPRITES_PAPER.items() if name != "bounds"} | {
+        "interpolation": "bilinear",
+        "loss": "symmetric",
+        "squash": "scale",
+        "invertibility": 0.0,
+        "blur": 0.0,
+        "blur_share": 0.5,
+        "inference": Stage(
+            steps=round(300 * share), batch_size=128, lr=1e-3, warmup=0.05, clip=3.0
+        ),
+    }
+    x = data.images[:256]
+    for name, change in AGAINST_COLLAPSE.items():
+        for seed in range(3):
+            config = replace(task.config, **(paper | change))
+            model = SymmetryModel(task.group, (1, 32, 32), config, bounds=WIDE, seed=seed)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                model.fit(data, stages=("inference",), device=device, progress=False)
+            kept = model.content_kept(x)
+            mass = float(model.prototype(x.to(model.device)).sum() / x.sum())
+            warned = any("collapsed" in str(warning.message) for warning in said)
+            row: Row = {"variant": name, "seed": seed, "steps": config.inference.steps}
+            yield row | {"content_kept": kept, "mass": mass, "warned": warned}
+
+
 STUDIES = {
     "few-images": few_images,
     "turns": turns,
     "moments": moments,
     "presets": presets,
     "settling": settling,
+    "collapse": collapse,
 }
 
 

@@ -229,7 +229,7 @@ def test_collapse_is_said_with_the_remedy():
     model = SymmetryModel("translation", (1, SIDE, SIDE), small())
     with torch.no_grad():
         model.inference.head.bias[0] = 20.0  # prototypes far out of the frame
-    with pytest.warns(RuntimeWarning, match="collapsed; set blur=3"):
+    with pytest.warns(RuntimeWarning, match="collapsed; raise invertibility to 1"):
         warn_if_collapsed(model, images)
     assert model.content_kept(images) < 0.05
 
