@@ -34,6 +34,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
                 *ablation_rows(results.get("earlier", ()), " (earlier)"),
             ],
         ),
+        "collapse": studied.pop("collapse"),
         "classifiers": table(*classifier_rows(results["classifiers"])),
     }
     return found | studied

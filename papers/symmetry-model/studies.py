@@ -209,9 +209,7 @@ def collapse(device: str, share: float) -> Iterator[Row]:
         "invertibility": 0.0,
         "blur": 0.0,
         "blur_share": 0.5,
-        "inference": Stage(
-            steps=round(300 * share), batch_size=128, lr=1e-3, warmup=0.05, clip=3.0
-        ),
+        "inference": stage,
     }
     x = data.images[:256]
     for name, change in AGAINST_COLLAPSE.items():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from symmetries.learners.symmetry_model.model import SymmetryModel
 
 LOOKED_AT = 256
-LEAST_KEPT = 0.5
+LEAST_KEPT = 0.6
 LEAST_IN_FRAME = 0.7
 BY_HEART = 1.5  # nats; 600 digits of 8 x 8 give 2.9 and twice the width, 1,400 give 1.0
 
