@@ -184,7 +184,16 @@ def test_numbers_in_the_text_are_those_of_the_results():
     assert extremes(agreement("sprites", "paper")) == ("0.08", "0.09")
     blurred = [mean(agreement("sprites", "paper" + what)) for what in ("", ", no blur")]
     assert [f"{found:.3f}" for found in blurred] == ["0.085", "0.086"]
-    assert all(row["content_kept"] > 0.9 for row in content["ablations"])
+    judged = [row for name in ("runs", "ablations", "earlier") for row in content[name]]
+    assert f"{min(row['content_kept'] for row in judged):.0%}" == "94%"
+    shrunk = {}
+    for row in content["studies"]["collapse"]["rows"]:
+        shrunk.setdefault(row["variant"], []).append((row["content_kept"], row["warned"]))
+    for name in ("nothing", "blur 3"):
+        assert len(shrunk[name]) == 3
+        assert all(kept < 0.1 and warned for kept, warned in shrunk[name])
+    for name in ("invertibility 1", "one-sided loss"):
+        assert all(kept > 0.9 and not warned for kept, warned in shrunk[name])
     sprites = [run for run in content["runs"] if run["task"] == "sprites-affine"]
     assert len(sprites) == 3
     for run in sprites:
