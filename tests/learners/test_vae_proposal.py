@@ -76,6 +76,7 @@ class Same:
 def linear_pairs(noise=0.3):
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(64, 3, generator=generator) * torch.tensor([1.0, 0.1, 0.0])
+    matrix[:, 1] += 0.2 * matrix[:, 0]  # the first two parameters do much the same
     model = InvVAE(Known(Affine2("shift_x", "shift_y", "rotation"), torch.zeros(3)), TINY)
     model.symmetry.group, model.symmetry.act = Same(), LinearAction(matrix)
     model.symmetry.bounds = Same.bounds
@@ -239,6 +240,31 @@ def test_steps_are_taken_only_where_the_fit_rises():
     assert bool((after >= before - 1e-3).all())
     assert bool(torch.isfinite(found.centre).all())
     assert bool(torch.isfinite(found.lower).all())
+
+
+def test_rejected_steps_become_shorter():
+    pairs, start, _ = linear_pairs()
+    full = (posterior(pairs, start, 1).centre - start).norm(dim=1)
+
+    def within(share):
+        """p(eta) is nothing beyond a share of the first step."""
+        far = share * full
+        return lambda eta, _: torch.where((eta - start).norm(dim=1) <= far, 0.0, -1e6)
+
+    pairs.model.symmetry.generative.log_prob = within(0.0)
+    torch.testing.assert_close(posterior(pairs, start, 8).centre, start)
+    pairs.model.symmetry.generative.log_prob = within(0.8)
+    assert bool((posterior(pairs, start, 1).centre == start).all())
+    moved = (posterior(pairs, start, 8).centre - start).norm(dim=1)
+    assert bool(((moved > 0.05 * full) & (moved < 0.8 * full)).all())
+
+
+def test_further_steps_stay_near_the_start():
+    """Where p(eta) is flat, it is the spread that holds eta, at every step."""
+    pairs, start, _ = linear_pairs()
+    pairs.model.symmetry.generative.log_prob = lambda eta, _: torch.zeros(len(eta))
+    one, many = (posterior(pairs, start, steps).centre for steps in (1, 6))
+    torch.testing.assert_close(one, many, atol=2e-3, rtol=0)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e12])
