@@ -120,7 +120,7 @@ def samples_page(folder: Path, path: Path) -> Path:
     for name in ("joint model, ±45 degrees", "VAE"):
         turned = "test images" + (", ±45 degrees" if "joint" in name else "")
         pictures[turned] = found[name]["examples"][:30]
-    figure, axes = plt.subplots(6, 2, figsize=(9, 11))
+    figure, axes = plt.subplots(6, 2, figsize=(7.4, 9))
     for axis, (name, images) in zip(axes.flat, pictures.items(), strict=True):
         axis.imshow(tiles(images, 10), cmap="gray", vmin=0, vmax=1)
         axis.set_title(name, fontsize=10)
