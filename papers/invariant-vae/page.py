@@ -12,7 +12,6 @@ from vae_rows import (
     chosen,
     efficiency,
     of,
-    prototype_rows,
     stage_rows,
 )
 
@@ -93,10 +92,6 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         "stages": table(
             ["prototypes", "images", "VAE", "10 % of it", "InvVAE, on the prototype", "on x"],
             stage_rows(results),
-        ),
-        "prototypes": table(
-            ["added", "zoom taken out", "variance over an orbit", "content kept"],
-            prototype_rows(nine),
         ),
         "residual": table(["components", "upright", "turned", "nats lost"], residual_rows(rows)),
         "joint": table(

@@ -141,4 +141,5 @@ def setting_of(row: Row) -> str:
         steps = f", {row['steps']:,} steps" + (", bfloat16" if row["half"] else "")
         return f"{row['kind']}, {count} convolutions{steps}"
     kind = {"planted": "digits planted anew at every step"}.get(row["kind"], row["kind"])
-    return f"{kind}, rate {row['lr']:g}" + (", new versions at every step" * bool(row.get("live")))
+    what = {"live": ", new versions at every step", "own": ", symmetry model of its 45,000 images"}
+    return f"{kind}, rate {row['lr']:g}" + "".join(what[name] for name in what if row.get(name))

@@ -69,24 +69,6 @@ def setting(row: Row) -> str:
     return f"{row['steps'] / 1000:g}k" + ("+" if len(row.get("channels", ())) > 2 else "")
 
 
-def prototype_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """What symmetry models did to prototypes, a number for each seed."""
-    found: dict[float, dict[int, Row]] = {}
-    for row in of(rows, kind="InvVAE"):
-        found.setdefault(row["added"], {})[row["seed"]] = row
-    forms = {"zoom": "+.3f", "orbit_variance": ".3f", "content_kept": ".2%"}
-    return [
-        [f"±{added:g}", *(each(found[added], name, form) for name, form in forms.items())]
-        for added in sorted(found)
-    ]
-
-
-def each(seeds: dict[int, Row], name: str, form: str) -> str:
-    """An entry of each seed's row, or of its symmetry model."""
-    values = [{**seeds[seed], **seeds[seed]["symmetry"]}[name] for seed in sorted(seeds)]
-    return " / ".join(format(value, form) for value in values)
-
-
 def scatter(rows: Sequence[Row], key: str) -> float:
     """Standard deviation of an entry."""
     return float(stdev(row[key] for row in rows))
