@@ -20,12 +20,12 @@ from symmetries.groups.names import parse_group
 from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel, at_mean_size
 from symmetries.learners.vae import PRESETS as VAE_PRESETS
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
-from symmetries.learners.vae.symmetric import PROPOSAL_IMAGES
 
 SMALLEST, LARGEST = 12_500, 50_000
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
+PROPOSAL_IMAGES = 128  # held out, by which proposals for eta are chosen
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 TRAINED = 500  # images that were learned from, for the bound on them
 VERSIONS, TRANSFORMATIONS = 1_400_000, 4_500_000  # for AugVAE, drawn ahead

@@ -23,7 +23,6 @@ from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
     CHUNK,
-    NOISE_IMAGES,
     VAE,
     in_parts,
 )
@@ -33,7 +32,7 @@ from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
-PROPOSAL_IMAGES = 128
+NOISE_IMAGES, PROPOSAL_IMAGES = 1000, 32  # looked at by fit: each image takes many warps
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
