@@ -50,7 +50,8 @@ def one_model(
     test = sets.load("test", key["added"], images=efficiency.TEST, **where)
     model, row = fitted(key, data, test, setting, config)
     judge = likeness.classifier(data, setting.device)
-    scores, arrays = judged(model, judge, data, test)
+    sizes = (min(SCORED, setting.count), min(SAMPLES, setting.samples))
+    scores, arrays = judged(model, judge, data, test, *sizes)
     return key | row | scores, arrays
 
 
@@ -80,7 +81,12 @@ def fitted(
 
 @torch.no_grad()
 def judged(
-    model: Model, judge: torch.nn.Module, data: ImageSet, test: ImageSet
+    model: Model,
+    judge: torch.nn.Module,
+    data: ImageSet,
+    test: ImageSet,
+    count: int = SCORED,
+    samples: int = SAMPLES,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Shares of images that a classifier is sure of, bounds, and some new images.
 
@@ -89,17 +95,19 @@ def judged(
         judge: a classifier of such digits.
         data: of which nine tenths were trained on; the density is fitted to their codes.
         test: images that neither has seen.
+        count: how many of them are scored by bounds, reconstructed, and compared with training.
+        samples: of bounds.
     """
     coded = model.vae if isinstance(model, InvVAE) else model
     seen = data.images[: joint.seen_of(data)]
     density = model.fit_codes(seen)
-    few = test.images[:SCORED].to(coded.device)
+    few = test.images[:count].to(coded.device)
     generator = torch.Generator(coded.device)
-    row: dict[str, Any] = {"new": NEW, "components": len(density.mean), "samples": SAMPLES}
+    row: dict[str, Any] = {"new": NEW, "components": len(density.mean), "samples": samples}
     row["codes"] = min(len(seen), MOST_CODES)
-    row["bound"] = float(model.bound(few, SAMPLES, generator.manual_seed(0)).mean())
+    row["bound"] = float(model.bound(few, samples, generator.manual_seed(0)).mean())
     with fitted_prior(coded):
-        row["bound_fitted"] = float(model.bound(few, SAMPLES, generator.manual_seed(0)).mean())
+        row["bound_fitted"] = float(model.bound(few, samples, generator.manual_seed(0)).mean())
     arrays = {"examples": test.images[:KEPT]}
     pictures = {"test": test.images, "reconstructed": model.reconstruct(few)}
     for codes in ("prior", "fitted"):
@@ -108,6 +116,6 @@ def judged(
         arrays[codes] = pictures[codes][:KEPT]
     for name, images in pictures.items():
         row |= likeness.scores(judge, images.float(), name)
-        row[f"nearest_{name}"] = likeness.nearest(images.float()[:SCORED], seen)
+        row[f"nearest_{name}"] = likeness.nearest(images.float()[:count], seen)
     row["accuracy"] = likeness.accuracy(judge, test)
     return row, {name: part.float().cpu().numpy() for name, part in arrays.items()}
