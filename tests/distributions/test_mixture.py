@@ -96,3 +96,9 @@ def test_bad_input():
         found.sample(0)
     with pytest.raises(TypeError, match="generator"):
         found.sample(3, 0)
+
+
+def test_points_have_the_precision_of_the_mixture():
+    points = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert fit_mixture(points, (1,)).double().sample(3).dtype == torch.float64
+    assert GaussianMixture(2, 2).sample(3).dtype == torch.float32

@@ -270,6 +270,8 @@ class Turning(nn.Module):
 class FixedPrior:
     """p(eta) = N(0, spread^2)."""
 
+    around = ()
+
     def __init__(self, spread):
         self.spread = spread
         self.distribution = self

@@ -44,6 +44,8 @@ class Known(nn.Module):
 class FixedPrior:
     """p(eta) = N(0, width^2), whatever the prototype."""
 
+    around = ()
+
     def __init__(self, width):
         self.width, self.distribution = width, self
 
@@ -150,6 +152,68 @@ def test_angles_go_around_once():
     assert float((eta - 3.0).abs().max()) <= math.pi + 1e-5
     weights = (pairs.log_prob(eta) - log_r + 0.5 * SIDE**2 * math.log(2 * math.pi)).exp()
     assert float(weights.mean()) == pytest.approx(1.0, abs=0.03)
+
+
+def spot(more, side=28):
+    """A round spot, brighter on the right."""
+    y, x = torch.meshgrid(*[torch.linspace(-1, 1, side)] * 2, indexing="ij")
+    return (torch.exp(-(x**2 + y**2) / 0.15) * (1 + more * x))[None, None]
+
+
+def grid_likelihood(model, x, means, grid, cell):
+    """Log p(x | prototype) of images (N, C, H, W), eta on a grid whose cells have that size."""
+    of = [
+        Pairs(
+            model, one.expand(len(grid), *one.shape), means.expand(len(grid), *one.shape), True, 0
+        )
+        for one in x
+    ]
+    return torch.stack([torch.logsumexp(p.log_prob(grid), 0) for p in of]) + math.log(cell)
+
+
+def test_steps_of_several_turns_do_not_lift_the_bound():
+    """An almost round prototype says little about the angle: steps are long."""
+    group = Affine2("rotation")
+    model = InvVAE(Known(group, torch.tensor([1.0]), shape=(1, 28, 28)), TINY)
+    model.symmetry.generative.log_prob = lambda eta, _: torch.full(
+        (len(eta),), -math.log(2 * math.pi)
+    )
+    means = spot(0.02)
+    model.vae.decode = lambda z: means.expand(len(z), 1, 28, 28)
+    model.prototype_noise.fill_(0.05)
+    model.spread.fill_(0.3 * math.pi)
+    generator = torch.Generator().manual_seed(0)
+    turns = group.exp(torch.linspace(-3, 3, 6)[:, None])
+    x = model.symmetry.act(turns, spot(2.0).expand(6, 1, 28, 28))
+    x = x + 0.05 * torch.randn(x.shape, generator=generator)
+    grid = torch.linspace(-math.pi, math.pi, 1001)[:-1, None]
+    with torch.no_grad():
+        exact = grid_likelihood(model, x, means, grid, 2 * math.pi / 1000)
+        pairs = Pairs(model, x, means.expand_as(x), True, None)
+        start = torch.ones(6, 1)
+        assert float((posterior(pairs, start, 32).centre - start).abs().max()) <= math.pi + 1e-5
+        bounds = torch.stack([model.bound(x, 100, generator) for _ in range(3)]).mean(0)
+    assert float((bounds - exact).max()) < 0.3
+    assert float((bounds - exact).min()) > -0.3
+
+
+def test_an_angle_that_goes_around_in_p_alone_has_one_turn():
+    """Beside a shift a whole turn is another map: p is of the angles from -pi to pi."""
+    group = Affine2("shift_x", "rotation")
+    model = InvVAE(Known(group, torch.zeros(2)), TINY)
+    model.symmetry.generative.around = (1,)
+    model.spread.copy_(torch.tensor([0.1, 0.3 * math.pi]))
+    model.prototype_noise.fill_(1.0)
+    start = torch.tensor([1.0, 3.0]).expand(8000, 2)
+    x = torch.zeros(8000, 1, SIDE, SIDE)
+    pairs = Pairs(model, x, x, True, None)
+    eta, log_r = propose(pairs, start, torch.Generator().manual_seed(0))
+    assert float(eta[:, 1].abs().max()) <= math.pi + 1e-5
+    # E_r[h / r] is 1 for a density h of one turn: normal about the start, wrapped.
+    turns = [eta + torch.tensor([0.0, 2 * math.pi * turn]) for turn in (-1, 0, 1)]
+    wide = [gaussian_log_prob(same, start, 0.8 * model.spread).sum(-1) for same in turns]
+    ratio = (torch.stack(wide).logsumexp(0) - log_r).exp()
+    assert float(ratio.mean()) == pytest.approx(1.0, abs=0.03)
 
 
 def blobs(n, channels=1):

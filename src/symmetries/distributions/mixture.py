@@ -78,8 +78,8 @@ class GaussianMixture(nn.Module):
         check_whole(n, "n")
         check_generator(generator)
         which = torch.multinomial(self.weight, n, replacement=True, generator=generator)
-        shape = (n, self.mean.shape[1])
-        noise = torch.randn(shape, generator=generator, device=self.mean.device)
+        like = {"device": self.mean.device, "dtype": self.mean.dtype}
+        noise = torch.randn(n, self.mean.shape[1], generator=generator, **like)
         return self.mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
 
     def extra_repr(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries.groups.base import Group
 from symmetries.nn.autoencoder import LOG_TWO_PI, gaussian_log_prob
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 DEFENSIVE = 0.1  # share of wide draws
 STEPS, FIRST_STEPS = 2, 32  # of Fisher scoring, for each prototype and before
+TURNS = (-2, -1, 0, 1, 2)  # from which a draw may have come; more are out of its reach
 DIFFERENCE = 0.003  # of a parameter, as a share of its bound
 JITTER = 1e-5  # on the diagonal of matrices whose diagonal is 1
 
@@ -117,7 +119,8 @@ def propose(
 
     Most come from :func:`posterior`; a tenth from N(start, spread^2), so that no weight is far
     above the others where the former is too narrow (Hesterberg 1995). Angles are within half a
-    turn of the start, as p(eta) may go around: further turns would count twice.
+    turn of the start, as further turns would count twice if p(eta) goes around; where it does,
+    they are those from its own turn, in case the group does not close up (shifts beside a turn).
     """
     near, spread = posterior(pairs, start), pairs.model.spread
     shape, device = start.shape, start.device
@@ -125,15 +128,17 @@ def propose(
     chosen = torch.rand(shape[0], 1, generator=generator, device=device) < DEFENSIVE
     eta = torch.where(chosen, far, near.draw(generator))
     group = pairs.model.symmetry.group
-    turn = 2 * torch.tensor(group.bounds, device=device) * torch.tensor(group.angles, device=device)
-    eta = eta - turn * ((eta - start) / torch.where(turn > 0, turn, 1.0)).round()
+    turn = _turn(group, device)
+    eta = _nearest(eta, start, turn)
     total = torch.full_like(eta[:, 0], -math.inf)
-    for turns in itertools.product(*((-1, 0, 1) if angle else (0,) for angle in group.angles)):
+    for turns in itertools.product(*(TURNS if angle else (0,) for angle in group.angles)):
         same = eta + turn * torch.tensor(turns, device=device)
         log_far = gaussian_log_prob(same, start, spread).sum(-1)
         total = total.logaddexp(math.log(1 - DEFENSIVE) + near.log_prob(same))
         total = total.logaddexp(math.log(DEFENSIVE) + log_far)
-    return eta, total
+    around = pairs.model.symmetry.generative.distribution.around
+    own = torch.tensor([i in around for i in range(group.dim)], device=device)
+    return torch.where(own, _nearest(eta, torch.zeros_like(eta), turn), eta), total
 
 
 def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
@@ -154,14 +159,15 @@ def posterior(pairs: Pairs, start: Tensor, steps: int = STEPS) -> Gaussian:
 
     Some steps of Fisher scoring from ``start``, where p(x, eta | prototype) rises by them, then
     the information at the end: exact where moved prototypes are linear in eta and noise stays.
-    What an image does not say, such as the angle of a circle, is as wide as the spread.
+    What an image does not say, such as the angle of a circle, is as wide as the spread. Angles
+    stay within half a turn of the start, however long a step is.
 
     Args:
         pairs: images and prototypes.
         start: eta (R, dim).
         steps: how many.
     """
-    spread = pairs.model.spread
+    spread, turn = pairs.model.spread, _turn(pairs.model.symmetry.group, start.device)
     eta, best = start, pairs.log_prob(start)
     damping = torch.zeros_like(best)[:, None]
     for _ in range(steps):
@@ -169,13 +175,24 @@ def posterior(pairs: Pairs, start: Tensor, steps: int = STEPS) -> Gaussian:
         slope = slope - (eta - start) / spread
         unit, lower = _factor(information, damping)
         step = torch.cholesky_solve((unit * slope)[..., None], lower)[..., 0]
-        trial = eta + spread * unit * step
+        trial = _nearest(eta + spread * unit * step, start, turn)
         found = pairs.log_prob(trial)
         better = found > best
         eta, best = torch.where(better[:, None], trial, eta), torch.where(better, found, best)
         damping = torch.where(better[:, None], damping, 10 * damping + 1)
     unit, lower = _factor(pairs.linear(eta, spread)[1], torch.zeros_like(damping))
     return Gaussian(eta, spread * unit, lower, pairs.model.stretch)
+
+
+def _turn(group: Group[Any], device: torch.device) -> Tensor:
+    """A whole turn (dim,) of angles, 0 for other parameters."""
+    angles = torch.tensor(group.angles, device=device)
+    return 2 * angles * torch.tensor(group.bounds, device=device)
+
+
+def _nearest(eta: Tensor, start: Tensor, turn: Tensor) -> Tensor:
+    """Parameters (R, dim) with angles within half a turn of the start."""
+    return eta - turn * ((eta - start) / torch.where(turn > 0, turn, 1.0)).round()
 
 
 def _gram(columns: Tensor) -> Tensor:

@@ -42,7 +42,8 @@ class Symmetry(Protocol):
     """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
 
     ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
-    context)`` and ``sample(context, n, generator)``; a finite group's has ``log_probs(context)``.
+    context)``, ``sample(context, n, generator)`` and ``around``, the places of angles that it goes
+    around with; a finite group's has ``log_probs(context)``.
     """
 
     group: Group[Any]
