@@ -202,8 +202,8 @@ def test_losses_are_judged_as_shares_of_the_vae(monkeypatch):
     assert lines["12,500 at ±180 for 50,000 at ±0"][2] == "-140.0 (47%)"
     counts = [line[2:] for line in moves.goal_rows(grid, goal, str)]
     assert counts == [
-        ["4 of 4 moves", "True"],
-        ["2 of 4 moves", "False"],
-        ["0 of 2 moves", "False"],
-        ["2 of 2 moves", "True"],
+        ["4 of 4 comparisons", "True"],
+        ["2 of 4 comparisons", "False"],
+        ["0 of 2 comparisons", "False"],
+        ["2 of 2 comparisons", "True"],
     ]

@@ -110,7 +110,7 @@ def goal_rows(grid: Sequence[Row], goal: Row, verdict: Verdict) -> list[list[str
 
 def counted(holds: Sequence[bool], verdict: Verdict) -> tuple[str, str]:
     """How many hold, and whether all do."""
-    return f"{sum(holds)} of {len(holds)} moves", verdict(all(holds))
+    return f"{sum(holds)} of {len(holds)} comparisons", verdict(all(holds))
 
 
 def setting_rows(results: Row) -> list[list[str]]:
