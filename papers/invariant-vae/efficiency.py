@@ -25,7 +25,7 @@ SMALLEST, LARGEST = 12_500, 50_000
 TEST = 3000  # loaded in all experiments; the first of them are scored
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
 WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
-PROPOSAL_IMAGES = 128  # held out, by which proposals for eta are chosen
+PROPOSAL_IMAGES = 128  # held out, by which proposals for eta are chosen; small runs have fewer
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 TRAINED = 500  # images that were learned from, for the bound on them
 VERSIONS, TRANSFORMATIONS = 1_400_000, 4_500_000  # for AugVAE, drawn ahead
@@ -249,7 +249,7 @@ def fit_vae(
         row["versions"] = scores_of_versions(vae, symmetry, held, *few)
     model.fit_noise(held)
     if isinstance(model, InvVAE):
-        model.fit_spread(held[:PROPOSAL_IMAGES])
+        model.fit_spread(held[: min(PROPOSAL_IMAGES, setting.count // 10)])
     return model, row
 
 
