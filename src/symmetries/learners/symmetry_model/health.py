@@ -64,7 +64,7 @@ def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
         warnings.warn(
             f"the prototypes keep only {100 * max(kept, 0.0):.0f} % of the images' contents: the "
             "first stage has collapsed; raise invertibility to 1, use loss='one-sided' or "
-            "squash='tanh', make the bounds smaller, or set blur=3 for the start of training",
+            "squash='tanh', or make the bounds smaller",
             RuntimeWarning,
             stacklevel=6,  # who called fit
         )
