@@ -84,6 +84,8 @@ def test_bad_input():
         fit_mixture(points)
     with pytest.raises(ValueError, match="components: expected a whole number of at least 1"):
         fit_mixture(torch.randn(50, 3), (0,))
+    with pytest.raises(ValueError, match="components: expected at least one number to try"):
+        fit_mixture(torch.randn(50, 3), ())
     for wrong in (3, "12", None):
         with pytest.raises(TypeError, match="components: expected whole numbers to try"):
             fit_mixture(torch.randn(50, 3), wrong)
@@ -102,3 +104,8 @@ def test_points_have_the_precision_of_the_mixture():
     points = torch.randn(200, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert fit_mixture(points, (1,)).double().sample(3).dtype == torch.float64
     assert GaussianMixture(2, 2).sample(3).dtype == torch.float32
+
+
+def test_any_seed_will_do():
+    points = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    assert len(fit_mixture(points, (2,), seed=2**40).mean) == 2

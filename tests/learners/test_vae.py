@@ -456,6 +456,8 @@ def test_noise_does_not_move_with_colours():
     assert not model.moves_pixels
     with pytest.raises(ValueError, match="noise: expected 'image' for"):
         model.bound(torch.rand(2, *SHAPE), 2, noise="prototype")
+    with pytest.raises(ValueError, match="samples: expected a whole number of at least 1"):
+        model.bound(torch.rand(2, *SHAPE), 0)
 
 
 def test_refinement_needs_a_closed_group():

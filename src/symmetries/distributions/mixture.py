@@ -78,9 +78,10 @@ class GaussianMixture(nn.Module):
         check_whole(n, "n")
         check_generator(generator)
         which = torch.multinomial(self.weight, n, replacement=True, generator=generator)
-        like = {"device": self.mean.device, "dtype": self.mean.dtype}
-        noise = torch.randn(n, self.mean.shape[1], generator=generator, **like)
-        return self.mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
+        mean = self.mean
+        shape = (n, mean.shape[1])
+        noise = torch.randn(shape, generator=generator, device=mean.device, dtype=mean.dtype)
+        return mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -110,6 +111,8 @@ def fit_mixture(
     check_finite(points, "points")
     if not isinstance(components, Sequence) or isinstance(components, str):
         raise wrong_type("components", "whole numbers to try", components, "give some in a list")
+    if not components:
+        raise invalid("components", "at least one number to try", "none", "try (1, 3, 10)")
     for number in components:
         check_whole(number, "components")
     check_whole(seed, "seed", least=0)
@@ -148,7 +151,8 @@ def maximised(rows: Tensor, number: int, seed: int) -> GaussianMixture:
     """
     from sklearn import cluster
 
-    near = cluster.KMeans(number, n_init=1, random_state=seed).fit_predict(rows.cpu().numpy())
+    means = cluster.KMeans(number, n_init=1, random_state=seed % 2**32)  # of 32 bits there
+    near = means.fit_predict(rows.cpu().numpy())
     which = torch.from_numpy(near).long().to(rows.device)
     found = GaussianMixture(number, rows.shape[1]).to(rows)
     pieces = found.in_parts(rows)

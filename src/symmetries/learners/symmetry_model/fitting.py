@@ -50,6 +50,7 @@ def fitting(
     """
     if isinstance(stages, str):
         raise wrong_type("stages", "names of stages", stages, f"try ({stages!r},)")
+    stages = tuple(stages)
     for stage in stages:
         if stage not in STAGES:
             remedy = "the second needs the first"

@@ -32,7 +32,7 @@ from symmetries.nn.autoencoder import importance_bound
 from symmetries.training import History
 
 MOST_REFINEMENTS = 1000
-NOISE_IMAGES, PROPOSAL_IMAGES = 1000, 32  # looked at by fit: each image takes many warps
+NOISE_IMAGES, PROPOSAL_IMAGES = 5000, 32  # looked at by fit: each image takes many warps
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
@@ -138,7 +138,7 @@ class InvVAE(nn.Module):
         history = self.vae.fit(torch.cat(prototypes), **run)
         cast(nn.Module, self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
-        self.fit_noise(data[:NOISE_IMAGES])
+        self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
         if not self.finite:
             self.fit_spread(data[:PROPOSAL_IMAGES])
         return history
@@ -159,6 +159,10 @@ class InvVAE(nn.Module):
         """
         here = self.vae.device
         self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
+        self._fit_moved_noise(images)
+
+    @torch.no_grad()
+    def _fit_moved_noise(self, images: Tensor) -> None:
         set_noise(self, list(squares(self, images, settle=False)))
         if not self.finite:
             set_noise(self, list(squares(self, images, settle=True)))
@@ -220,6 +224,7 @@ class InvVAE(nn.Module):
                 prototype's wherever the group moves pixels and does nothing else.
         """
         check_image_shape(x, self.symmetry.shape, "x")
+        check_whole(samples, "samples")
         if noise is not None:
             check_choice(noise, ("prototype", "image"), "noise")
         if noise == "prototype" and not self.moves_pixels:
