@@ -108,4 +108,4 @@ def test_points_have_the_precision_of_the_mixture():
 
 def test_any_seed_will_do():
     points = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
-    assert len(fit_mixture(points, (2,), seed=2**40).mean) == 2
+    assert len(fit_mixture(points, (2,), seed=2**33).mean) == 2
