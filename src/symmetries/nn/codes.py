@@ -73,6 +73,9 @@ def fitted_prior(model: Coded) -> Iterator[None]:
     """Inside the block the density fitted to codes is the model's prior.
 
     ``bound`` is then a bound on the likelihood of that other model, and ``sample`` draws from it.
+
+    Args:
+        model: a ``VAE``, an ``InvariantVAE``, or the ``vae`` of an ``InvVAE``.
     """
     before, model.prior = model.prior, density_of(model, "fitted")
     try:
