@@ -14,6 +14,8 @@ FOLDER = Path(__file__).resolve().parents[1] / "api"
 # and helpers that users do not need.
 ORDER = ("groups", "actions", "distributions", "nn", "learners", "audit", "data", "training")
 HIDDEN = {"cli", "caching", "folding", "kernels"}
+# Shown beside what a part exports: what others return.
+ALSO = {"distributions": ("symmetries.distributions.mixture",)}
 
 
 def parts() -> list[str]:
@@ -26,7 +28,8 @@ def page(part: str) -> str:
     """What a part exports, or, where it exports nothing itself, its modules one by one."""
     name = f"symmetries.{part}"
     module = importlib.import_module(name)
-    body = "\n\n".join(directives(module))
+    also = [importlib.import_module(child) for child in ALSO.get(part, ())]
+    body = "\n\n".join(line for shown in (module, *also) for line in directives(shown))
     return f"# {name}\n\n```{{eval-rst}}\n{body}\n```\n"
 
 
