@@ -213,3 +213,4 @@ def test_losses_are_judged_as_shares_of_the_vae(monkeypatch):
         ["0 of 2 comparisons", "False"],
         ["2 of 2 comparisons", "True"],
     ]
+    assert moves.counted([], str) == ("0 of 0 comparisons", "False")

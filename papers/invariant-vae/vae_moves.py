@@ -109,8 +109,9 @@ def goal_rows(grid: Sequence[Row], goal: Row, verdict: Verdict) -> list[list[str
 
 
 def counted(holds: Sequence[bool], verdict: Verdict) -> tuple[str, str]:
-    """How many hold, and whether all do."""
-    return f"{sum(holds)} of {len(holds)} comparisons", verdict(all(holds))
+    """How many hold, and whether all do; where there is none nothing is met."""
+    met = bool(holds) and all(holds)
+    return f"{sum(holds)} of {len(holds)} comparisons", verdict(met)
 
 
 def setting_rows(results: Row) -> list[list[str]]:
