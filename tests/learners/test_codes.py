@@ -1,5 +1,6 @@
 """Densities fitted to the codes of images: new images, bounds, files."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -196,6 +197,22 @@ def test_the_density_is_kept_in_files_and_forgotten_by_training(tmp_path, make):
     torch.testing.assert_close(new[0], new[1])
     loaded.fit(images, progress=False, device="cpu")
     assert loaded.codes is None
+
+
+def test_states_come_with_their_density_and_without():
+    model, other = VAE((1, 8, 8), "quick"), VAE((1, 8, 8), "quick", seed=1)
+    bare = {name: value.clone() for name, value in model.state_dict().items()}
+    model.fit_codes(torch.rand(400, 1, 8, 8), (2,))
+    other.load_state_dict(model.state_dict())
+    z = torch.randn(5, model.config.latent)
+    torch.testing.assert_close(other.codes.log_prob(z), model.codes.log_prob(z))
+    within = torch.nn.ModuleDict({"vae": VAE((1, 8, 8), "quick")})
+    within.load_state_dict({f"vae.{name}": value for name, value in model.state_dict().items()})
+    assert len(within["vae"].codes.mean) == 2
+    copied = copy.deepcopy(other)
+    copied.load_state_dict(bare)
+    assert copied.codes is None
+    assert other.codes is not None
 
 
 def test_bad_input():

@@ -84,7 +84,10 @@ def fitted_prior(model: Coded) -> Iterator[None]:
         model.prior = before
 
 
-def make_room(model: Coded, state: Mapping[str, Tensor]) -> None:
-    """Give the model a density of the size of the stored one, if there is one."""
-    if "codes.mean" in state:
-        model.codes = GaussianMixture(*state["codes.mean"].shape)
+def make_room(model: Coded, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
+    """Before a state is loaded: a density of the size of the stored one, or none if it has none.
+
+    For ``nn.Module.register_load_state_dict_pre_hook``.
+    """
+    stored = state.get(prefix + "codes.mean")
+    model.codes = None if stored is None else GaussianMixture(*stored.shape).to(model.device)

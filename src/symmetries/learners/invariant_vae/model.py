@@ -110,6 +110,7 @@ class InvariantVAE(nn.Module):
             self.posterior = Posterior(shape, self.group, self.bounds, c, self.act)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
+        self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
         self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
         self.limit: Tensor
         start = inverse_softplus(max(c.noise - c.least_noise, 1e-6))
@@ -364,7 +365,6 @@ class InvariantVAE(nn.Module):
             fill=meta["fill"],
             seed=meta["seed"],
         )
-        make_room(model, state)
         model.load_state_dict(state)
         return model.to(device)
 

@@ -69,6 +69,7 @@ class VAE(nn.Module):
             self.decoder = ConvDecoder(shape, c.latent, **options)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
+        self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
         free = inverse_softplus(c.initial_noise - c.least_noise)
         self.free_noise = nn.Parameter(torch.full(shape, free))
         self.eval()
@@ -259,7 +260,6 @@ class VAE(nn.Module):
         channels, height, width = meta["shape"]
         config = VAEConfig.from_dict(meta["config"])
         model = cls((channels, height, width), config, seed=meta["seed"])
-        make_room(model, state)
         model.load_state_dict(state)
         return model.to(device)
 
