@@ -27,7 +27,6 @@ class Known(nn.Module):
         self.group, self.shape, self.bounds = group, shape, group.bounds
         self.act = ImageAction(group, interpolation="bspline")
         self.start, self.width = start, width
-        self.generative = self.distribution = self.log_prob = None
         self.generative = FixedPrior(width)
         self.placeholder = nn.Parameter(torch.zeros(()))
 
