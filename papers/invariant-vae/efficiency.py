@@ -132,7 +132,7 @@ def runs(
             steps = setting.vae.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
             cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
-            cell |= {"half": setting.vae.half}
+            cell |= {"half": setting.vae.half, "hidden": setting.vae.hidden}
             cell |= {name: True for name in ("live", "own") if getattr(setting, name)}
             keys = [
                 {**cell, "size": size, "kind": kind}
@@ -293,6 +293,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         VAEConfig(
             channels=tuple(arguments.channels),
             strides=(2, 2, 1)[: len(arguments.channels)],
+            hidden=arguments.hidden,
             steps=steps,
             initial_noise=0.2,
             batch_size=arguments.vae_batch,

@@ -26,6 +26,7 @@ SETUP = 20.0  # seconds for a symmetry model, and to set everything up
 SCORED = {"InvVAE": 12.0}  # for the scores of a model; 3 for others
 MS, THIRD_MS = 1.3, 0.7  # of a step; more, for a third convolution
 FEW, HALF, MANY = 12_500, 25_000, 50_000
+TRIED = ((1024, 20_000), (1024, 40_000), (256, 40_000))  # hidden units and steps of AugVAE
 
 
 def nine(
@@ -112,6 +113,26 @@ def rates() -> list[Entry]:
     return lane + [nine(added, "VAE", MANY, third=True) for added in (180, 0)]
 
 
+def wide(
+    added: int,
+    seed: int = 0,
+    sizes: Sequence[int] = (MANY,),
+    *,
+    settings: Sequence[tuple[int, int]],
+) -> list[Entry]:
+    """AugVAE at one rotation with (hidden units, steps); the first run makes the symmetry model.
+
+    With 50,000 images that sees all that AugVAE learns from itself.
+    """
+    lane: list[Entry] = []
+    for size in sizes:
+        for place, (hidden, steps) in enumerate(settings):
+            words = f"--hidden {hidden} " + (OWN if size == MANY else "")
+            options = {"steps": steps, "options": words, "setup": not place}
+            lane.append(nine(added, "AugVAE", size, seed, **options))
+    return lane
+
+
 def same(added: int, steps: int, part: str = "same") -> Entry:
     """The joint model on the images of the VAEs."""
     return 4.0 * steps / 1000 + 8, f"--parts {part} --steps {steps} --added {added}"
@@ -157,6 +178,14 @@ LANES: dict[str, list[Entry]] = {
     "plain": plain(),
     "rates": rates(),
     "samples": new_images(),
+    "wide-turned": wide(180, settings=TRIED),
+    "wide-upright": wide(0, settings=TRIED),
+    "wide-between": [
+        *wide(90, settings=TRIED[:1]),
+        *(nine(added, "VAE", MANY, options="--hidden 1024") for added in (180, 0)),
+        nine(0, "fixed", MANY, steps=20_000, third=True),
+        *wide(45, settings=TRIED[:1]),
+    ],
 }
 
 

@@ -177,6 +177,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--own", action="store_true", help="symmetry models of a VAE's own images")
     parser.add_argument("--live", action="store_true", help="AugVAE: new versions at every step")
     parser.add_argument("--channels", type=int, nargs="+", default=[64, 128], help="of the VAEs")
+    parser.add_argument("--hidden", type=int, default=256, help="units between them and the code")
     parser.add_argument("--vae-batch", type=int, default=512)
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(12_000, 5000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
