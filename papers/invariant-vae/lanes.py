@@ -26,7 +26,7 @@ SETUP = 20.0  # seconds for a symmetry model, and to set everything up
 SCORED = {"InvVAE": 12.0}  # for the scores of a model; 3 for others
 MS, THIRD_MS = 1.3, 0.7  # of a step; more, for a third convolution
 FEW, HALF, MANY = 12_500, 25_000, 50_000
-TRIED = ((1024, 20_000), (1024, 40_000), (256, 40_000))  # hidden units and steps of AugVAE
+LONG = (20_000, 40_000, 80_000)  # steps of AugVAE with more hidden units
 
 
 def nine(
@@ -113,24 +113,16 @@ def rates() -> list[Entry]:
     return lane + [nine(added, "VAE", MANY, third=True) for added in (180, 0)]
 
 
-def wide(
-    added: int,
-    seed: int = 0,
-    sizes: Sequence[int] = (MANY,),
-    *,
-    settings: Sequence[tuple[int, int]],
-) -> list[Entry]:
-    """AugVAE at one rotation with (hidden units, steps); the first run makes the symmetry model.
+def wide(added: int, steps: Sequence[int], size: int = MANY, seed: int = 0) -> list[Entry]:
+    """AugVAE with four times the hidden units; the first run makes the symmetry model.
 
     With 50,000 images that sees all that AugVAE learns from itself.
     """
-    lane: list[Entry] = []
-    for size in sizes:
-        for place, (hidden, steps) in enumerate(settings):
-            words = f"--hidden {hidden} " + (OWN if size == MANY else "")
-            options = {"steps": steps, "options": words, "setup": not place}
-            lane.append(nine(added, "AugVAE", size, seed, **options))
-    return lane
+    words = "--hidden 1024 " + (OWN if size == MANY else "")
+    return [
+        nine(added, "AugVAE", size, seed, steps=n, options=words, setup=not place)
+        for place, n in enumerate(steps)
+    ]
 
 
 def same(added: int, steps: int, part: str = "same") -> Entry:
@@ -178,13 +170,16 @@ LANES: dict[str, list[Entry]] = {
     "plain": plain(),
     "rates": rates(),
     "samples": new_images(),
-    "wide-turned": wide(180, settings=TRIED),
-    "wide-upright": wide(0, settings=TRIED),
-    "wide-between": [
-        *wide(90, settings=TRIED[:1]),
+    "wide-180": wide(180, LONG),
+    "wide-90": wide(90, (LONG[0], LONG[2])),
+    "wide-45": wide(45, LONG[1:2]),
+    "wide-0": wide(0, LONG[:2]),
+    **{f"wide-{added}-25k": wide(added, LONG[:1], HALF) for added in (0, 45, 90, 180)},
+    "wide-180-again": wide(180, LONG[2:], seed=1),
+    "wide-0-again": wide(0, LONG[1:2], seed=1),
+    "wide-others": [
         *(nine(added, "VAE", MANY, options="--hidden 1024") for added in (180, 0)),
         nine(0, "fixed", MANY, steps=20_000, third=True),
-        *wide(45, settings=TRIED[:1]),
     ],
 }
 
