@@ -10,6 +10,7 @@ import numpy as np
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from vae_rows import chosen
 
@@ -129,42 +130,59 @@ def samples_page(folder: Path, path: Path) -> Path:
 
 
 def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
-    """Bounds against the size of the training set, a panel for each added rotation.
+    """Bounds and errors against the size of the training set, a column for each added rotation.
 
     Means over seeds, bars from the lowest to the highest.
     """
     added = sorted({row["added"] for row in rows})
-    figure, axes = plt.subplots(1, len(added), figsize=(3.2 * len(added), 3.4), sharey=True)
-    lines = [(kind, "bound", colour, "o-") for kind, colour in COLOURS.items()]
-    lines.append(("InvVAE", "prototype_bound", COLOURS["InvVAE"], "o--"))
-    for axis, degrees in zip(np.atleast_1d(axes), added, strict=True):
-        for kind, key, colour, style in lines:
-            found: dict[int, list[float]] = {}
-            for row in rows:
-                if (row["kind"], row["added"]) == (kind, degrees):
-                    found.setdefault(row["size"], []).append(row[key])
-            if not found:
-                continue
-            sizes = sorted(found)
-            means = [np.mean(found[size]) for size in sizes]
-            reach = [
-                [abs(mean - end(found[size])) for size, mean in zip(sizes, means, strict=True)]
-                for end in (min, max)
-            ]
-            name = kind if key == "bound" else f"{kind}, on the prototype"
-            fill = colour if key == "bound" else "white"
-            axis.errorbar(
-                sizes, means, reach, fmt=style, color=colour, mfc=fill, label=name, capsize=3
-            )
-        axis.set_title(f"added rotation ±{degrees:g}°", fontsize=10)
-        axis.set_xlabel("training images")
-        axis.set_xscale("log")
-        axis.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
-        axis.minorticks_off()
-    np.atleast_1d(axes)[0].set_ylabel("bound, nats")
-    handles, names = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    size = (3.2 * len(added), 6.0)
+    figure, axes = plt.subplots(
+        2, len(added), figsize=size, sharex=True, sharey="row", squeeze=False
+    )
+    shown = {"bound, nats": ("bound", "prototype_bound")}
+    shown["mean square error"] = ("reconstruction_error", "prototype_error")
+    for (title, keys), line in zip(shown.items(), axes, strict=True):
+        for axis, degrees in zip(line, added, strict=True):
+            same = [row for row in rows if row["added"] == degrees]
+            for kind, colour in COLOURS.items():
+                _over_sizes(axis, same, kind, keys[0], fmt="o-", color=colour, label=kind)
+            name = "InvVAE, on the prototype"
+            style = {"fmt": "o--", "color": COLOURS["InvVAE"], "mfc": "white"}
+            _over_sizes(axis, same, "InvVAE", keys[1], label=name, **style)
+        line[0].set_ylabel(title)
+    for top, bottom, degrees in zip(*axes, added, strict=True):
+        top.set_title(f"added rotation ±{degrees:g}°", fontsize=10)
+        bottom.set_xlabel("training images")
+        bottom.set_xscale("log")
+        bottom.set_xticks([12_500, 25_000, 50_000], ["12.5k", "25k", "50k"])
+        bottom.minorticks_off()
+        bottom.set_ylim(bottom=0)
+    handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(names))
     return _save(figure, path)
+
+
+def _over_sizes(
+    axis: Axes,
+    rows: list[dict[str, Any]],
+    kind: str,
+    key: str,
+    **style: Any,  # noqa: ANN401
+) -> None:
+    """One kind's entry against the size, if it has any."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        if row["kind"] == kind:
+            found.setdefault(row["size"], []).append(row[key])
+    if not found:
+        return
+    sizes = sorted(found)
+    means = [np.mean(found[size]) for size in sizes]
+    reach = [
+        [abs(mean - end(found[size])) for size, mean in zip(sizes, means, strict=True)]
+        for end in (min, max)
+    ]
+    axis.errorbar(sizes, means, reach, capsize=3, **style)
 
 
 def _save(figure: Figure, path: Path) -> Path:

@@ -137,10 +137,13 @@ def setting_rows(results: Row) -> list[list[str]]:
 
 def setting_of(row: Row) -> str:
     """The kind and what else was tried for it."""
+    units = f", {row['hidden']:,} hidden units" if row["hidden"] > 256 else ""
+    steps = f", {row['steps']:,} steps"
     if row["kind"] in ("VAE", "fixed"):
         count = {2: "two", 3: "three"}[len(row["channels"])]
-        steps = f", {row['steps']:,} steps" + (", bfloat16" if row["half"] else "")
-        return f"{row['kind']}, {count} convolutions{steps}"
+        half = ", bfloat16" if row["half"] else ""
+        return f"{row['kind']}, {count} convolutions{units}{steps}{half}"
     kind = {"planted": "digits planted anew at every step"}.get(row["kind"], row["kind"])
     what = {"live": ", new versions at every step", "own": ", symmetry model of its 45,000 images"}
-    return f"{kind}, rate {row['lr']:g}" + "".join(what[name] for name in what if row.get(name))
+    said_of = f"{kind}, rate {row['lr']:g}{units}{steps}"
+    return said_of + "".join(what[name] for name in what if row.get(name))

@@ -65,8 +65,9 @@ def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
 
 
 def setting(row: Row) -> str:
-    """Thousands of steps, and whether there was a third convolution."""
-    return f"{row['steps'] / 1000:g}k" + ("+" if len(row.get("channels", ())) > 2 else "")
+    """Thousands of steps; whether there was a third convolution, and four times the units."""
+    third, wide = len(row.get("channels", ())) > 2, row.get("hidden", 256) > 256
+    return f"{row['steps'] / 1000:g}k" + "+" * third + " wide" * wide
 
 
 def scatter(rows: Sequence[Row], key: str) -> float:
