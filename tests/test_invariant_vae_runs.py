@@ -214,3 +214,36 @@ def test_losses_are_judged_as_shares_of_the_vae(monkeypatch):
         ["2 of 2 comparisons", "True"],
     ]
     assert moves.counted([], str) == ("0 of 0 comparisons", "False")
+
+
+def test_every_entry_of_a_lane_is_a_command_line_and_none_comes_twice(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    lanes, efficiency = (importlib.import_module(name) for name in ("lanes", "efficiency"))
+    for name, lane in lanes.LANES.items():
+        asked = [vars(lanes.run.parse(words.split())) for _, words in lane]
+        assert all(asked.count(one) == 1 for one in asked), name
+        assert all(seconds > 0 for seconds, _ in lane), name
+    wide = [lanes.run.parse(words.split()) for _, words in lanes.LANES["wide-180"]]
+    assert {(a.hidden, tuple(a.symmetry_steps), a.own) for a in wide} == {
+        (1024, (12000, 10000), True)
+    }
+    assert efficiency.figure9_setting(wide[0]).vae.hidden == 1024
+
+
+def test_of_several_settings_the_best_on_images_held_out_is_shown(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    rows, moves = (importlib.import_module(name) for name in ("vae_rows", "vae_moves"))
+    cell = {"source": "mnist", "kind": "AugVAE", "added": 0.0, "size": 50_000, "seed": 0}
+    small = {"steps": 20_000, "channels": [64, 128], "hidden": 256, "lr": 0.003}
+    large = small | {"steps": 40_000, "channels": [64, 128, 256], "hidden": 1024, "own": True}
+    tried = [
+        cell | small | {"bound_held_out": 10.0, "bound": 30.0},
+        cell | large | {"bound_held_out": 11.0, "bound": 20.0},  # though worse on test images
+    ]
+    (best,) = rows.chosen(tried)
+    assert best["bound"] == 20.0
+    assert [rows.setting(row) for row in tried] == ["20k", "40k+ wide"]
+    assert [moves.setting_of(row) for row in tried] == [
+        "AugVAE, rate 0.003, 20,000 steps",
+        "AugVAE, rate 0.003, 1,024 hidden units, 40,000 steps, symmetry model of its 45,000 images",
+    ]
