@@ -17,6 +17,7 @@ SCRIPT = Path(__file__).parents[1] / "papers" / "invariant-vae" / "run.py"
 EXPECTED = {
     "rotation": {"width90", "ratio", "agreement", "bound", "reconstruction_error"},
     "affine": {"width90", "bound"},
+    "growing": {"space", "accuracy", "agreement", "bound"},
     "augerino": {"half_width"},
     "ablations": {"width90_q", "width90_p", "share_outside", "bound"},
     "learned-noise": {"width90", "bound"},
@@ -57,7 +58,7 @@ def test_both_papers_quick(part, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", ["ablations", "affine", "images", "learned-noise", "same", "same-learned"]
+    "part", ["ablations", "affine", "growing", "images", "learned-noise", "same", "same-learned"]
 )
 def test_every_other_part_quick(part, tmp_path):
     check(part, tmp_path)

@@ -28,6 +28,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import efficiency
+import growing
 import images
 import joint
 import samples
@@ -40,6 +41,7 @@ HERE = Path(__file__).parent
 PARTS = (
     "rotation",
     "affine",
+    "growing",
     "augerino",
     "ablations",
     "learned-noise",
@@ -198,6 +200,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     if arguments.quick:
         arguments.source = "digits"
         arguments.added, arguments.images, arguments.short = [0.0, 90.0], 1000, 20
+        arguments.steps = QUICK.steps
     return arguments
 
 
@@ -225,6 +228,12 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
         for row, arrays in efficiency.runs(setting, done):
             keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source in SETS
             results.add({"part": part} | row, arrays if keep else None)
+            yield row
+    elif part == "growing":
+        source = "digits" if arguments.quick else "mnist-14"
+        where = (arguments.steps, arguments.images, (source, arguments.data), arguments.device)
+        for row in growing.runs(*where, lambda key: results.has({"part": part} | key)):
+            results.add({"part": part} | row)
             yield row
     elif part == "ablations":
         yield from ablations(arguments, results)
