@@ -219,7 +219,7 @@ def test_losses_are_judged_as_shares_of_the_vae(monkeypatch):
 
 def test_every_entry_of_a_lane_is_a_command_line_and_none_comes_twice(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    lanes, efficiency = (importlib.import_module(name) for name in ("lanes", "efficiency"))
+    lanes, setting = (importlib.import_module(name) for name in ("lanes", "setting"))
     for name, lane in lanes.LANES.items():
         asked = [vars(lanes.run.parse(words.split())) for _, words in lane]
         assert all(asked.count(one) == 1 for one in asked), name
@@ -228,7 +228,7 @@ def test_every_entry_of_a_lane_is_a_command_line_and_none_comes_twice(monkeypatc
     assert {(a.hidden, tuple(a.symmetry_steps), a.own) for a in wide} == {
         (1024, (12000, 10000), True)
     }
-    assert efficiency.figure9_setting(wide[0]).vae.hidden == 1024
+    assert setting.figure9_setting(wide[0]).vae.hidden == 1024
 
 
 def test_of_several_settings_the_best_on_images_held_out_is_shown(monkeypatch):

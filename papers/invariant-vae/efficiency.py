@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import measures
@@ -10,7 +10,8 @@ import numpy as np
 import sets
 import torch
 from framed import Framed, moments
-from joint import AFFINE, NEW, SAMPLES, seen_of, training
+from joint import AFFINE, NEW, seen_of, training
+from setting import WHOLE, Setting
 from torch import Tensor
 from versions import drawn_ahead, fit_versions, planted_anew, scores_of_versions
 
@@ -18,17 +19,13 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.names import parse_group
 from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel, at_mean_size
-from symmetries.learners.vae import PRESETS as VAE_PRESETS
-from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
+from symmetries.learners.vae import VAE, InvVAE, fixed_augmentation
 
-SMALLEST, LARGEST = 12_500, 50_000
+SMALLEST = 12_500
 TEST = 3000  # loaded in all experiments; the first of them are scored
-KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
-WHOLE = ("mnist", "mnist-once", "mnist-alike")  # of 28 x 28 pixels
 PROPOSAL_IMAGES = 128  # held out, by which proposals for eta are chosen; small runs have fewer
 HELD_OUT_IMAGES, HELD_OUT_SAMPLES = 1000, 100  # of the bound that settings are chosen by
 TRAINED = 500  # images that were learned from, for the bound on them
-VERSIONS, TRANSFORMATIONS = 1_400_000, 4_500_000  # for AugVAE, drawn ahead
 CHUNK = 2048
 COPIES = 8  # turned, of an image, whose prototypes are compared
 # Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
@@ -49,32 +46,6 @@ OURS = replace(
 FITTED: dict[tuple[Any, ...], tuple[SymmetryModel, dict[str, Any]]] = {}  # of this process
 # The control: rotation within 15 degrees, shifts within 1.4 pixels, sizes within 10 %.
 FIXED = ("rotation,translation,zoom", (0.1, 0.1, 0.26, 0.1))
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is run: sizes, added rotations, seeds, steps."""
-
-    sizes: tuple[int, ...]
-    added: tuple[float, ...]
-    seeds: tuple[int, ...]
-    vae: VAEConfig
-    symmetry: tuple[int, int]
-    group: str
-    count: int
-    source: str
-    folder: str | None
-    device: str
-    samples: int = SAMPLES
-    kinds: tuple[str, ...] = KINDS
-    versions: int = VERSIONS
-    live: bool = False  # AugVAE has new versions at every step
-    own: bool = False  # a symmetry model sees all images that the VAE learns from
-
-    @property
-    def images(self) -> int:
-        """How many are turned; sizes are the first of them, so that sets hold one another."""
-        return LARGEST if self.source in WHOLE else max(self.sizes)
 
 
 def symmetry_model(
@@ -251,63 +222,3 @@ def fit_vae(
     if isinstance(model, InvVAE):
         model.fit_spread(held[: min(PROPOSAL_IMAGES, setting.count // 10)])
     return model, row
-
-
-def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
-    """The grid that the command line asks for."""
-    if arguments.quick:
-        vae = replace(VAE_PRESETS["quick"], steps=60)
-        return Setting(
-            (700,),
-            (90.0,),
-            (0,),
-            vae,
-            (40, 20),
-            "rotation",
-            100,
-            "digits",
-            None,
-            arguments.device,
-            30,
-            versions=2000,
-        )
-    if arguments.small:
-        vae = replace(
-            VAE_PRESETS["quick"],
-            latent=10,
-            initial_noise=0.08,
-            least_noise=0.01,
-            kl_warmup=0.5,
-            steps=500,
-        )
-        sizes, added = (1000, 4000), (0.0, 180.0)
-        where = ("mnist-14", arguments.data, arguments.device)
-        return Setting(
-            sizes, added, (0,), vae, (600, 200), "rotation", 200, *where, 100, versions=100_000
-        )
-    steps = arguments.vae_steps
-    return Setting(
-        tuple(arguments.sizes),
-        tuple(arguments.rotations),
-        tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
-        VAEConfig(
-            channels=tuple(arguments.channels),
-            strides=(2, 2, 1)[: len(arguments.channels)],
-            hidden=arguments.hidden,
-            steps=steps,
-            initial_noise=0.2,
-            batch_size=arguments.vae_batch,
-            half=not arguments.full_precision,
-            lr=arguments.vae_lr,
-        ),
-        tuple(arguments.symmetry_steps),
-        AFFINE,
-        2000,
-        arguments.source,
-        arguments.data,
-        arguments.device,
-        kinds=tuple(arguments.kinds or KINDS),
-        versions=TRANSFORMATIONS if arguments.live else VERSIONS,
-        live=arguments.live,
-        own=arguments.own,
-    )

@@ -10,6 +10,7 @@ import likeness
 import numpy as np
 import sets
 import torch
+from setting import Setting
 from torch import Tensor
 
 from symmetries.data import ImageSet
@@ -25,7 +26,7 @@ Model = VAE | InvVAE | InvariantVAE
 
 
 def runs(
-    setting: efficiency.Setting,
+    setting: Setting,
     config: InvariantVAEConfig,
     noises: tuple[float, ...],
     done: Callable[[dict[str, Any]], bool],
@@ -42,7 +43,7 @@ def runs(
 
 
 def one_model(
-    key: dict[str, Any], setting: efficiency.Setting, config: InvariantVAEConfig
+    key: dict[str, Any], setting: Setting, config: InvariantVAEConfig
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """One model, trained; its new images, judged by a classifier of such digits."""
     where = {"source": setting.source, "folder": setting.folder}
@@ -59,7 +60,7 @@ def fitted(
     key: dict[str, Any],
     data: ImageSet,
     test: ImageSet,
-    setting: efficiency.Setting,
+    setting: Setting,
     config: InvariantVAEConfig,
 ) -> tuple[Model, dict[str, Any]]:
     """The model that is asked for, and how its training went."""
