@@ -90,7 +90,6 @@ def plain() -> list[Entry]:
     rest = [(added, size) for size in (MANY, FEW, HALF) for added in (90, 45)]
     lane = [nine(*cell, 2) for cell in _of("VAE", ends)]
     lane += [nine(*cell) for cell in _of("fixed", [*middle, *rest])]
-    lane += [nine(*cell, steps=20_000, third=True) for cell in _of("fixed", ends[:2])]
     lane += [nine(*cell, seed) for seed in (1, 2) for cell in _of("VAE", [*middle, *rest])]
     lane += [nine(*cell, seed) for seed in (0, 1) for cell in _of("VAE", ends)]
     lane += [nine(*cell) for cell in _of("VAE", [*middle, *rest])]
@@ -99,6 +98,19 @@ def plain() -> list[Entry]:
 
 def _of(kind: str, cells: Sequence[tuple[int, int]]) -> list[tuple[int, str, int]]:
     return [(added, kind, size) for added, size in cells]
+
+
+def control() -> list[Entry]:
+    """The control with AugVAE's first setting."""
+    cells = [(added, size) for size in (MANY, HALF, FEW) for added in (180, 0, 90, 45)]
+    return [nine(*cell, steps=20_000, third=True) for cell in _of("fixed", cells)]
+
+
+def other_steps() -> list[Entry]:
+    """The VAE with half and with twice the steps, where these are but one choice."""
+    tried = [(MANY, 10_000), (MANY, 2500), (HALF, 5000)]
+    ends = [(added, *cell) for cell in tried for added in (180, 0)]
+    return [nine(added, "VAE", size, seed, steps=n) for seed in range(3) for added, size, n in ends]
 
 
 def rates() -> list[Entry]:
@@ -172,15 +184,14 @@ LANES: dict[str, list[Entry]] = {
     "samples": new_images(),
     "wide-180": wide(180, LONG),
     "wide-90": wide(90, (LONG[0], LONG[2])),
-    "wide-45": wide(45, LONG[1:2]),
-    "wide-0": wide(0, LONG[:2]),
+    "wide-45": wide(45, LONG[1:]),
+    "wide-0": wide(0, LONG),
     **{f"wide-{added}-25k": wide(added, LONG[:1], HALF) for added in (0, 45, 90, 180)},
-    "wide-180-again": wide(180, LONG[2:], seed=1),
-    "wide-0-again": wide(0, LONG[1:2], seed=1),
-    "wide-others": [
-        *(nine(added, "VAE", MANY, options="--hidden 1024") for added in (180, 0)),
-        nine(0, "fixed", MANY, steps=20_000, third=True),
-    ],
+    "wide-180-again": [entry for seed in (1, 2) for entry in wide(180, LONG[2:], seed=seed)],
+    "wide-0-again": [entry for seed in (1, 2) for entry in wide(0, LONG[1:2], seed=seed)],
+    "wide-others": [nine(added, "VAE", MANY, options="--hidden 1024") for added in (180, 0)],
+    "control": control(),
+    "steps": other_steps(),
 }
 
 
