@@ -103,6 +103,38 @@ def test_the_density_goes_around_and_is_that_of_the_samples():
         torch.testing.assert_close(share, planned, atol=0.03, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [
+        *((name, 5) for name in ("rotation", "rotation,zoom", "hue")),
+        *((name, 1) for name in ("rotation,shift_x", "similarity", "se2", "affine", "d4")),
+        ("rotation,scale_x,scale_y", 1),
+    ],
+)
+def test_turns_are_added_only_where_they_are_the_same_transformation(name, turns):
+    model = InvariantVAE(name, (3, 8, 8), "quick")
+    windings = model.prior_eta.windings
+    assert len(windings) == len(model.posterior.windings) == turns
+    if turns > 1:
+        eta = 0.3 * torch.linspace(0.5, 1, model.group.dim) * torch.tensor(model.bounds)
+        x = torch.rand(1, 3, 8, 8)
+        every = [model.act(model.group.exp(eta + turn)[None], x) for turn in windings]
+        for moved in every[1:]:
+            torch.testing.assert_close(moved, every[0], atol=1e-4, rtol=0)
+
+
+def test_a_wide_q_counts_all_its_turns():
+    """Above log p(x) otherwise: the density of samples, though wide, integrates to one."""
+    model = shaken(InvariantVAE("rotation", SHAPE, replace(TINY, initial_spread=1.3)))
+    x = smooth_images(1)
+    with torch.no_grad():
+        _, log_q = model.posterior.sample(x, 40_000, torch.Generator().manual_seed(0))
+        spread = model.posterior.distribution.sample(model.posterior(x)[0], 4000).std()
+    assert float(spread) > 3.0
+    # The mean of 1 / q over its own samples is the length of the circle.
+    torch.testing.assert_close(float((-log_q).exp().mean()), 2 * math.pi, atol=0.01, rtol=0)
+
+
 @pytest.mark.parametrize("views", [1, 4])
 def test_with_views_q_turns_with_the_image(views):
     model = shaken(InvariantVAE("rotation", SHAPE, replace(TINY, views=views)))

@@ -9,6 +9,7 @@ from torch import nn
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
+from symmetries.groups.circles import circular_parameters
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, Dihedral
 from symmetries.groups.names import parse_group
@@ -29,7 +30,6 @@ from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
     LieInference,
-    circular_parameters,
     generator_shifts,
     unbind,
 )

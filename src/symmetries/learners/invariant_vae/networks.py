@@ -13,6 +13,7 @@ from symmetries.distributions.coupling import HALF
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import MIN_SCALE
 from symmetries.groups.base import Group
+from symmetries.groups.circles import circular_parameters
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
@@ -26,8 +27,8 @@ TURN = 2 * math.pi
 class Prior(nn.Module):
     """p(eta | z): a spline flow on a predicted Gaussian; categorical for a finite group.
 
-    An angle that goes all around is one of a "circle": densities of eta and of eta plus whole turns
-    are added.
+    Where an angle closes up, densities of eta and of eta plus whole turns are added, as these are
+    one transformation; beside shifts or unequal scales they are not.
 
     Args:
         group: the transformations.
@@ -42,7 +43,7 @@ class Prior(nn.Module):
         super().__init__()
         self.conditional = config.conditional
         self.distribution = make_distribution(group, bounds, config.latent, config)
-        windings = whole_turns(circle_angles(group, bounds, config), len(bounds))
+        windings = whole_turns(group, bounds, config)
         self.register_buffer("windings", windings, persistent=False)
         self.windings: Tensor
         if not config.flexible and isinstance(self.distribution, ConditionalFlow):
@@ -106,7 +107,7 @@ class Posterior(nn.Module):
                 nn.init.zeros_(head.bias)
                 nn.init.constant_(head.bias[: len(self.around)], INITIAL_RADIUS)
             self.head = nn.Sequential(head)
-        windings = whole_turns(self.around, self.dim)
+        windings = whole_turns(group, bounds, config)
         self.register_buffer("views", views, persistent=False)
         self.register_buffer("windings", windings, persistent=False)
         self.views: Tensor
@@ -149,6 +150,8 @@ class Posterior(nn.Module):
         """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
         context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
+        if len(self.windings) > 1:  # as near as whole turns bring it: more of them need not count
+            delta = delta - self.windings[1] * torch.round(delta / TURN)
         log_q = wound_log_prob(self.distribution, delta, context, self.windings)
         return centre[:, None] + delta, log_q
 
@@ -163,12 +166,17 @@ def circle_angles(
     return [i for i, around in enumerate(whole) if around]
 
 
-def whole_turns(around: Sequence[int], dim: int) -> Tensor:
-    """None, one and minus one (3, dim) of the angle, if it is one; none (1, dim) otherwise."""
-    if len(around) != 1:
-        return torch.zeros(1, dim)
-    turns = torch.zeros(3, dim)
-    turns[:, around[0]] = TURN * torch.tensor([0.0, 1.0, -1.0])
+def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig) -> Tensor:
+    """0, 1, -1, 2 and -2 turns (5, dim) of an angle that closes up; none (1, dim) otherwise.
+
+    Of a single angle only: sums over the turns of several would take long.
+    """
+    around = circle_angles(group, bounds, config)
+    turns = torch.zeros(1, len(bounds))
+    if len(around) != 1 or not circular_parameters(group, bounds, "exact")[around[0]]:
+        return turns
+    turns = turns.repeat(5, 1)
+    turns[:, around[0]] = TURN * torch.tensor([0.0, 1.0, -1.0, 2.0, -2.0])
     return turns
 
 
