@@ -11,12 +11,14 @@ import symmetries
 PACKAGE = Path(symmetries.__file__).parent
 
 # Each part of the package, and the parts it may import. Every part may import itself.
-GROUND = {"blaming", "caching", "checks", "folding", "kernels", "perceptron", "placement", "rows"}
+GROUND = {"blaming", "caching", "checks", "folding", "kernels", "modes", "perceptron"}
+GROUND |= {"placement", "rows"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
     "caching": set(),
     "kernels": set(),
     "checks": set(),
+    "modes": set(),
     "blaming": {"checks"},
     "placement": {"checks"},
     "rows": set(),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries.data import ImageSet
 from symmetries.learners.invariant_vae import PRESETS, InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
@@ -370,6 +371,31 @@ def test_collapse_is_said_with_the_remedy():
         warn_if_collapsed(model, smooth_images(8))
 
 
+def test_noise_cannot_be_found_on_nothing_and_is_found_on_large_numbers():
+    model = shaken(InvariantVAE("rotation", SHAPE, TINY))
+    before = model.noise.clone()
+    for bad, words in ((torch.rand(0, *SHAPE), "at least one image"), (None, "finite values")):
+        images = torch.full((2, *SHAPE), math.nan) if bad is None else bad
+        with pytest.raises(ValueError, match=words):
+            model.fit_noise(images)
+    assert torch.equal(model.noise, before)
+    model.fit_noise(4000 * smooth_images(8))
+    assert 100 < float(model.noise.detach().max()) < 1e4
+    model.fit_noise(ImageSet(smooth_images(8)))
+    assert float(model.noise.detach().max()) < 10
+
+
+def test_bounds_are_those_of_evaluation_in_training_mode_too():
+    model = shaken(InvariantVAE("rotation", SHAPE, TINY))
+    x = smooth_images(3)
+    expected = model.bound(x, 4, torch.Generator().manual_seed(0))
+    model.train()
+    found = model.bound(x, 4, torch.Generator().manual_seed(0))
+    assert model.training
+    assert model.encoder.training
+    assert torch.equal(found, expected)
+
+
 def test_bad_input():
     model = InvariantVAE("rotation", SHAPE, TINY)
     good = torch.rand(2, *SHAPE)
@@ -385,8 +411,26 @@ def test_bad_input():
         InvariantVAE("rotation,flip_x", SHAPE, TINY)
     with pytest.raises(ValueError, match="bounds: expected names among rotation"):
         InvariantVAE("rotation", SHAPE, TINY, bounds={"zoom": 1.0})
-    with pytest.raises(ValueError, match="bounds: expected 1 positive numbers"):
+    with pytest.raises(ValueError, match="bounds: expected 1 numbers for rotation, got 2"):
         InvariantVAE("rotation", SHAPE, TINY, bounds=(1.0, 2.0))
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        for bounds in ({"rotation": bad}, [bad]):
+            with pytest.raises(ValueError, match=r"bounds: expected a number in \(0, 3.142\]"):
+                InvariantVAE("rotation", SHAPE, TINY, bounds=bounds)
+    for bounds in (1.0, "a"):
+        with pytest.raises(TypeError, match="bounds: expected numbers by name, or one for each"):
+            InvariantVAE("rotation", SHAPE, TINY, bounds=bounds)
+    with pytest.raises(ValueError, match="fill: expected a number"):
+        InvariantVAE("rotation", SHAPE, TINY, fill=math.nan)
+    with pytest.raises(ValueError, match=r"seed: expected a whole number of at least 0, got 2\.5"):
+        InvariantVAE("rotation", SHAPE, TINY, seed=2.5)
+    with pytest.raises(ValueError, match="n: expected a whole number"):
+        model.sample_prior_eta(good, "a")
+    for call in (model.sample, lambda n, g: model.bound(good, n, g)):
+        with pytest.raises(TypeError, match=r"generator: expected a torch.Generator"):
+            call(3, 3)
+    with pytest.raises(ValueError, match=r"noise: expected at least least_noise = 0\.05"):
+        InvariantVAEConfig(noise=0.001, least_noise=0.05)
     with pytest.raises(ValueError, match=r"config: expected InvariantVAEConfig\(...\), or one of"):
         InvariantVAE("rotation", SHAPE, "huge")
     with pytest.raises(ValueError, match="invariance: expected a share"):

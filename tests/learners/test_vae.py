@@ -1,5 +1,6 @@
 """VAEs: bounds against exact likelihoods, and what symmetry models add."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from symmetries.data import digits
 from symmetries.groups.affine import Affine2
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic
+from symmetries.learners.symmetry_model import PRESETS as SYMMETRY_PRESETS
+from symmetries.learners.symmetry_model import Stage, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.learners.vae.model import elbo_loss
@@ -23,6 +26,7 @@ from symmetries.nn.autoencoder import (
     gaussian_log_prob,
     importance_bound,
 )
+from symmetries.nn.codes import fitted_prior
 from symmetries.training import Step
 
 SHAPE = (1, 8, 8)
@@ -191,6 +195,35 @@ def test_saved_and_loaded_it_is_the_same(fitted, tmp_path):
 
 
 @few_steps
+def test_large_numbers_have_large_noise_and_nothing_has_none(fitted):
+    images = digits("train").images[:64]
+    vae = VAE(SHAPE, TINY)
+    vae.fit(4095 * images, progress=False, device="cpu")
+    assert bool(vae.noise.isfinite().all())
+    assert bool(vae.bound(4095 * images[:2], 5).isfinite().all())
+    before = vae.noise.clone()
+    with pytest.raises(ValueError, match="images: expected at least one image, got none"):
+        vae.fit_noise(images[:0])
+    with pytest.raises(ValueError, match="images: expected finite values"):
+        vae.fit_noise(images / 0)
+    assert torch.equal(vae.noise, before)
+    vae.fit_noise(digits("train"))
+    assert bool(vae.noise.mean() < before.mean())
+
+
+def test_what_needs_its_own_prior_says_so(fitted, tmp_path):
+    vae, _ = copy.deepcopy(fitted)
+    vae.fit_codes(digits("train"), [2])
+    with fitted_prior(vae):
+        for call in (vae.save, lambda _: vae.fit(digits("train"), progress=False)):
+            with pytest.raises(ValueError, match="prior: expected the model's own"):
+                call(tmp_path)
+    assert vae.codes is not None
+    vae.save(tmp_path)
+    assert VAE.load(tmp_path).codes is not None
+
+
+@few_steps
 def test_a_finished_run_is_read_back(tmp_path):
     images = digits("train").images[:64]
     whole, again = VAE(SHAPE, TINY), VAE(SHAPE, TINY, seed=0)
@@ -216,6 +249,18 @@ def test_augmentation_is_within_its_widths():
     vae.fit(x, augment=augment, progress=False, device="cpu")
     with pytest.raises(ValueError, match="half_width: expected 1 numbers for rotation"):
         fixed_augmentation(act, (0.3, 0.1))
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="seed: expected a whole number of at least 0, got 'a'"):
+        VAE(SHAPE, TINY, seed="a")
+    with pytest.raises(TypeError, match=r"generator: expected a torch.Generator"):
+        VAE(SHAPE, TINY).sample(3, 3)
+    with pytest.raises(TypeError, match="symmetry: expected a symmetry model, got str"):
+        InvVAE("rotation", TINY)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device: expected a device of this machine"):
+            VAE(SHAPE, TINY).fit(torch.rand(8, *SHAPE), device="cuda", progress=False)
 
 
 def test_bad_input():
@@ -464,3 +509,37 @@ def test_refinement_needs_a_closed_group():
     symmetry = Turning(Affine2("rotation", "scale"))
     with pytest.raises(ValueError, match="is not closed"):
         InvVAE(symmetry, TINY, refine=1)
+
+
+@few_steps
+@pytest.mark.filterwarnings("ignore:too few images:RuntimeWarning")
+def test_a_saved_invvae_bounds_as_before(tmp_path):
+    images = digits("train").images[:100]
+    config = replace(
+        SYMMETRY_PRESETS["quick"],
+        inference=Stage(steps=4, batch_size=32),
+        generative=Stage(steps=4, batch_size=32),
+    )
+    symmetry = SymmetryModel("rotation", SHAPE, config)
+    symmetry.fit(images, progress=False, device="cpu")
+    model = InvVAE(symmetry, TINY, refine=1, seed=3)
+    model.fit(images, progress=False, device="cpu")
+    model.fit_codes(images, [2])
+    model.save(tmp_path / "vae")
+    symmetry.save(tmp_path / "symmetry")
+    again = InvVAE.load(tmp_path / "vae", SymmetryModel.load(tmp_path / "symmetry"))
+    x = images[:3]
+    expected = model.bound(x, 5, torch.Generator().manual_seed(0))
+    for name in ("noise", "prototype_noise", "spread", "stretch", "refine"):
+        assert torch.equal(
+            torch.as_tensor(getattr(again, name)), torch.as_tensor(getattr(model, name))
+        )
+    assert again.vae.codes is not None
+    assert torch.equal(again.bound(x, 5, torch.Generator().manual_seed(0)), expected)
+    model.train()  # dropout of p(eta | prototype), which bounds are without
+    assert torch.equal(model.bound(x, 5, torch.Generator().manual_seed(0)), expected)
+    assert model.symmetry.training
+    with pytest.raises(ValueError, match="symmetry: expected one of images of shape"):
+        InvVAE.load(tmp_path / "vae", SymmetryModel("rotation", (1, 9, 9), config))
+    with pytest.raises(ValueError, match="expected a saved VAE"):
+        VAE.load(tmp_path / "vae")

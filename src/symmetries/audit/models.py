@@ -1,7 +1,7 @@
 """Looking at a model without leaving a trace, and finding out early what is wrong with it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from symmetries.checks import (
     to_floats,
     wrong_type,
 )
+from symmetries.modes import evaluating
 from symmetries.placement import ask
 
 Model = Callable[[Tensor], Tensor]
@@ -28,17 +29,10 @@ def untouched(model: Model) -> Iterator[None]:
 
     Nothing here ever calls ``backward``, so gradients stay what they are.
     """
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [module.training for module in modules]
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices):
-        try:
-            for module in modules:
-                module.training = False
-            yield
-        finally:
-            for module, mode in zip(modules, modes, strict=True):
-                module.training = mode
+    mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
+    with torch.random.fork_rng(devices), mode:
+        yield
 
 
 def model_device(model: Model, x: Tensor) -> torch.device:

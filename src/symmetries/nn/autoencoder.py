@@ -39,6 +39,18 @@ def inverse_softplus(value: float) -> float:
 UNIT_SOFTPLUS = inverse_softplus(1.0)
 
 
+def free_scale(scale: Tensor, least: float) -> Tensor:
+    """The numbers whose softplus, and ``least``, make a scale; of at least 1e-6 more than that.
+
+    Example:
+        >>> free = free_scale(torch.tensor([0.0, 0.3, 1e4]), 0.1)
+        >>> [round(scale.item(), 4) for scale in 0.1 + F.softplus(free)]
+        [0.1, 0.3, 10000.0]
+    """
+    inner = (scale - least).clamp_min(1e-6)
+    return inner + torch.log(-torch.expm1(-inner))
+
+
 def gaussian_log_prob(x: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
     """Log-density of N(mean, scale^2) at x, one for each entry; all shapes broadcast on purpose."""
     return -0.5 * ((x - mean) / scale).square() - torch.log(scale) - 0.5 * LOG_TWO_PI

@@ -84,6 +84,13 @@ def fitted_prior(model: Coded) -> Iterator[None]:
         model.prior = before
 
 
+def check_own_prior(model: Coded) -> None:
+    """Raise inside :func:`fitted_prior`, for what needs the prior that was learned."""
+    if not isinstance(model.prior, GaussianPrior):
+        remedy = "leave the block of fitted_prior first"
+        raise invalid("prior", "the model's own", "the density fitted to codes", remedy)
+
+
 def make_room(model: Coded, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
     """Before a state is loaded: a density of the size of the stored one, or none if it has none.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
+from symmetries.checks import as_device
 from symmetries.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def make_fabric(config: TrainConfig) -> Fabric:
     """
     kind, _, number = config.device.partition(":")
     several = config.devices * config.nodes > 1
+    if kind != "auto" and not several:
+        as_device(config.device)
     fabric = Fabric(
         accelerator=kind,
         devices=[int(number)] if number else config.devices,

@@ -1,6 +1,7 @@
 """One step of a run as the loss sees it: where we are, and where random numbers come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -30,6 +31,15 @@ def mix(*words: int) -> int:
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
         state ^= state >> 31
     return state >> 1
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Initial weights from a seed, the global generator left as it was."""
+    check_whole(seed, "seed", least=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def order_seed(seed: int, epoch: int) -> int:

@@ -1,6 +1,5 @@
 """What an invariant VAE is told, and three sets of answers: quick, default, paper."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
-from symmetries.groups.base import Group
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
     PlainData,
@@ -115,6 +113,9 @@ class InvariantVAEConfig(PlainData):
             raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
         for name in ("noise", "least_noise", "initial_spread"):
             check_positive(getattr(self, name), name)
+        if self.noise < self.least_noise:
+            expected = f"at least least_noise = {self.least_noise}"
+            raise invalid("noise", expected, self.noise, "lower least_noise, too")
         if self.beta < 1:
             raise invalid("beta", "at least 1, where it ends", self.beta, "the paper starts at 10")
 
@@ -149,27 +150,3 @@ PRESETS = {
 def resolve_config(config: InvariantVAEConfig | str) -> InvariantVAEConfig:
     """A configuration, or the preset of that name."""
     return chosen(config, InvariantVAEConfig, PRESETS)
-
-
-def resolve_bounds(
-    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
-) -> tuple[float, ...]:
-    """How far each parameter goes: by name (others keep the group's own), one for each, or None.
-
-    Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.25})
-        (0.25, 1.0)
-    """
-    if isinstance(bounds, Mapping):
-        unknown = sorted(set(bounds) - set(group.names))
-        if unknown:
-            expected = f"names among {', '.join(group.names)}"
-            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
-        own = zip(group.names, group.bounds, strict=True)
-        return tuple(float(bounds.get(name, bound)) for name, bound in own)
-    values = group.bounds if bounds is None else tuple(float(b) for b in bounds)
-    if len(values) != group.dim or min(values) <= 0:
-        expected = f"{group.dim} positive numbers for {', '.join(group.names)}"
-        raise invalid("bounds", expected, values, "give one for each")
-    return values

@@ -13,39 +13,42 @@ from symmetries.blaming import blaming_values
 from symmetries.checks import (
     check_generator,
     check_image_shape,
+    check_number,
     check_whole,
     invalid,
 )
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
-from symmetries.distributions.mixture import GaussianMixture
+from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
+from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import Product
 from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.config import (
     InvariantVAEConfig,
-    resolve_bounds,
     resolve_config,
 )
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import joint_loss
 from symmetries.learners.invariant_vae.networks import Posterior, Prior
+from symmetries.modes import evaluating
 from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
     GaussianPrior,
+    free_scale,
     importance_bound,
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.nn.codes import density_of, fit_codes, make_room
+from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.placement import check_like
 from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
-from symmetries.training.step import mix
+from symmetries.training.step import mix, seeded
 
 ROWS = 30_000  # decoded images at a time
 VIEWS = 32  # of each image, when the model is asked
@@ -95,6 +98,7 @@ class InvariantVAE(nn.Module):
             remedy = "give one finite group (such as 'd4'), or continuous factors only"
             raise invalid("group", "no finite factor in a product", repr(self.group), remedy)
         self.config = resolve_config(config)
+        check_number(fill, "fill")
         self.shape = shape
         self.seed = seed
         self.bounds = resolve_bounds(self.group, bounds)
@@ -102,8 +106,7 @@ class InvariantVAE(nn.Module):
         self.act = ImageAction(self.group, interpolation=c.interpolation, fill=fill)
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
             self.prior_eta = Prior(self.group, self.bounds, c)
@@ -171,6 +174,7 @@ class InvariantVAE(nn.Module):
 
     def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        check_own_prior(self)
         data = images_to_learn(images, self.shape)
         self.posterior.features.standardise(data)
         self.codes = None  # they will change
@@ -198,6 +202,7 @@ class InvariantVAE(nn.Module):
         check_image_shape(x, self.shape, "x")
         check_whole(views, "views")
         check_like(x, self.free_noise, "x")
+        check_generator(generator)
         if self.finite:
             seen = self.act.orbit(self.elements(x.device), x)
         elif self.config.invariance == 0:
@@ -259,6 +264,8 @@ class InvariantVAE(nn.Module):
     ) -> Tensor:
         """Transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
         check_image_shape(x, self.shape, "x")
+        check_whole(n, "n")
+        check_generator(generator)
         parts = x.split(max(1, ROWS // max(n, VIEWS)))
         codes = [self.encode(part)[0] for part in parts]
         return torch.cat([self._prior_samples(z, n, generator) for z in codes])
@@ -274,9 +281,11 @@ class InvariantVAE(nn.Module):
         """Mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
-    def fit_codes(self, images: Tensor | ImageSet, **how: Any) -> GaussianMixture:  # noqa: ANN401
+    def fit_codes(
+        self, images: Tensor | ImageSet, components: Sequence[int] = COMPONENTS, *, seed: int = 0
+    ) -> GaussianMixture:
         """Fit a density to the codes of images: see ``symmetries.learners.vae.VAE.fit_codes``."""
-        return fit_codes(self, images_to_learn(images, self.shape), **how)
+        return fit_codes(self, images_to_learn(images, self.shape), components, seed=seed)
 
     @torch.no_grad()
     def sample(
@@ -287,6 +296,7 @@ class InvariantVAE(nn.Module):
         Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
         """
         check_whole(n, "n")
+        check_generator(generator)
         z = density_of(self, codes).sample(n, generator)
         prototypes = self.decode(z)
         eta = self._prior_samples(z, 1, generator)[:, 0]
@@ -311,36 +321,38 @@ class InvariantVAE(nn.Module):
         """
         check_image_shape(x, self.shape, "x")
         check_whole(samples, "samples")
+        check_generator(generator)
         order = cast(FiniteGroup, self.group).order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
-        with blaming_values(x, "x"):
+        with evaluating(self), blaming_values(x, "x"):
             return torch.cat(
                 [importance_bound(log_weights(self, p, samples, generator)) for p in parts]
             )
 
     @torch.no_grad()
-    def fit_noise(self, images: Tensor, least: float | None = None) -> None:
+    def fit_noise(self, images: Tensor | ImageSet, least: float | None = None) -> None:
         """Set the noise of each pixel to what is left of images, at least ``least``.
 
         The mean of (x - T_eta mu(z))^2, z from q(z | x) and eta the likeliest of some from
         q(eta | x): as :meth:`symmetries.learners.vae.VAE.fit_noise` does it, for bounds that can be
         set beside each other. All noise is that of pixels then: prototypes lose theirs.
         """
+        data = images_to_learn(images, self.shape)
         least = self.config.least_noise if least is None else least
         generator = torch.Generator(self.device).manual_seed(0)
         total = torch.zeros_like(self.free_noise)
-        for part in images.split(512):
+        for part in data.split(512):
             part = part.to(self.device)
             mean, scale = self.encode(part)
             z = mean + scale * torch.randn(mean.shape, generator=generator, device=self.device)
             total += (self._moved_back(part, self.decode(z)) - part).square().sum(0)
-        scale = (total / len(images)).sqrt().clamp_min(least)
-        inner = (scale - self.config.least_noise).clamp_min(1e-6)
-        self.free_noise.copy_(torch.log(torch.expm1(inner)))
+        scale = (total / len(data)).sqrt().clamp_min(least)
+        self.free_noise.copy_(free_scale(scale, self.config.least_noise))
         self.free_prototype_noise.fill_(NO_NOISE)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
+        check_own_prior(self)
         meta = {
             "learner": "invariant_vae",
             "group": group_name(self.group),

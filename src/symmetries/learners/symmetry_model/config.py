@@ -1,6 +1,6 @@
 """What a symmetry model is told, and three sets of answers: quick, default, paper."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -14,7 +14,6 @@ from symmetries.checks import (
     short,
     wrong_type,
 )
-from symmetries.groups.base import Group
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
@@ -257,42 +256,3 @@ PRESETS = {
 def resolve_config(config: SymmetryConfig | str) -> SymmetryConfig:
     """A configuration, or the preset of that name."""
     return chosen(config, SymmetryConfig, PRESETS)
-
-
-def resolve_bounds(
-    group: Group[Any], bounds: Mapping[str, float] | Sequence[float] | None
-) -> tuple[float, ...]:
-    """How far each parameter of the group goes.
-
-    Args:
-        group: the transformations.
-        bounds: by name (others keep their usual value), one for each, or None for the usual.
-
-    Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> resolve_bounds(Affine2("translation"), {"shift_x": 0.5})
-        (0.5, 0.25)
-    """
-    usual = {p.name: USUAL_BOUNDS.get(p.name, p.bound) for p in group.parameters}
-    if isinstance(bounds, Mapping):
-        unknown = sorted(set(bounds) - set(usual))
-        if unknown:
-            expected = f"names among {', '.join(usual)}"
-            raise invalid("bounds", expected, ", ".join(unknown), "check the spelling")
-        values = [bounds.get(name, usual[name]) for name in usual]
-    elif bounds is None:
-        values = [*usual.values()]
-    elif isinstance(bounds, Sequence) and not isinstance(bounds, str):
-        values = [*bounds]
-    else:
-        raise wrong_type("bounds", "numbers by name, or one for each", bounds, "try None")
-    if len(values) != group.dim:
-        expected = f"{group.dim} numbers for {', '.join(group.names)}"
-        raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")
-    for parameter, value in zip(group.parameters, values, strict=True):
-        most = parameter.bound if parameter.angle else float("inf")
-        if not isinstance(value, int | float) or not 0 < value <= most or value == float("inf"):
-            end = f"{most:.4g}]" if parameter.angle else "inf)"
-            expected = f"a number in (0, {end} for {parameter.name}"
-            raise invalid("bounds", expected, short(value), "see group.units")
-    return tuple(map(float, values))

@@ -1,8 +1,7 @@
 """The symmetry model: what can be asked of it."""
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,12 +19,13 @@ from symmetries.checks import (
 )
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
+from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import (
+    USUAL_BOUNDS,
     SymmetryConfig,
-    resolve_bounds,
     resolve_config,
 )
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
@@ -36,6 +36,7 @@ from symmetries.learners.symmetry_model.summary import SymmetrySummary, summaris
 from symmetries.placement import check_like
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.ensemble import Fitting, fit_alone
+from symmetries.training.step import seeded
 
 SMALLEST = 8
 MOST_REFINEMENTS = 1000
@@ -82,10 +83,10 @@ class SymmetryModel(nn.Module):
         self.shape = _checked_shape(shape, self.group)
         check_number(fill, "fill")
         self.seed = seed
-        self.bounds = resolve_bounds(self.group, bounds)
+        self.bounds = resolve_bounds(self.group, bounds, USUAL_BOUNDS)
         self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
         self.inference: LieInference | FiniteInference
-        with _seeded(seed):
+        with seeded(seed):
             if isinstance(self.group, FiniteGroup):
                 order = self.group.order
                 self.inference = FiniteInference(self.shape, order, self.config)
@@ -353,11 +354,3 @@ def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int,
         remedy = "give one finite group (such as 'd4'), or continuous factors only"
         raise invalid("group", "no finite factor in a product", repr(group), remedy)
     return shape[0], shape[1], shape[2]
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Initial weights from a seed, the global generator left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

@@ -17,16 +17,17 @@ from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
     GaussianPrior,
+    free_scale,
     gaussian_log_prob,
     importance_bound,
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.nn.codes import density_of, fit_codes, make_room
+from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.placement import check_like
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
-from symmetries.training.step import mix
+from symmetries.training.step import mix, seeded
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 ROWS = 30_000  # decoded images at a time
@@ -63,8 +64,7 @@ class VAE(nn.Module):
         c = self.config
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
         self.prior = GaussianPrior(c.latent)
@@ -136,6 +136,7 @@ class VAE(nn.Module):
         **run: Any,  # noqa: ANN401
     ) -> Fitting[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        check_own_prior(self)
         data = images_to_learn(images, self.shape)
         self.codes = None  # they will change
 
@@ -154,20 +155,20 @@ class VAE(nn.Module):
         return history
 
     @torch.no_grad()
-    def fit_noise(self, images: Tensor) -> None:
+    def fit_noise(self, images: Tensor | ImageSet) -> None:
         """Set the noise to its optimum: s^2 is the mean of (x - mu(z))^2, z ~ q(z | x).
 
         Gradient steps bring it down from its start slowly, a bit less at pixels that never vary;
         :meth:`fit` ends with this, so that bounds do not depend on how long it was trained.
         """
+        data = images_to_learn(images, self.shape)
         generator = torch.Generator(self.device).manual_seed(0)
         total = torch.zeros_like(self.free_noise)
-        for x in images.split(CHUNK):
+        for x in data.split(CHUNK):
             x = x.to(self.device)
             z, _ = self.draw(x, 1, generator)
             total += (x - self.decode(z[:, 0])).square().sum(0)
-        inner = ((total / len(images)).sqrt() - self.config.least_noise).clamp_min(1e-6)
-        self.free_noise.copy_(torch.log(torch.expm1(inner)))
+        self.free_noise.copy_(free_scale((total / len(data)).sqrt(), self.config.least_noise))
 
     @torch.no_grad()
     def bound(
@@ -246,10 +247,12 @@ class VAE(nn.Module):
             codes: from the "prior", or from the density "fitted" by :meth:`fit_codes`.
         """
         check_whole(n, "n")
+        check_generator(generator)
         return self.decode(density_of(self, codes).sample(n, generator))
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
+        check_own_prior(self)
         meta = {"learner": "vae", "shape": list(self.shape), "seed": self.seed}
         return save_model(folder, self, meta | {"config": self.config.to_dict()})
 

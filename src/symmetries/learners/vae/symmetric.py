@@ -1,21 +1,23 @@
 """A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
 from symmetries.checks import (
+    as_folder,
     check_choice,
+    check_generator,
     check_image_shape,
     check_whole,
     invalid,
 )
 from symmetries.data.base import ImageSet, images_to_learn
-from symmetries.distributions.mixture import GaussianMixture
-from symmetries.groups.base import Group
+from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
@@ -28,38 +30,18 @@ from symmetries.learners.vae.model import (
 )
 from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import settled
+from symmetries.learners.vae.symmetry import Symmetry, as_module
+from symmetries.modes import evaluating
 from symmetries.nn.autoencoder import importance_bound
-from symmetries.training import History
+from symmetries.nn.codes import check_own_prior
+from symmetries.training import History, load_learner
+from symmetries.training.checkpoint import module_state, write_state
 
 MOST_REFINEMENTS = 1000
 NOISE_IMAGES, PROPOSAL_IMAGES = 5000, 32  # looked at by fit: each image takes many warps
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
-
-
-class Symmetry(Protocol):
-    """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
-
-    ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
-    context)``, ``sample(context, n, generator)`` and ``around``, the places of angles that it goes
-    around with; a finite group's has ``log_probs(context)``.
-    """
-
-    group: Group[Any]
-    shape: tuple[int, int, int]
-    bounds: tuple[float, ...]
-    act: ImageAction
-    generative: Any
-
-    def infer(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Parameters eta (N, dim) of images."""
-
-    def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
-        """Group elements of images."""
-
-    def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Prototypes (N, C, H, W) of images."""
 
 
 class InvVAE(nn.Module):
@@ -94,6 +76,7 @@ class InvVAE(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        as_module(symmetry)
         check_whole(refine, "refine", least=0, most=MOST_REFINEMENTS)
         if refine and not symmetry.group.closed:
             remedy = "composed elements have no parameters there: take 0, or a closed group"
@@ -133,10 +116,10 @@ class InvVAE(nn.Module):
             run: see :meth:`VAE.fit`.
         """
         data = images_to_learn(images, self.symmetry.shape)
-        here = _device_of(self.symmetry)
+        here = next(as_module(self.symmetry).parameters()).device
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
         history = self.vae.fit(torch.cat(prototypes), **run)
-        cast(nn.Module, self.symmetry).to(self.vae.device)
+        as_module(self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
         self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
         if not self.finite:
@@ -144,7 +127,7 @@ class InvVAE(nn.Module):
         return history
 
     @torch.no_grad()
-    def fit_noise(self, images: Tensor) -> None:
+    def fit_noise(self, images: Tensor | ImageSet) -> None:
         r"""S^2 is the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
 
         eta is f(x) at first, and then drawn as :meth:`bound` does it, with the noise found so far.
@@ -157,9 +140,9 @@ class InvVAE(nn.Module):
         own noise is found on their prototypes. Images that the VAE has not seen give larger noise,
         and better bounds.
         """
-        here = self.vae.device
-        self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in images.split(CHUNK)]))
-        self._fit_moved_noise(images)
+        data, here = images_to_learn(images, self.symmetry.shape), self.vae.device
+        self.vae.fit_noise(torch.cat([self.prototype(x.to(here)) for x in data.split(CHUNK)]))
+        self._fit_moved_noise(data)
 
     @torch.no_grad()
     def _fit_moved_noise(self, images: Tensor) -> None:
@@ -168,13 +151,13 @@ class InvVAE(nn.Module):
             set_noise(self, list(squares(self, images, settle=True)))
 
     @torch.no_grad()
-    def fit_spread(self, images: Tensor) -> None:
+    def fit_spread(self, images: Tensor | ImageSet) -> None:
         """Of a few proposals for eta, the one that makes the bound tightest.
 
         How far eta may be from where it is looked for, as a share of all bounds; then by how much
         the proposal is wider than what the image says (:mod:`symmetries.learners.vae.proposal`).
         """
-        x = images.to(self.vae.device)
+        x = images_to_learn(images, self.symmetry.shape).to(self.vae.device)
         limit = torch.tensor(self.symmetry.bounds, device=x.device)
         self.stretch.fill_(1.0)
         self._choose(x, self.spread, [share * limit for share in SPREADS])
@@ -230,7 +213,13 @@ class InvVAE(nn.Module):
         if noise == "prototype" and not self.moves_pixels:
             remedy = "colours of a variance mean nothing: take 'image'"
             raise invalid("noise", f"'image' for {self.symmetry.group!r}", noise, remedy)
-        moves = self.moves_pixels and noise != "image"
+        check_generator(generator)
+        with evaluating(self):
+            return self._bound(x, samples, generator, self.moves_pixels and noise != "image")
+
+    def _bound(
+        self, x: Tensor, samples: int, generator: torch.Generator | None, moves: bool
+    ) -> Tensor:
         group = self.symmetry.group
         versions = group.order if isinstance(group, FiniteGroup) else 1 + group.dim
         parts = in_parts(x, samples * versions)
@@ -265,12 +254,14 @@ class InvVAE(nn.Module):
         target = self.prototype(x) if of == "prototype" else x
         return (self.reconstruct(x, of) - target).square().mean((1, 2, 3))
 
-    def fit_codes(self, images: Tensor | ImageSet, **how: Any) -> GaussianMixture:  # noqa: ANN401
+    def fit_codes(
+        self, images: Tensor | ImageSet, components: Sequence[int] = COMPONENTS, *, seed: int = 0
+    ) -> GaussianMixture:
         """Fit a density to the codes of prototypes of images: see :meth:`VAE.fit_codes`."""
         data = images_to_learn(images, self.symmetry.shape)
         here = self.vae.device
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
-        return self.vae.fit_codes(torch.cat(prototypes), **how)
+        return self.vae.fit_codes(torch.cat(prototypes), components, seed=seed)
 
     @torch.no_grad()
     def sample(
@@ -288,12 +279,29 @@ class InvVAE(nn.Module):
         return symmetry.act(element, prototypes), prototypes
 
     def save(self, folder: Path | str) -> Path:
-        """Write the VAE of prototypes; the symmetry model has its own ``save``."""
-        return self.vae.save(folder)
+        """Write the VAE, noises and proposal; the symmetry model has its own ``save``."""
+        check_own_prior(self.vae)
+        vae = self.vae
+        meta = {"learner": "inv_vae", "shape": list(vae.shape), "seed": vae.seed}
+        meta |= {"refine": self.refine, "config": vae.config.to_dict()}
+        state = module_state(self)
+        own = {name: part for name, part in state.items() if not name.startswith("symmetry.")}
+        return write_state(as_folder(folder), "model", own, meta)
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, symmetry: Symmetry, device: torch.device | str = "cpu"
+    ) -> Self:
+        """Read what :meth:`save` wrote, for the same symmetry model."""
+        state, meta = load_learner(folder, "inv_vae", "InvVAE")
+        theirs = {f"symmetry.{key}": part for key, part in as_module(symmetry).state_dict().items()}
+        if list(symmetry.shape) != meta["shape"]:
+            expected = f"one of images of shape {tuple(meta['shape'])}"
+            raise invalid("symmetry", expected, tuple(symmetry.shape), "load its own")
+        config = VAEConfig.from_dict(meta["config"])
+        model = cls(symmetry, config, refine=meta["refine"], seed=meta["seed"])
+        model.load_state_dict(theirs | state)
+        return model.to(device)
 
     def _element(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         return self.symmetry.element(x, self.refine)
-
-
-def _device_of(symmetry: Symmetry) -> torch.device:
-    return next(cast(nn.Module, symmetry).parameters()).device

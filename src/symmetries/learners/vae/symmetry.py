@@ -1,0 +1,41 @@
+"""What a VAE of prototypes asks of a symmetry model."""
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.checks import wrong_type
+from symmetries.groups.base import Group
+
+
+class Symmetry(Protocol):
+    """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
+
+    ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
+    context)``, ``sample(context, n, generator)`` and ``around``, the places of angles that it goes
+    around with; a finite group's has ``log_probs(context)``.
+    """
+
+    group: Group[Any]
+    shape: tuple[int, int, int]
+    bounds: tuple[float, ...]
+    act: ImageAction
+    generative: Any
+
+    def infer(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Parameters eta (N, dim) of images."""
+
+    def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
+        """Group elements of images."""
+
+    def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
+        """Prototypes (N, C, H, W) of images."""
+
+
+def as_module(symmetry: Symmetry) -> nn.Module:
+    """The same, for what a module can do; raise if it is none, or no symmetry model."""
+    if not isinstance(symmetry, nn.Module) or not hasattr(symmetry, "prototype"):
+        remedy = "fit a symmetries.learners.symmetry_model.SymmetryModel first"
+        raise wrong_type("symmetry", "a symmetry model", symmetry, remedy)
+    return symmetry
