@@ -214,6 +214,8 @@ def test_large_numbers_have_large_noise_and_nothing_has_none(fitted):
 def test_what_needs_its_own_prior_says_so(fitted, tmp_path):
     vae, _ = copy.deepcopy(fitted)
     vae.fit_codes(digits("train"), [2])
+    with pytest.raises(ValueError, match="images: expected at least 36 for codes of 8 numbers"):
+        vae.fit_codes(digits("train").images[:3])
     with fitted_prior(vae):
         for call in (vae.save, lambda _: vae.fit(digits("train"), progress=False)):
             with pytest.raises(ValueError, match="prior: expected the model's own"):

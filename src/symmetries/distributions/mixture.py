@@ -88,6 +88,11 @@ class GaussianMixture(nn.Module):
         return f"components={len(self.mean)}, dim={self.mean.shape[1]}"
 
 
+def points_needed(dim: int) -> int:
+    """How many points of so many numbers each component is fitted to at least."""
+    return 4 * (dim + 1)
+
+
 def fit_mixture(
     points: Tensor, components: Sequence[int] = COMPONENTS, *, seed: int = 0
 ) -> GaussianMixture:
@@ -116,7 +121,7 @@ def fit_mixture(
     for number in components:
         check_whole(number, "components")
     check_whole(seed, "seed", least=0)
-    each = 4 * (points.shape[1] + 1)
+    each = points_needed(points.shape[1])
     tried = sorted(number for number in components if number * each <= len(points))
     if not tried:
         expected = f"at least {each} for each component"

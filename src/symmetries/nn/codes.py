@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from symmetries.checks import check_choice, invalid
-from symmetries.distributions.mixture import COMPONENTS, GaussianMixture, fit_mixture
+from symmetries.distributions.mixture import (
+    COMPONENTS,
+    GaussianMixture,
+    fit_mixture,
+    points_needed,
+)
 from symmetries.nn.autoencoder import GaussianPrior
 
 MOST_CODES = 50_000  # more make the fit slower, and hardly better
@@ -53,7 +58,11 @@ def fit_codes(
     model: Coded, images: Tensor, components: Sequence[int] = COMPONENTS, *, seed: int = 0
 ) -> GaussianMixture:
     """The density of the codes of images, kept with the model: see ``fit_mixture``."""
-    model.codes = fit_mixture(draw_codes(model, images, seed), components, seed=seed)
+    points = draw_codes(model, images, seed)
+    if len(points) < (least := points_needed(points.shape[1])):
+        expected = f"at least {least} for codes of {points.shape[1]} numbers"
+        raise invalid("images", expected, len(points), "give those of the training set")
+    model.codes = fit_mixture(points, components, seed=seed)
     return model.codes
 
 
