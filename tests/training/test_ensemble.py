@@ -58,7 +58,8 @@ def distance(one: nn.Module, other: nn.Module) -> float:
 
 def assert_same(alone: list[Any], together: list[Any]) -> None:
     for one, other in zip(alone, together, strict=True):
-        assert distance(one, other) < 1e-9
+        # Adam divides what is left of a gradient of zero, 1e-15, by at least 1e-8.
+        assert distance(one, other) < 1e-8
     assert distance(together[0], together[1]) > 1e-3  # seeds differ, so the models must
 
 

@@ -56,7 +56,7 @@ class Prior(nn.Module):
 
     def log_prob(self, eta: Tensor, z: Tensor) -> Tensor:
         """Log-density (N, S) of parameters (N, S, dim), given codes (N, latent); Lie groups."""
-        return wound_log_prob(self.distribution, eta, self(z), self.windings)
+        return wound_log_prob(self.distribution, eta, self(z), counted(self))
 
 
 class Posterior(nn.Module):
@@ -152,7 +152,7 @@ class Posterior(nn.Module):
         delta = self.distribution.sample(context, n, generator)
         if len(self.windings) > 1:  # as near as whole turns bring it: more of them need not count
             delta = delta - self.windings[1] * torch.round(delta / TURN)
-        log_q = wound_log_prob(self.distribution, delta, context, self.windings)
+        log_q = wound_log_prob(self.distribution, delta, context, counted(self))
         return centre[:, None] + delta, log_q
 
 
@@ -178,6 +178,11 @@ def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAE
     turns = turns.repeat(5, 1)
     turns[:, around[0]] = TURN * torch.tensor([0.0, 1.0, -1.0, 2.0, -2.0])
     return turns
+
+
+def counted(part: Prior | Posterior) -> Tensor:
+    """The turns that are added: all of them in bounds; while training the nearest will do."""
+    return part.windings[:3] if part.training else part.windings
 
 
 def wound_log_prob(
