@@ -26,6 +26,7 @@ SPACES: dict[str, tuple[str, float]] = {  # the group, and how far shifts and sc
     "shifts, rotation": ("shift_x,shift_y,rotation", 0.25),
     "shifts, rotation, scales": (joint.AFFINE, 0.25),
     "the same, twice as far": (joint.AFFINE, 0.5),
+    "the same, three times as far": (joint.AFFINE, 0.75),
 }
 OURS = replace(
     PRESETS["default"],
