@@ -72,7 +72,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         ),
         "growing": table(
             [
-                *("q(eta | x)", "transformations", "KL of z", "digit told from the code"),
+                *("q of eta", "transformations", "KL of z", "digit told from the code"),
                 *("explained", "variance of prototypes of turned copies", "bound"),
             ],
             growing_rows(results["growing"]["rows"]),
