@@ -223,7 +223,7 @@ def test_bad_input():
         fitted_prior(vae).__enter__()
     with pytest.raises(ValueError, match="codes: expected one of"):
         vae.sample(3, codes="mixture")
-    with pytest.raises(ValueError, match="images: expected at least 12 for codes of 2 numbers, got 4"):
+    with pytest.raises(ValueError, match="images: expected at least 12 for codes of 2 numbers"):
         vae.fit_codes(torch.rand(4, *SHAPE))
     with pytest.raises(ValueError, match="images: expected images of shape"):
         vae.fit_codes(torch.rand(40, 3, 8, 8))
