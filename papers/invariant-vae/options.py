@@ -82,7 +82,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(12_000, 5000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
     parser.add_argument("--alone", action="store_true", help="nothing else is on the GPU")
-    parser.add_argument("--quick", action="store_true", help="small digits, a minute on a CPU")
+    parser.add_argument("--quick", action="store_true", help="small digits, two minutes on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")
     parser.add_argument("--samples", type=Path, default=None, help="with --draw: a page of digits")
     parser.add_argument("--ratios", type=Path, default=None, help="compare widths in this folder")

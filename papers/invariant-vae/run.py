@@ -18,7 +18,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,22 +116,24 @@ def add_ratios(folder: Path, base: int) -> None:
 
 def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
     """Rows of one part, written as they come."""
+
+    def done(key: dict[str, Any]) -> bool:
+        return results.has({"part": part} | key)
+
     if part == "samples":
-        yield from new_images(arguments, results)
+        for row, arrays in new_images(arguments, done):
+            results.add({"part": part} | row, arrays)
+            yield row
     elif part == "figure9":
         setting = figure9_setting(arguments)
-
-        def done(key: dict[str, Any]) -> bool:
-            return results.has({"part": part} | key)
-
         for row, arrays in efficiency.runs(setting, done):
             keep = row["seed"] == 0 and row["size"] == 50_000 and setting.source in SETS
             results.add({"part": part} | row, arrays if keep else None)
             yield row
     elif part == "growing":
-        source = "digits" if arguments.quick else "mnist-14"
-        where = (arguments.steps, arguments.images, (source, arguments.data), arguments.device)
-        for row in growing.runs(*where, lambda key: results.has({"part": part} | key)):
+        where = ("digits" if arguments.quick else "mnist-14", arguments.data)
+        sizes = (arguments.steps, arguments.images)
+        for row in growing.runs(*sizes, where, arguments.device, done):
             results.add({"part": part} | row)
             yield row
     elif part == "ablations":
@@ -145,7 +147,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
             rows += images.known_rows(arguments.data, 8000)
             rows += images.shape_rows(arguments.data, 8000)
         for row in rows:
-            if not results.has({"part": part} | row):
+            if not done(row):
                 results.add({"part": part} | row)
                 yield row
     else:
@@ -185,18 +187,12 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         yield row
 
 
-def new_images(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
+def new_images(arguments: argparse.Namespace, done: Callable[[dict[str, Any]], bool]) -> Any:  # noqa: ANN401
     """New images of each kind of model, and how many of them a classifier is sure of."""
     setting = figure9_setting(arguments)
-
-    def done(key: dict[str, Any]) -> bool:
-        return results.has({"part": "samples"} | key)
-
     setting = replace(setting, kinds=tuple(arguments.kinds or samples.KINDS))
     noises = tuple(arguments.least_noise)
-    for row, arrays in samples.runs(setting, joint_config(arguments), noises, done):
-        results.add({"part": "samples"} | row, arrays)
-        yield row
+    return samples.runs(setting, joint_config(arguments), noises, done)
 
 
 def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
