@@ -75,8 +75,8 @@ def explained(row: Row) -> str:
     return f"{1 - row['reconstruction_error'] / row['pixel_variance']:.0%}"
 
 
-def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """Three conjectures, on digits."""
+def ablation_rows(rows: Sequence[Row], before: Sequence[Row]) -> list[list[str]]:
+    """Three conjectures, on digits; beside the bound that of a run before."""
     lines = []
     for row in sorted(of(rows, part="ablations"), key=lambda row: CONJECTURES[row["which"]]):
         lines.append(
@@ -89,6 +89,10 @@ def ablation_rows(rows: Sequence[Row]) -> list[list[str]]:
                 f"{row['agreement']['variance_ratio']:.1e}",
                 f"{row['last']['kl_z']:.1f}",
                 f"{row['bound']:.0f}",
+                *(
+                    f"{old['bound']:.0f}"
+                    for old in of(before, which=row["which"], side=row["side"])
+                ),
             ]
         )
     return lines

@@ -59,6 +59,12 @@ def invariant(added: int, seed: int = 0, sizes: Sequence[int] = (MANY, FEW, HALF
     return [nine(added, "InvVAE", n, seed, setup=not place) for place, n in enumerate(sizes)]
 
 
+def again(rotations: Sequence[int], sizes: Sequence[int] = (MANY, FEW, HALF)) -> list[Entry]:
+    """Further seeds of InvVAE."""
+    cells = [(added, seed) for seed in (1, 2) for added in rotations]
+    return [entry for cell in cells for entry in invariant(*cell, sizes)]
+
+
 def corners() -> list[Entry]:
     """InvVAE and AugVAE at the rotations that goals are about, the first seed."""
     ends = (180, 0)
@@ -189,6 +195,9 @@ LANES: dict[str, list[Entry]] = {
     **{f"wide-{added}-25k": wide(added, LONG[:1], HALF) for added in (0, 45, 90, 180)},
     **{f"wide-{a}-again-{s}": wide(a, LONG[2:], seed=s) for a in (0, 45, 90, 180) for s in (1, 2)},
     **{f"wide-0-shorter-{seed}": wide(0, LONG[1:2], seed=seed) for seed in (1, 2)},
+    "invariant-again": again((180, 0), (HALF,)),
+    "invariant-45-again": again((45,)),
+    "invariant-90-again": again((90,)),
     "wide-others": [nine(added, "VAE", MANY, options="--hidden 1024") for added in (180, 0)],
     "control": control(),
     "steps": other_steps(),

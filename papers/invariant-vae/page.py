@@ -87,8 +87,9 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
                 "variance of prototypes of turned copies",
                 "KL of z",
                 "bound",
+                "before",
             ],
-            ablation_rows(rows),
+            ablation_rows(rows, results["first_loss"]["rows"]),
         ),
         "figure9": table(*efficiency(nine)),
         "losses": table(
