@@ -68,6 +68,8 @@ class Results:
         self.write()
         if arrays:
             named = ("part", "kind", "size", "added", "seed")
+            if row["part"] == "figure9":
+                named = (*named, "steps", "hidden")
             if "group" in row:  # joint models
                 named = ("part", "steps", "added")
             if row["part"] == "samples":
