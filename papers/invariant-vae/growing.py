@@ -46,6 +46,7 @@ def runs(
     images: int,
     where: tuple[str, str | None],
     device: str,
+    seed: int,
     done: Callable[[dict[str, Any]], bool],
 ) -> Iterator[dict[str, Any]]:
     """A row for each q(eta | x) and each space, of sets from (source, folder)."""
@@ -54,10 +55,12 @@ def runs(
     for name, config in NETWORKS.items():
         for space, (group, far) in SPACES.items():
             key = {"space": space, "q": name, "steps": steps, "added": PLANTED, "source": source}
+            key["seed"] = seed
             if done(key):
                 continue
-            reach = {part: far for part in group.split(",") if part != "rotation"}
-            model, row = joint.fit(group, data, replace(config, steps=steps), device, reach or None)
+            reach = {part: far for part in group.split(",") if part != "rotation"} or None
+            longer = replace(config, steps=steps)
+            model, row = joint.fit(group, data, longer, device, reach, seed)
             test = measures.on(sets.load("test", PLANTED, folder, source, TEST), model.device)
             scored = 100 if source == "digits" else 500
             row["agreement"] = measures.agreement(model, test.images[: scored // 2], PLANTED)

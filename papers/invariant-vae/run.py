@@ -135,9 +135,10 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
     elif part == "growing":
         where = ("digits" if arguments.quick else "mnist-14", arguments.data)
         sizes = (arguments.steps, arguments.images)
-        for row in growing.runs(*sizes, where, arguments.device, done):
-            results.add({"part": part} | row)
-            yield row
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+            for row in growing.runs(*sizes, where, arguments.device, seed, done):
+                results.add({"part": part} | row)
+                yield row
     elif part == "ablations":
         yield from ablations(arguments, results)
     elif part == "augerino":
