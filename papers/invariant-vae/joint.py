@@ -149,7 +149,6 @@ def stored_angles(file: Path) -> dict[int, torch.Tensor] | None:
 
 def augerino_width(data: ImageSet, steps: int, device: str, seed: int = 0) -> dict[str, Any]:
     """The half-width, in degrees, that Augerino's objective learns on a labelled set."""
-    torch.manual_seed(seed)
     shape = tuple(data.images.shape[1:])
     model = shallow_model(
         shape,
@@ -161,10 +160,10 @@ def augerino_width(data: ImageSet, steps: int, device: str, seed: int = 0) -> di
         features=512,
         sigma=0.3,
         kind="relu",
+        seed=seed,
     )
-    config = TrainConfig(
-        steps=steps, batch_size=min(256, len(data)), lr=3e-3, device=device, progress=False
-    )
+    run: dict[str, Any] = {"device": device, "progress": False, "seed": seed}
+    config = TrainConfig(steps=steps, batch_size=min(256, len(data)), lr=3e-3, **run)
     widths = {id(p) for p in model.boxes.parameters()}
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [

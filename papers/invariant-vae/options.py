@@ -63,6 +63,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--once", action="store_true", help="digits turned once, not alike")
     parser.add_argument("--alike", action="store_true", help="upright digits as smooth as others")
     parser.add_argument("--shapes", action="store_true", help="rotation and affine on shapes")
+    parser.add_argument("--digits", action="store_true", help="digits of 8 x 8 pixels")
     parser.add_argument("--paper", action="store_true", help="the paper's own networks")
     parser.add_argument("--full-precision", action="store_true", help="no bfloat16")
     parser.add_argument("--images", type=int, default=50_000)
@@ -95,8 +96,10 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
         arguments.source = "mnist-alike"
     if arguments.shapes:
         arguments.source, arguments.images = "shapes", 2000
-    if arguments.quick:
+    if arguments.digits:
         arguments.source = "digits"
+    if arguments.quick:
+        arguments.source, arguments.augerino_steps = "digits", 20
         arguments.added, arguments.images, arguments.short = [0.0, 90.0], 1000, 20
         arguments.steps = QUICK.steps
     return arguments

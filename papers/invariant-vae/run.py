@@ -135,7 +135,7 @@ def run_part(part: str, arguments: argparse.Namespace, results: Results) -> Any:
     elif part == "growing":
         where = ("digits" if arguments.quick else "mnist-14", arguments.data)
         sizes = (arguments.steps, arguments.images)
-        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+        for seed in seeds_of(arguments):
             for row in growing.runs(*sizes, where, arguments.device, seed, done):
                 results.add({"part": part} | row)
                 yield row
@@ -200,16 +200,21 @@ def new_images(arguments: argparse.Namespace, done: Callable[[dict[str, Any]], b
 
 def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
     """The width that Augerino's objective learns, on each planted range."""
-    for added in arguments.added:
-        key = {"part": "augerino", "added": float(added)}
-        if results.has(key):
-            continue
-        data = sets.load("train", added, arguments.data, arguments.source, arguments.images)
-        steps = arguments.augerino_steps
-        steps = {"digits": 20, "shapes": 300, "mnist-14": 300}.get(arguments.source, steps)
-        row = key | joint.augerino_width(data, steps, arguments.device)
-        results.add(row)
-        yield row
+    for seed in seeds_of(arguments):
+        for added in arguments.added:
+            key = {"part": "augerino", "added": float(added), "seed": seed}
+            if results.has(key):
+                continue
+            data = sets.load("train", added, arguments.data, arguments.source, arguments.images)
+            row = joint.augerino_width(data, arguments.augerino_steps, arguments.device, seed)
+            row |= key | {"source": arguments.source, "images": len(data)}
+            results.add(row | {"steps": arguments.augerino_steps})
+            yield row
+
+
+def seeds_of(arguments: argparse.Namespace) -> range:
+    """The seeds that the command line asks for."""
+    return range(arguments.first_seed, arguments.first_seed + arguments.seeds)
 
 
 def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401
