@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from operator import itemgetter
+from statistics import mean
 
-from vae_rows import KINDS, Row, chosen, of
+from vae_rows import KINDS, Row, average, chosen, of, scatter
 
 CONJECTURES = {
     "flexible": "1: p(eta) must be flexible",
@@ -19,11 +20,10 @@ def rotation_rows(rows: Sequence[Row]) -> list[Row]:
 
 def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
     """Planted range, width found, width expected; beside them what Augerino learns."""
-    augerino = {row["added"]: row["half_width"] for row in of(rows, part="augerino")}
     lines = []
     for row in rotation_rows(rows):
         first = row["added"] == 0 or "ratio" not in row
-        beside = augerino.get(row["added"])
+        beside = of(rows, part="augerino", added=row["added"])
         lines.append(
             [
                 f"±{row['added']:g}",
@@ -34,18 +34,24 @@ def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
                 "-" if first else f"{row['ratio']:.2f}",
                 "-" if first else f"{row['ratio_pooled']:.2f}",
                 f"{row['agreement']['share_within_10']:.0%}",
-                "-" if beside is None else f"{beside:.1f}",
+                f"{average(beside, 'half_width'):.1f}" if beside else "-",
             ]
         )
     return lines
 
 
 def augerino_rows(*sets: Sequence[Row]) -> list[list[str]]:
-    """The half-width in degrees that Augerino learns, a column for each set."""
-    found = [
-        {row["added"]: row["half_width"] for row in of(rows, part="augerino")} for rows in sets
-    ]
-    return [[f"±{a:g}", *(f"{column[a]:.1f}" for column in found)] for a in sorted(found[0])]
+    """The half-width in degrees that Augerino learns, a column for each set; means over seeds."""
+    found = [of(rows, part="augerino") for rows in sets]
+    added = sorted({row["added"] for row in found[0]})
+    columns = [[with_scatter(of(part, added=a), "half_width") for a in added] for part in found]
+    return [[f"±{a:g}", *cells] for a, *cells in zip(added, *columns, strict=True)]
+
+
+def with_scatter(rows: Sequence[Row], key: str) -> str:
+    """The mean over seeds, and the standard deviation if there are several."""
+    spread = f" ± {scatter(rows, key):.1f}" if len(rows) > 1 else ""
+    return f"{average(rows, key):.1f}{spread}"
 
 
 def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
@@ -55,24 +61,28 @@ def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
     same = [row for row in rotation_rows(rows) if row["added"] == affine[0]["added"]]
     for row in sorted(same + affine, key=itemgetter("steps")):
         name = "rotation" if row["part"] == "rotation" else "shifts, rotation, scales"
-        numbers = [f"{row['ratio']:.2f}", explained(row), f"{row['last']['kl_z']:.1f}"]
+        numbers = [f"{row['ratio']:.2f}", explained([row]), f"{row['last']['kl_z']:.1f}"]
         lines.append([data, name, f"{row['steps']:,}", *numbers, f"{row['bound']:.0f}"])
     return lines
 
 
 def growing_rows(rows: Sequence[Row]) -> list[list[str]]:
-    """What codes hold as the space of transformations grows."""
+    """What codes hold as the space of transformations grows; means over seeds."""
     lines = []
-    for row in rows:
-        numbers = [f"{row['last']['kl_z']:.1f}", f"{row['accuracy']:.0%}", explained(row)]
-        numbers += [f"{row['agreement']['variance_ratio']:.1e}", f"{row['bound']:.0f}"]
-        lines.append([{"paper": "the paper's"}.get(row["q"], row["q"]), row["space"], *numbers])
+    for q, space in dict.fromkeys((row["q"], row["space"]) for row in rows):
+        same = of(rows, q=q, space=space)
+        told = [{"told": 100 * row["accuracy"]} for row in same]
+        kl = [{"kl": row["last"]["kl_z"]} for row in same]
+        alike = [row["agreement"]["variance_ratio"] for row in same]
+        numbers = [with_scatter(kl, "kl"), f"{with_scatter(told, 'told')} %"]
+        numbers += [explained(same), f"{mean(alike):.1e}", f"{average(same, 'bound'):.0f}"]
+        lines.append([{"paper": "the paper's"}.get(q, q), space, *numbers])
     return lines
 
 
-def explained(row: Row) -> str:
-    """The share of the variance of pixels that reconstructions have."""
-    return f"{1 - row['reconstruction_error'] / row['pixel_variance']:.0%}"
+def explained(rows: Sequence[Row]) -> str:
+    """The share of the variance of pixels that reconstructions have, the mean over runs."""
+    return f"{mean(1 - row['reconstruction_error'] / row['pixel_variance'] for row in rows):.0%}"
 
 
 def ablation_rows(rows: Sequence[Row], before: Sequence[Row]) -> list[list[str]]:

@@ -3,9 +3,12 @@
 import pytest
 import torch
 
-from symmetries.actions.resample import sampling_grid, warp, warp_shared
-from symmetries.groups import SE2, Affine2
+from symmetries.actions.points import PointAction
+from symmetries.actions.resample import gaussian_blur, sampling_grid, warp, warp_shared
+from symmetries.distributions.mixture import GaussianMixture
+from symmetries.groups import SE2, Affine2, Dihedral
 from symmetries.groups.affine import affine_exp, affine_product
+from symmetries.nn.gconv_kernels import relative_coordinates
 
 AFFINE = Affine2("affine")
 
@@ -51,3 +54,22 @@ def test_images_of_16_bits(maps, dtype):
     assert torch.equal(out, exact.to(dtype))
     grads = torch.autograd.grad(out.float().sum(), (images, theta))
     assert [g.dtype for g in grads] == [dtype, torch.float32]
+
+
+def test_finite_groups_points_coordinates_and_mixtures():
+    turns = SE2().exp(torch.randn(5, 3))
+    mixture = GaussianMixture(2, 3)
+    mixture.factor.copy_(torch.randn(2, 3, 3).tril())
+
+    def found():
+        yield Dihedral(3).matrix(torch.arange(6))
+        yield PointAction(SE2())(turns, torch.linspace(-1, 1, 40).reshape(5, 4, 2))
+        yield relative_coordinates(Dihedral(6), 5)
+        yield gaussian_blur(torch.linspace(0, 1, 3000).reshape(1, 1, 2, 1500), 0.001)
+        yield mixture.sample(5, torch.Generator().manual_seed(0))
+
+    plain = list(found())
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = list(found())
+    for a, b in zip(plain, cast, strict=True):
+        assert torch.equal(a, b)

@@ -162,6 +162,7 @@ def test_under_compile_and_vmap():
         (lambda a, x: a.orbit(torch.eye(3), x), r"leading shape \(S,\)"),
         (lambda a, x: a.orbit(torch.eye(3).expand(3, 4, 3, 3), x), r"or \(2, S\)"),
         (lambda a, x: ImageAction(a.group, blur=-1), "blur: expected"),
+        (lambda a, x: ImageAction(a.group, fill=float("nan")), "fill: expected"),
         (lambda a, x: ImageAction(a.group, interpolation="nearest"), "interpolation: expected"),
         (lambda a, x: ImageAction(CyclicShift("x", 3))(torch.tensor(1), x), "divisible by 3"),
         (lambda a, x: ImageAction(Colour())(torch.zeros(3), x), "channel"),
@@ -170,3 +171,11 @@ def test_under_compile_and_vmap():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call(ImageAction(Affine2()), torch.rand(2, 1, 4, 4))
+
+
+@pytest.mark.parametrize("group", [Cyclic(4), Flip("x"), CyclicShift("x", 2), Affine2()])
+def test_no_images_stay_no_images(group):
+    act, none = ImageAction(group), torch.zeros(0, 1, 8, 8)
+    element = group.exp(torch.zeros(0, group.dim))
+    assert act(element, none).shape == (0, 1, 8, 8)
+    assert act.orbit(group.exp(torch.zeros(3, group.dim)), none).shape == (0, 3, 1, 8, 8)

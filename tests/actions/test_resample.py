@@ -141,6 +141,16 @@ def test_blur_against_scipy():
     torch.testing.assert_close(gaussian_blur(image[None, None], 0.0)[0, 0], image)
 
 
+@pytest.mark.parametrize("size", [(8, 64), (4, 64), (1, 64), (28, 28)])
+@pytest.mark.parametrize("sigma", [0.1, 1.0])
+def test_blur_reaches_three_sigma_whatever_the_shape(size, sigma):
+    image = torch.rand(size, dtype=torch.float64)
+    pixels = sigma * max(size) / 2
+    radius = round(3 * pixels + 0.5)
+    theirs = ndimage.gaussian_filter(image.numpy(), pixels, mode="mirror", radius=radius)
+    np.testing.assert_allclose(gaussian_blur(image[None, None], sigma)[0, 0], theirs, atol=1e-12)
+
+
 @pytest.mark.parametrize("sigma", [0.02, 0.3, 2.0])
 @pytest.mark.parametrize("shape", [(2, 3, 17, 40), (1, 1, 5, 5), (1, 2, 1, 9)])
 def test_blur_by_matrices_is_that_by_convolution(monkeypatch, shape, sigma):
@@ -148,6 +158,26 @@ def test_blur_by_matrices_is_that_by_convolution(monkeypatch, shape, sigma):
     by_matrices = gaussian_blur(images, sigma)
     monkeypatch.setattr("symmetries.actions.resample._LARGE", 0)
     torch.testing.assert_close(gaussian_blur(images, sigma), by_matrices)
+
+
+@pytest.mark.parametrize("padding", SCIPY_MODES)
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "bspline"])
+def test_maps_that_are_nan_give_nan(interpolation, padding):
+    theta = torch.eye(2, 3).repeat(3, 2, 1, 1)
+    theta[1, 0, 0, 2] = math.nan
+    images = torch.rand(3, 2, 5, 7)
+    options = {"interpolation": interpolation, "padding": padding}
+    broken = warp(images, theta, **options).isnan()
+    assert broken[1, 0].all()
+    assert broken.sum() == broken[1, 0].numel()
+    assert warp_shared(images, theta[:, 0], **options).isnan()[:, 1].all()
+
+
+def test_gradients_of_no_images_are_zeros():
+    theta, images = torch.eye(2, 3).requires_grad_(), torch.zeros(0, 1, 4, 4, requires_grad=True)
+    warp(images, theta).sum().backward()
+    assert theta.grad.equal(torch.zeros(2, 3))
+    assert images.grad.shape == images.shape
 
 
 def test_cached_constants_survive_inference_mode():

@@ -7,6 +7,7 @@ import torch
 
 from symmetries.distributions.box import UniformBox, grid_points, sobol_points
 from symmetries.groups.affine import Affine2
+from symmetries.groups.finite import Cyclic
 
 
 def seeded(seed=0):
@@ -31,6 +32,12 @@ def test_starts_where_told_and_gradients_reach_the_widths(constraint, degrees):
     box.sample(64, generator=seeded()).square().mean().backward()
     assert box.free.grad is not None
     assert box.free.grad.item() > 0
+
+
+def test_wide_boxes_start_where_told():
+    for width in (1e-3, 100.0, 190.0):
+        box = UniformBox(Cyclic(400), width, constraint="softplus")
+        assert box.half_width.item() == pytest.approx(width, rel=1e-4)
 
 
 def test_tanh_never_leaves_the_bound():

@@ -144,6 +144,13 @@ def test_bad_input():
         ConditionalFlow((1.0, 1.0), 3, circular=(True,))
     with pytest.raises(ValueError, match="layers: expected at least 1"):
         ConditionalFlow((1.0, 1.0), 3, layers=0)
+    with pytest.raises(ValueError, match="bins: expected fewer than 1,000"):
+        ConditionalFlow((1.0, 1.0), 3, bins=1500)
+
+
+def test_no_points_have_no_densities():
+    flow = ConditionalFlow((1.0, 1.0), 3)
+    assert flow.log_prob(torch.zeros(5, 0, 2), torch.zeros(5, 3)).shape == (5, 0)
 
 
 def test_categorical_counts_and_normalises():

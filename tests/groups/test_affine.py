@@ -203,3 +203,42 @@ def test_after_inference_mode_gradients_still_flow():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("count", [100, 200, 5000])
+@pytest.mark.parametrize("angle", [8.0, 12.0, 30.0, 100.0])
+def test_turns_of_any_size(count, angle):
+    eta = 0.2 * torch.randn(count, 6, generator=torch.Generator().manual_seed(0))
+    eta[:, 2] = angle
+    algebra = (eta.double() @ generators().flatten(1)).reshape(-1, 3, 3)
+    expected = torch.linalg.matrix_exp(algebra)
+    torch.testing.assert_close(affine_exp(eta).double(), expected, rtol=0, atol=3e-7 * angle)
+    found = torch.autograd.functional.vjp(affine_exp, eta, torch.ones(count, 3, 3))[1]
+    double = torch.autograd.functional.vjp(affine_exp, eta.double(), torch.ones_like(expected))[1]
+    torch.testing.assert_close(found.double(), double, rtol=0, atol=2e-6 * angle)
+
+
+@pytest.mark.parametrize("count", [10, 200])
+@pytest.mark.parametrize("large", [1e2, 1e4, 1e6, math.inf, math.nan])
+def test_a_large_map_does_not_spoil_the_others(count, large):
+    eta = 0.3 * torch.randn(count, 6, generator=torch.Generator().manual_seed(0))
+    eta[0, 2] = large
+    exact = affine_exp(eta[1:].double())
+    torch.testing.assert_close(affine_exp(eta)[1:].double(), exact, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("distance", [1.0, 1e-2, 1e-4, 1e-6])
+def test_gradients_of_the_logarithm_near_a_half_turn(distance):
+    eta = 0.3 * torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
+    eta[:, 5], eta[:, 4], eta[:, 2] = 0, eta[:, 3], math.pi - distance
+    eta.requires_grad_()
+    (gradient,) = torch.autograd.grad(affine_log(affine_exp(eta))[:, 2].sum(), eta)
+    torch.testing.assert_close(gradient[:, 2], torch.ones(50), rtol=0, atol=2e-6)
+    torch.testing.assert_close(gradient[:, :2], torch.zeros(50, 2), rtol=0, atol=2e-6)
+
+
+def test_gradients_of_the_logarithm_at_a_half_turn_are_finite():
+    matrix = torch.diag(torch.tensor([-2.0, -2.0, 1.0])).requires_grad_()
+    log = affine_log(matrix)
+    assert log[2].item() == pytest.approx(math.pi)
+    assert torch.autograd.grad(log.sum(), matrix)[0].isfinite().all()

@@ -7,7 +7,7 @@ import torch
 
 from symmetries.groups import inverse, se2
 from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product, generators
-from symmetries.groups.exponential import exp_of_few, family_exp
+from symmetries.groups.exponential import exp_by_squaring, family_exp
 
 SHAPES = [(), (1,), (5,), (2, 3), (1700,), (20_000,), (0,)]
 
@@ -99,7 +99,7 @@ def test_few_exponentials_are_those_of_many_and_of_torch(group, columns):
     torch.testing.assert_close(many, expected)
     few = torch.cat([group.exp(part) for part in eta.split(100)])
     torch.testing.assert_close(few, expected)
-    torch.testing.assert_close(exp_of_few(eta, columns), expected)
+    torch.testing.assert_close(exp_by_squaring(eta, columns), expected)
     weights = torch.randn_like(few)
     gradients = [torch.autograd.grad(each, eta, weights)[0] for each in (few, many)]
     torch.testing.assert_close(*gradients)

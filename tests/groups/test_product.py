@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from symmetries.groups import SE2, Affine2, Colour, Cyclic, Product
+from symmetries.actions.images import ImageAction
+from symmetries.groups import SE2, Affine2, Colour, Cyclic, CyclicShift, Product
+from symmetries.groups.product import check_learnable
+from symmetries.learners.symmetry_model import SymmetryModel
 
 GROUP = Product(SE2(), Colour("hue"))
 
@@ -54,3 +57,22 @@ def test_no_factor():
 def test_elements_have_one_part_for_each_factor(method):
     with pytest.raises(ValueError, match="zip"):
         getattr(GROUP, method)((torch.eye(3),))
+
+
+def test_what_does_not_commute_is_undone_in_reverse():
+    act = ImageAction(Product(Cyclic(4), CyclicShift("x", 4)))
+    x = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    element = (torch.tensor([1, 2, 3]), torch.tensor([1, 0, 2]))
+    assert act.undo(element, act(element, x)).equal(x)
+    moved = act.orbit(tuple(part[:, None] for part in element), x)
+    again = [
+        act.orbit((a[None], b[None]), y, inverse=True)[:, 0]
+        for a, b, y in zip(*element, moved, strict=True)
+    ]
+    assert torch.cat(again).equal(x)
+
+
+def test_two_motions_cannot_be_learned_as_a_product():
+    check_learnable(GROUP)
+    with pytest.raises(ValueError, match="group: expected one factor that moves pixels"):
+        SymmetryModel(Product(Affine2("rotation"), Affine2("shift_x")), (1, 16, 16), "quick")

@@ -145,6 +145,8 @@ def test_gaussians_against_torch():
         gaussian_kl(mean, scale, prior_mean, prior_scale),
         torch.distributions.kl_divergence(q, p).sum(-1),
     )
+    narrow = gaussian_kl(torch.zeros(1), torch.tensor([1e-23]), torch.zeros(1), torch.ones(1))
+    assert narrow.item() == pytest.approx(-0.5 - math.log(1e-23))
     x = torch.randn(4, 3)
     torch.testing.assert_close(gaussian_log_prob(x, mean, scale), q.log_prob(x))
     assert float(importance_bound(torch.tensor([0.0, math.log(3.0)]))) == pytest.approx(math.log(2))

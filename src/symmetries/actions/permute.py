@@ -41,7 +41,7 @@ def permute(group: FiniteGroup, element: Tensor, images: Tensor) -> Tensor:
     """
     n, c, height, width = images.shape
     sources = _sources(group, height, width, images.device)[element]
-    flat = images.reshape(n, c, -1)
+    flat = images.flatten(2)
     if element.ndim == 0:
         return flat[..., sources].reshape(images.shape)
     if element.ndim == 1:

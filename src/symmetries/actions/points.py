@@ -8,6 +8,7 @@ from torch import Tensor
 from symmetries.actions.base import Action
 from symmetries.checks import check_tensors, invalid
 from symmetries.groups.base import Group
+from symmetries.placement import exact_products
 
 
 class PointAction(Action):
@@ -53,7 +54,8 @@ class PointAction(Action):
             got = f"shape {tuple(matrix.shape)}"
             raise invalid("element", expected, got, "give one element, or one for each point set")
         points = data if data.ndim == 3 else data[:, None]
-        moved = points @ matrix[..., :d, :d].mT
+        with exact_products(data):
+            moved = points @ matrix[..., :d, :d].mT
         if matrix.shape[-1] > d:
             moved = moved + matrix[..., None, :d, d]
         return moved.reshape(data.shape)

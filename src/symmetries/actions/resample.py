@@ -96,7 +96,8 @@ def _resample(
         return _resample(images.float(), theta.float(), *rest).to(images.dtype)
     theta = theta.to(images.dtype)
     if len(images) == 0:
-        return images.reshape(0, *theta.shape[1:-2], *images.shape[1:])
+        nothing = images.new_zeros(0, *theta.shape[1:-2], *images.shape[1:])
+        return nothing + 0 * (images.sum() + theta.sum())  # gradients are zeros, not missing
     if padding == "constant" and foldable(images, theta):
         maps = theta.expand(len(images), *theta.shape[1:])
         rest = (interpolation, padding, fill)
@@ -165,9 +166,12 @@ def _grid_warp(
         out = F.grid_sample(
             source, grid, mode=interpolation, padding_mode=mode, align_corners=False
         )
-    if theta.ndim == 3:
-        return out
-    return out.reshape(n, c, versions, height, width).transpose(1, 2)
+    if theta.ndim == 4:
+        out = out.reshape(n, c, versions, height, width).transpose(1, 2)
+    if interpolation == "bilinear" and padding != "constant":
+        # torch clips places that are NaN to some place: what comes from nowhere is NaN instead.
+        out = out + 0 * theta.detach().sum((-2, -1))[..., None, None, None]
+    return out
 
 
 def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
@@ -204,20 +208,18 @@ def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) 
     pixels = sigma * max(height, width) / 2
     if pixels == 0:
         return images
-    largest = min(height, width)
     radius = round(3 * pixels + 0.5) if kernel_size is None else kernel_size // 2
-    radius = min(radius, largest - 1)
     like = (images.dtype, images.device)
     rounded = images.is_cuda and torch.get_float32_matmul_precision() == "medium"
-    if height + width <= _LARGE and not rounded:
-        with exact_products(images):
+    with exact_products(images):
+        if radius >= min(height, width) or (height + width <= _LARGE and not rounded):
             rows = _blur_matrix(height, radius, pixels, *like)
             return rows @ (images @ _blur_matrix(width, radius, pixels, *like).T)
-    taps = _gaussian(radius, pixels, *like)
-    n, c = images.shape[:2]
-    flat = F.pad(images.reshape(n * c, 1, height, width), (radius,) * 4, mode="reflect")
-    flat = F.conv2d(flat, taps.reshape(1, 1, -1, 1))
-    return F.conv2d(flat, taps.reshape(1, 1, 1, -1)).reshape(n, c, height, width)
+        taps = _gaussian(radius, pixels, *like)
+        n, c = images.shape[:2]
+        flat = F.pad(images.reshape(n * c, 1, height, width), (radius,) * 4, mode="reflect")
+        flat = F.conv2d(flat, taps.reshape(1, 1, -1, 1))
+        return F.conv2d(flat, taps.reshape(1, 1, 1, -1)).reshape(n, c, height, width)
 
 
 def _gaussian(radius: int, pixels: float, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -231,10 +233,14 @@ def _gaussian(radius: int, pixels: float, dtype: torch.dtype, device: torch.devi
 def _blur_matrix(
     length: int, radius: int, pixels: float, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """B (length, length): the taps around each pixel, those beyond an edge reflected."""
+    """B (length, length): the taps around each pixel, those beyond an edge reflected.
+
+    Reflected at both edges, however often, an image repeats itself after 2 (length - 1) pixels.
+    """
     offsets = torch.arange(-radius, radius + 1, device=device)
-    places = (torch.arange(length, device=device)[:, None] + offsets).abs()
-    places = (length - 1) - ((length - 1) - places).abs()
+    last = length - 1
+    places = (torch.arange(length, device=device)[:, None] + offsets) % max(1, 2 * last)
+    places = last - (last - places).abs()
     taps = _gaussian(radius, pixels, dtype, device).expand(length, -1)
     return torch.zeros(length, length, dtype=dtype, device=device).scatter_add_(1, places, taps)
 

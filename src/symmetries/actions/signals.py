@@ -5,7 +5,7 @@ from torch import Tensor
 
 from symmetries.actions.base import Action
 from symmetries.actions.resample import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
-from symmetries.checks import check_choice, invalid
+from symmetries.checks import check_choice, check_number, invalid
 from symmetries.groups.signal import Signal
 from symmetries.placement import check_together
 
@@ -41,6 +41,7 @@ class SignalAction(Action):
     ) -> None:
         check_choice(interpolation, INTERPOLATIONS, "interpolation")
         check_choice(padding, PADDINGS, "padding")
+        check_number(fill, "fill")
         self.group = Signal() if group is None else group
         self.interpolation: Interpolation = interpolation
         self.padding: Padding = padding

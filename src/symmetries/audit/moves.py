@@ -120,12 +120,10 @@ def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
 
 
 def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
-    """g^-1 x; of a product, whose factors act one after the other, the last one first."""
-    if not isinstance(action, ImageAction) or not isinstance(action.group, Product):
-        return action(action.group.inverse(element), data)
-    for factor, part in reversed(action.in_turn(element)):
-        data = _undo(factor, part, data)
-    return data
+    """g^-1 x; of a product of motions, which act one after the other, the last one first."""
+    if isinstance(action, ImageAction):
+        return action.undo(element, data)
+    return action(action.group.inverse(element), data)
 
 
 def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401

@@ -125,7 +125,8 @@ class UniformBox(nn.Module):
 
     def _to_free(self, width: Tensor) -> Tensor:
         if self.constraint == "softplus":
-            return torch.log(torch.expm1(width.clamp_min(1e-4)))
+            width = width.clamp_min(1e-4)
+            return width + torch.log(-torch.expm1(-width))
         if self.constraint == "tanh":
             # tanh reaches its bound only at infinity: start just inside.
             share = (width / self.bounds).clamp_max(1 - 1e-3)

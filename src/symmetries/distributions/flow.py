@@ -17,7 +17,7 @@ from symmetries.distributions.flow_kernels import (
     usable_shape,
 )
 from symmetries.distributions.projection import projections
-from symmetries.distributions.spline import wrap
+from symmetries.distributions.spline import MIN_SHARE, wrap
 from symmetries.kernels import amx
 from symmetries.kernels.available import is_transformed
 from symmetries.perceptron import MLP, is_followed
@@ -82,6 +82,9 @@ class ConditionalFlow(nn.Module):
         for name, value in (("context", context), ("layers", layers), ("bins", bins)):
             if value < 1:
                 raise invalid(name, "at least 1", value, "give a larger number")
+        if bins * MIN_SHARE >= 1:
+            expected = f"fewer than {round(1 / MIN_SHARE):,}"
+            raise invalid("bins", expected, bins, "6 to 16 are enough for most densities")
         self.dim = len(bounds)
         self.context = context
         self.hidden = hidden
@@ -257,6 +260,6 @@ def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     """Mean and scale of the base, (straight, N S) each, from the network's output."""
     mean, scale = base.T.chunk(2)
     scale = MIN_SCALE + F.softplus(scale + UNIT_SCALE)
-    if samples > 1:
+    if samples != 1:
         mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
     return mean, scale

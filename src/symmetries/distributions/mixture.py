@@ -15,7 +15,7 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
-from symmetries.placement import check_together
+from symmetries.placement import check_together, exact_products
 
 COMPONENTS = (1, 3, 10, 30, 100, 300)  # tried, as long as points held out become likelier
 HELD_OUT = 0.1
@@ -81,7 +81,8 @@ class GaussianMixture(nn.Module):
         mean = self.mean
         shape = (n, mean.shape[1])
         noise = torch.randn(shape, generator=generator, device=mean.device, dtype=mean.dtype)
-        return mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
+        with exact_products(noise):
+            return mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
 
     def extra_repr(self) -> str:
         """Sizes."""

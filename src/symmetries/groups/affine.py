@@ -76,14 +76,15 @@ def affine_log(matrix: Tensor) -> Tensor:
     s = torch.where(positive, det, 1.0).sqrt()
     mean, half = (a + d) / (2 * s), (a - d) / (2 * s)
     b, c = b / s, c / s
-    f = _log_factor(half * half + b * c, mean)
-    f = torch.where(_has_log(matrix), f, math.nan)
-    log_s = torch.log(s)
+    turn, skew = (c - b) / 2, (b + c) / 2
     # At a half turn B - c I vanishes and the axis is lost: -s I is taken as a rotation by pi.
     half_turn = (mean < 0) & (b == 0) & (c == 0) & (half == 0)
-    r = torch.where(half_turn, math.pi, f * (c - b) / 2)
+    f, r = _log_factors(half, turn, skew, mean, half_turn)
+    f = torch.where(_has_log(matrix), f, math.nan)
+    r = torch.where(half_turn, math.pi, torch.where(f.isnan(), math.nan, r))
     f = torch.where(half_turn, 0.0, f)
-    m00, m11, shear = log_s + f * half, log_s - f * half, f * (b + c) / 2
+    log_s = torch.log(s)
+    m00, m11, shear = log_s + f * half, log_s - f * half, f * skew
     m01, m10 = shear - r, shear + r
     u, w = phi1_coefficients(m00 + m11, m00 * m11 - m01 * m10)
     p00, p01, p10, p11 = u + w * m00, w * m01, w * m10, u + w * m11
@@ -109,16 +110,27 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
         return left @ right
 
 
-def _log_factor(q: Tensor, mean: Tensor) -> Tensor:
-    """asinh(sqrt q) / sqrt q, continued to q < 0 (theta / sin theta, theta in (0, pi))."""
-    near = (q.abs() < _SERIES) & (mean > 0)
+def _log_factors(
+    half: Tensor, turn: Tensor, skew: Tensor, mean: Tensor, half_turn: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The factor f = asinh(sqrt q) / sqrt q, for q < 0 theta / sin theta; and f turn.
+
+    With q = -r^2 the latter is +-theta |turn| / r, |turn| = r + (half^2 + skew^2) / (|turn| + r):
+    near a half turn the gradients of f and of turn would cancel, and leave nothing right.
+    """
+    stretch = half * half + skew * skew
+    q = stretch - turn * turn
+    near = ((q.abs() < _SERIES) & (mean > 0)) | half_turn
     series = torch.zeros_like(q)
     for coefficient in _ASINH:
         series = coefficient + q * series
     root = torch.where(near, 1.0, q.abs()).sqrt()
     angle = torch.atan2(root, torch.where(near, 1.0, mean))
-    far = torch.where(q > 0, torch.asinh(root), angle) / root
-    return torch.where(near, series, far)
+    f = torch.where(near, series, torch.where(q > 0, torch.asinh(root), angle) / root)
+    signed = torch.copysign(angle, turn.detach())
+    whole = torch.where(near, 1.0, turn).abs()
+    elliptic = signed * (1 + stretch / (root * (whole + root)))
+    return f, torch.where(~near & (q < 0), elliptic, f * turn)
 
 
 def _has_log(matrix: Tensor) -> Tensor:

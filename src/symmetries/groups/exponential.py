@@ -14,6 +14,7 @@ from symmetries.kernels.available import is_transformed, usable
 from symmetries.placement import exact_products
 
 _FEW = 160  # elements below which a CPU is faster with products of matrices than entry by entry
+_FAR = 8.0  # turns from which the closed form needs more doublings
 _SIX = tuple(range(6))
 
 
@@ -35,8 +36,9 @@ def generators(dtype: torch.dtype = torch.float64) -> Tensor:
 def affine_exp(eta: Tensor) -> Tensor:
     """exp(sum_i eta_i G_i) for the six generators.
 
-    Right to rounding for turns and factors up to 4, to 2e-6 up to 10; turns above lose digits in
-    float32, so take them modulo 2 pi.
+    On a CPU turns of any size are right to rounding. Kernels, ``torch.compile`` and ``torch.func``
+    may not look at values: there turns are right to 2e-6 up to 10, and lose digits above in float32
+    (1e-4 at 15). Factors and shears up to 4 are right to rounding, compared with the largest entry.
 
     Args:
         eta: (..., 6), in the order of ``SIX``.
@@ -54,7 +56,7 @@ def affine_exp(eta: Tensor) -> Tensor:
         several: Tensor = fold(affine_exp, eta)
         return several
     if few(eta):
-        return exp_of_few(eta, _SIX)
+        return exp_by_squaring(eta, _SIX)
     if eta.requires_grad and torch.is_grad_enabled() and not is_transformed():
         written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
         return written
@@ -77,7 +79,7 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
     """
     if not usable(eta):
         if few(eta) and not foldable(eta):
-            return exp_of_few(eta, columns)
+            return exp_by_squaring(eta, columns)
         return affine_exp(six_columns(eta, columns))
     from symmetries.kernels.exponential import KernelExp
 
@@ -89,11 +91,11 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
 
 
 def few(eta: Tensor) -> bool:
-    """Whether :func:`exp_of_few` is the fastest way for so many elements on their device."""
+    """Whether :func:`exp_by_squaring` is the fastest way for so many elements on their device."""
     return eta.is_cpu and not is_transformed() and eta.numel() < _FEW * eta.shape[-1]
 
 
-def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
+def exp_by_squaring(eta: Tensor, columns: Sequence[int]) -> Tensor:
     """The series of exp(M / 2^k) by Horner, squared k times: few operations on whole matrices.
 
     See :func:`family_exp`. Here k follows the norm of M, so any is right: a CPU need not wait to
@@ -122,17 +124,25 @@ def exp_of_few(eta: Tensor, columns: Sequence[int]) -> Tensor:
 def _powers(
     scaled: Tensor, degree: int, squarings: int, kept: list[Tensor] | None = None
 ) -> Tensor:
-    """The series up to a degree (N, 3, 3), squared; all it was made from is kept if wanted."""
+    """The series up to a degree (N, 3, 3), squared; all it was made from is kept if wanted.
+
+    It is E = e^B - I that is squared: (I + E)^2 = I + (2 E + E^2) loses no digits of small maps
+    beside a large one, however many times.
+    """
     unit = _unit(scaled.dtype, scaled.device)
     matrix = torch.add(unit, scaled, alpha=1 / degree)
-    for j in range(degree - 1, -squarings, -1):
+    for j in range(degree - 1, 0, -1):
         if kept is not None:
             kept.append(matrix)
-        if j > 0:
+        if j > 1 or not squarings:
             matrix = torch.baddbmm(unit, scaled, matrix, alpha=1 / j)
         else:
-            matrix = torch.bmm(matrix, matrix)
-    return matrix
+            matrix = torch.bmm(scaled, matrix)
+    for _ in range(squarings):
+        if kept is not None:
+            kept.append(matrix)
+        matrix = torch.baddbmm(matrix, matrix, matrix, beta=2)
+    return matrix + unit if squarings else matrix
 
 
 class _Powers(torch.autograd.Function):
@@ -151,12 +161,13 @@ class _Powers(torch.autograd.Function):
         scaled, *kept = ctx.saved_tensors
         degree, squarings = ctx.orders
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            again = _powers(scaled, degree, squarings)
+            with exact_products(grad):
+                again = _powers(scaled, degree, squarings)
             return torch.autograd.grad(again, scaled, grad, create_graph=True)[0], None, None
         with exact_products(grad):
             for _ in range(squarings):
                 turned = kept.pop().mT
-                grad = torch.baddbmm(torch.bmm(grad, turned), turned, grad)
+                grad = torch.baddbmm(torch.baddbmm(grad, grad, turned, beta=2), turned, grad)
             to_scaled, turned = torch.zeros_like(scaled), scaled.mT
             for j in range(1, degree):
                 to_scaled.baddbmm_(grad, kept.pop().mT, alpha=1 / j)
@@ -181,13 +192,23 @@ def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:
     b, c = h - r, h + r
     trace, det = a + d, torch.addcmul(a * d, b, c, value=-1)
     inner: list[Tensor] | None = None if kept is None else []
-    u, w = phi1_forward(trace, det, inner)
+    u, w = phi1_forward(trace, det, inner, _more_doublings(det))
     f, g = 1 - w * det, torch.addcmul(u, w, trace)  # e^A = f I + g A
     mx, my = torch.addcmul(a * bx, b, by), torch.addcmul(c * bx, d, by)
     x, y = torch.addcmul(u * bx, w, mx), torch.addcmul(u * by, w, my)
     if kept is not None and inner is not None:
         kept.extend((b, c, trace, det, u, w, g, mx, my, *inner))
     return with_last_row((torch.addcmul(f, g, a), g * b, x, g * c, torch.addcmul(f, g, d), y))
+
+
+def _more_doublings(det: Tensor) -> int:
+    """How many more than usual the largest turn needs, sqrt(det) radians; 0 if one may not look."""
+    if not det.is_cpu or is_transformed() or not det.numel():
+        return 0
+    largest = float(det.detach().amax())
+    if not math.isfinite(largest):  # one broken element must not spoil the others
+        largest = float(torch.nan_to_num(det.detach(), 0.0, 0.0, 0.0).amax())
+    return min((math.frexp(largest)[1] + 1) // 2 - 3, 20) if largest > _FAR**2 else 0
 
 
 class _Exp(torch.autograd.Function):

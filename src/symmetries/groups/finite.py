@@ -270,7 +270,8 @@ class Dihedral(FiniteGroup):
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
         r, f = self._parts(element)
-        return _rotation_matrix(r, self.n, dtype) @ Flip("x").matrix(f, dtype)
+        rotation = _rotation_matrix(r, self.n, dtype)
+        return rotation * Flip("x").matrix(f, dtype).diagonal(dim1=-2, dim2=-1)[..., None, :] + 0.0
 
     def _parts(self, element: Tensor) -> tuple[Tensor, Tensor]:
         check_indices(element)

@@ -36,10 +36,11 @@ def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def phi1_forward(
-    trace: Tensor, det: Tensor, kept: list[Tensor] | None = None
+    trace: Tensor, det: Tensor, kept: list[Tensor] | None = None, more: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """The value; what the gradient needs is appended to ``kept``."""
+    """The value, with ``more`` doublings than usual; what the gradient needs goes to ``kept``."""
     doublings, degree = _orders(trace)
+    doublings += more
     t, d = trace * 0.5**doublings, det * 0.25**doublings
     u = torch.full_like(t, 1 / math.factorial(degree))
     w = torch.full_like(t, 1 / math.factorial(degree + 1))
@@ -63,7 +64,8 @@ def phi1_backward(
     trace: Tensor, det: Tensor, kept: tuple[Tensor, ...], grad_u: Tensor, grad_w: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Gradients to trace and determinant: the same steps from last to first."""
-    doublings, degree = _orders(trace)
+    degree = _orders(trace)[1]
+    doublings = (len(kept) - degree + 1) // 5
     to_trace, to_det = torch.zeros_like(trace), torch.zeros_like(det)
     gu, gw = grad_u, grad_w
     for k in range(1, doublings + 1):

@@ -7,9 +7,28 @@ from torch import Tensor
 
 from symmetries.checks import invalid, wrong_type
 from symmetries.groups.base import Group, Parameter
+from symmetries.groups.colour import Colour
+from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.shapes import check_eta
 
 ProductElement = tuple[Any, ...]
+
+
+def check_learnable(group: Group[Any]) -> None:
+    """Raise unless the elements of a group can be learned: no product with parts that do not fit.
+
+    In a product of two groups that move pixels what the first does depends on what the second did,
+    so that the product's laws do not hold for images; and a finite factor has no gradient.
+    """
+    if not isinstance(group, Product):
+        return
+    if any(isinstance(factor, FiniteGroup) for factor in group.factors):
+        remedy = "give one finite group (such as 'd4'), or continuous factors only"
+        raise invalid("group", "no finite factor in a product", repr(group), remedy)
+    if sum(not isinstance(factor, Colour) for factor in group.factors) > 1:
+        remedy = "name all parameters in one group: Affine2('rotation', 'shift_x')"
+        expected = "one factor that moves pixels, and colours"
+        raise invalid("group", expected, repr(group), remedy)
 
 
 class Product(Group[ProductElement]):

@@ -13,7 +13,7 @@ from torch import Tensor
 from symmetries.checks import check_floats
 from symmetries.groups.affine import affine_inverse, affine_product
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.exponential import exp_of_few, few
+from symmetries.groups.exponential import exp_by_squaring, few
 from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
 from symmetries.placement import check_same
@@ -54,7 +54,7 @@ class SE2(Group[Tensor]):
         check_eta(eta, 3)
         check_floats(eta, "eta", "...")
         if few(eta):
-            return exp_of_few(eta, (0, 1, 2, -1, -1, -1))
+            return exp_by_squaring(eta, (0, 1, 2, -1, -1, -1))
         bx, by, angle = eta.unbind(-1)
         half = angle / 2
         chord = sinc(half)

@@ -66,9 +66,9 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_mean: Tensor, prior_scale: Te
         >>> gaussian_kl(zero, one, zero, one).item()
         0.0
     """
-    ratio = (scale / prior_scale).square()
+    ratio = scale / prior_scale
     offset = ((mean - prior_mean) / prior_scale).square()
-    return 0.5 * (ratio + offset - 1 - torch.log(ratio)).sum(-1)
+    return (0.5 * (ratio.square() + offset - 1) - torch.log(ratio)).sum(-1)
 
 
 def importance_bound(log_weights: Tensor) -> Tensor:

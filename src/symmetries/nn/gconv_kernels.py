@@ -20,6 +20,7 @@ from torch import Tensor
 from symmetries.checks import check_choice, invalid, short, wrong_type
 from symmetries.groups.finite import Cyclic, Dihedral, principal_steps
 from symmetries.groups.special import wrap_angle, x_cot_x
+from symmetries.placement import exact_products
 
 PointGroup = Cyclic | Dihedral
 SHIFTS = ("shift_x", "shift_y")
@@ -69,7 +70,8 @@ def relative_coordinates(
         displacement = _rotate(displacement, -turn)
     elements = group.elements(displacement.device)
     inverse = group.matrix(group.inverse(elements), displacement.dtype)[:, :2, :2]
-    position = displacement @ inverse.mT  # (frame, k k, 2)
+    with exact_products(displacement):
+        position = displacement @ inverse.mT  # (frame, k k, 2)
     if lifting:
         return position[:, None]
     relative = group.compose(group.inverse(elements)[None, :], elements[:, None])  # (out, in)

@@ -10,13 +10,7 @@ from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
 from symmetries.blaming import blaming_values
-from symmetries.checks import (
-    check_generator,
-    check_image_shape,
-    check_number,
-    check_whole,
-    invalid,
-)
+from symmetries.checks import check_generator, check_image_shape, check_number, check_whole
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
@@ -24,7 +18,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
-from symmetries.groups.product import Product
+from symmetries.groups.product import check_learnable
 from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.config import (
     InvariantVAEConfig,
@@ -92,11 +86,7 @@ class InvariantVAE(nn.Module):
     ) -> None:
         super().__init__()
         self.group: Group[Any] = as_group(group)
-        if isinstance(self.group, Product) and any(
-            isinstance(factor, FiniteGroup) for factor in self.group.factors
-        ):
-            remedy = "give one finite group (such as 'd4'), or continuous factors only"
-            raise invalid("group", "no finite factor in a product", repr(self.group), remedy)
+        check_learnable(self.group)
         self.config = resolve_config(config)
         check_number(fill, "fill")
         self.shape = shape

@@ -22,7 +22,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
-from symmetries.groups.product import Product
+from symmetries.groups.product import check_learnable
 from symmetries.learners.symmetry_model.config import (
     USUAL_BOUNDS,
     SymmetryConfig,
@@ -350,7 +350,5 @@ def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int,
     if min(shape[1:]) < SMALLEST:
         expected = f"(C, H, W) with sides of at least {SMALLEST} pixels"
         raise invalid("shape", expected, tuple(shape), "enlarge the images first")
-    if isinstance(group, Product) and any(isinstance(f, FiniteGroup) for f in group.factors):
-        remedy = "give one finite group (such as 'd4'), or continuous factors only"
-        raise invalid("group", "no finite factor in a product", repr(group), remedy)
+    check_learnable(group)
     return shape[0], shape[1], shape[2]
