@@ -166,6 +166,8 @@ class ImageAction(Action):
         """
         if not isinstance(self.group, Product):
             return self(self.group.inverse(element), data)
+        if self.blur:
+            data = gaussian_blur(data, self.blur)
         for factor, part in reversed(self.in_turn(element)):
             data = factor.undo(part, data)
         return data
