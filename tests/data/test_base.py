@@ -52,6 +52,7 @@ def test_bad_images_are_named(pixels, words):
         (torch.zeros(3, dtype=torch.int64), "one label per image"),
         (torch.zeros(4), "labels.long()"),
         (torch.tensor([0, 1, -1, 0]), "count classes from 0"),
+        (torch.tensor([0, 1, 9_000_000, 0]), "class numbers below 100,000, got a label 9000000"),
         (torch.tensor([0, 1, 2, 0]), "a name for every class"),
     ],
 )

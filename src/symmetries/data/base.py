@@ -25,6 +25,7 @@ from symmetries.checks import (
 from symmetries.placement import check_together
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
+MOST_CLASSES = 100_000  # larger numbers are no classes, but names of something
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +123,9 @@ def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | Non
     low, high = int(labels.min()), int(labels.max())
     if low < 0:
         raise invalid("labels", "class numbers from 0", f"a label {low}", "count classes from 0")
+    if high >= MOST_CLASSES:
+        remedy = "number the classes: np.unique(labels, return_inverse=True)[1]"
+        raise invalid("labels", f"class numbers below {MOST_CLASSES:,}", f"a label {high}", remedy)
     if class_names is not None and high >= len(class_names):
         expected = f"labels below {len(class_names)}, the number of class names"
         raise invalid("labels", expected, f"a label {high}", "give a name for every class")
