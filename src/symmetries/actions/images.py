@@ -146,9 +146,9 @@ class ImageAction(Action):
             check_together(images=data, element=element)
             theta = element[..., :2, :]
             return (warp_shared if len(lead) == 1 else warp)(data, theta, **self._options())
-        if isinstance(self.group, Product | Colour):
-            return self._expanded_orbit(element, data, lead, inverse)
         element = self.group.inverse(element) if inverse else element
+        if isinstance(self.group, Product | Colour):
+            return self._expanded_orbit(element, data, lead)
         if isinstance(self.group, FiniteGroup) and permutes_pixels(self.group, *data.shape[-2:]):
             return permute(self.group, element.expand(len(data), lead[-1]), data)
         theta = self._theta(element, data)
@@ -156,6 +156,8 @@ class ImageAction(Action):
 
     def undo(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
         """Images (N, C, H, W) moved by g^-1; of a product by those of its factors, the last first.
+
+        Where factors do not commute this undoes them, and the inverse element does not.
 
         Example:
             >>> from symmetries.groups.finite import Cyclic, CyclicShift
@@ -198,13 +200,7 @@ class ImageAction(Action):
         check_together(images=data, element=element)
         return affine_inverse(element)[..., :2, :]
 
-    def _expanded_orbit(
-        self,
-        element: Any,  # noqa: ANN401 - elements differ by group
-        data: Tensor,
-        lead: torch.Size,
-        inverse: bool,
-    ) -> Tensor:
+    def _expanded_orbit(self, element: Any, data: Tensor, lead: torch.Size) -> Tensor:  # noqa: ANN401
         n, s = len(data), lead[-1]
         copies = data[:, None].expand(n, s, *data.shape[1:]).flatten(0, 1)
 
@@ -215,5 +211,4 @@ class ImageAction(Action):
             return part.expand(n, s, *own).flatten(0, 1)
 
         without_blur = ImageAction(self.group, **self._options())
-        move = without_blur.undo if inverse else without_blur
-        return move(flat(element), copies).reshape(n, s, *data.shape[1:])
+        return without_blur(flat(element), copies).reshape(n, s, *data.shape[1:])
