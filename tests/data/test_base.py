@@ -35,6 +35,7 @@ def test_classes_counts_names_else_labels():
         (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "floating-point"),
         (torch.zeros(2, 1, 8, 8, dtype=torch.float64), "float32"),
         (torch.full((2, 1, 8, 8), 255.0), "divide by 255"),
+        (torch.full((2, 1, 8, 8), 16.0), "or by the largest value"),
         (torch.full((2, 1, 8, 8), -1.0), "(images + 1) / 2"),
         (torch.full((2, 1, 8, 8), torch.nan), "128 of 128 NaN"),
         (torch.tensor([0.0, torch.inf]).reshape(2, 1, 1, 1), "1 of 2 NaN or infinite"),

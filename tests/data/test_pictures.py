@@ -107,3 +107,12 @@ def test_formats_that_run_other_programs_are_not_tried(tmp_path):
     )
     with pytest.raises(ValueError, match=r"page.png: expected a readable picture"):
         picture_folder(tmp_path)
+
+
+def test_pictures_stand_as_the_camera_was_held(tmp_path):
+    picture = Image.fromarray(np.arange(24, dtype=np.uint8).reshape(4, 6))
+    told = Image.Exif()
+    told[274] = 6  # to be turned by a quarter, clockwise
+    picture.save(tmp_path / "a.png", exif=told)
+    expected = torch.arange(24).reshape(4, 6).rot90(-1) / 255
+    torch.testing.assert_close(picture_folder(tmp_path).images[0, 0], expected)

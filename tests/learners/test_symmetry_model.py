@@ -250,6 +250,8 @@ def test_too_few_images_are_said(monkeypatch):
         )
         model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
         model.fit(shapes(24, 1.0, 0.0), progress=False, device="cpu")
+    with pytest.warns(RuntimeWarning, match=r"too few images \(1\) to hold one out"):
+        model.fit(shapes(1, 1.0, 0.0), progress=False, device="cpu")
     ((learned, held_out, count),) = asked
     assert math.isfinite(learned)
     assert math.isfinite(held_out)

@@ -36,7 +36,9 @@ def discover(
     preset: options.Preset = None,
     fill: Annotated[
         float | None,
-        typer.Option("--fill", help="Background value from 0 to 1; else found at the borders."),
+        typer.Option(
+            "--fill", min=0, max=1, help="Background value from 0 to 1; else found at the borders."
+        ),
     ] = None,
     output: options.Output,
     machine: options.Machine,

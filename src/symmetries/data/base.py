@@ -101,7 +101,9 @@ def _check_unit_range(images: Tensor) -> None:
     if low >= 0 and high <= 1:
         return
     check_finite(images, "images")
-    remedy = "divide by 255" if high > 2 else "map them there, for example (images + 1) / 2"
+    remedy = "divide by 255, or by the largest value that they can have"
+    if high <= 2:
+        remedy = "map them there, for example (images + 1) / 2"
     raise invalid("images", "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
 
 

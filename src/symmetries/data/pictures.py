@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from symmetries.checks import as_path, check_choice, check_pair, invalid
 from symmetries.data.arrays import from_array
@@ -44,6 +44,7 @@ def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
         with Image.open(path, formats=FORMATS) as picture:
             _check_size(picture, path)
             picture.load()
+            ImageOps.exif_transpose(picture, in_place=True)  # as a camera was held
     except Exception as error:  # decoders raise what they like when bytes make no sense
         remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
         raise invalid(str(path), "a readable picture", f"{error}", remedy) from error

@@ -30,6 +30,9 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
     if len(shape) not in (2, 3, 4):
         got = f"shape {shape}"
         raise invalid("X", "2 to 4 axes", got, "Reshape your data: (N, C, H, W) is general")
+    if len(shape) == 4 and shape[3] in (1, 3, 4) and shape[1] > 4:
+        remedy = "put them first: X.transpose(0, 3, 1, 2)"
+        raise invalid("X", "(N, C, H, W)", f"shape {shape}, channels last", remedy)
     if len(shape) > 2:
         size = (1, *shape[1:]) if len(shape) == 3 else shape[1:]
     elif image_shape is not None:

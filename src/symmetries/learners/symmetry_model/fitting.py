@@ -16,6 +16,7 @@ from symmetries.learners.symmetry_model.health import (
     check_frame,
     warn_if_by_heart,
     warn_if_collapsed,
+    warn_if_none_held_out,
 )
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
@@ -116,6 +117,8 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
         seen_all = config.steps * config.batch_size >= len(kept)  # else nothing is known by heart
         if last and seen_all:
             warn_if_by_heart(fmean(last), watch.best, len(data))
+    elif model.config.holdout:
+        warn_if_none_held_out(len(data))
     return history
 
 

@@ -70,6 +70,16 @@ def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
         )
 
 
+def warn_if_none_held_out(count: int) -> None:
+    """Say that nobody can know whether so few images were learned by heart."""
+    warnings.warn(
+        f"too few images ({count}) to hold one out: nothing says whether p(eta | prototype) has "
+        "learned them by heart, so that the widths may be much too small; give more images",
+        RuntimeWarning,
+        stacklevel=7,  # who called fit
+    )
+
+
 def warn_if_by_heart(learned: float, held_out: float, count: int) -> None:
     """Warn if p(eta | x_hat) fits the images it learned from much better than held-out ones.
 
