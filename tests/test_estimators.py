@@ -122,9 +122,7 @@ def test_bad_input_is_named():
         InvariantClassifier("hue", **SMALL).fit(X, np.arange(10) % 2)
     with pytest.raises(ValueError, match=r"X: expected images of shape \(1, 5, 5\)"):
         InvariantClassifier(image_shape=(5, 5), **SMALL).fit(X.reshape(10, 16), np.arange(10) % 2)
-    with pytest.raises(
-        ValueError, match=r"channels last; put them first: X.trans"
-    ):
+    with pytest.raises(ValueError, match=r"channels last; put them first: X.trans"):
         InvariantClassifier(**SMALL).fit(np.zeros((10, 8, 8, 3)), np.arange(10) % 2)
     model = InvariantClassifier(**SMALL).fit(X, np.arange(10) % 2)
     with pytest.raises(ValueError, match="as in fit"):
