@@ -44,6 +44,18 @@ def test_a_model_of_ours(run, tmp_path, monkeypatch):
     assert "Where it looks" in html
 
 
+def test_no_image_is_scored_that_a_fit_has_seen(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        classifiers.PRESETS, "quick", {"features": 200, "steps": 200, "batch_size": 48}
+    )
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((60, 8, 8)), labels=rng.integers(0, 3, 60))
+    run("fit", "a.npz", "--method", "plain", "--seed", 3, "--out", "fitted", "--quiet")
+    run("audit", "fitted/model", "a.npz", "--out", "out", "--quiet")
+    found = AuditResult.load(tmp_path / "out" / "audit.json")
+    assert found.accuracy.mean < 0.6  # labels mean nothing: seen images only can be told
+
+
 def test_an_exported_program(run, tmp_path, pictures):
     batch = torch.export.Dim("batch", min=1)
     program = torch.export.export(

@@ -101,7 +101,7 @@ def prepare(
     from symmetries.cli.discover import spread_indices
     from symmetries.cli.models import check_batches, load_classifier
 
-    images = source.splits(run.seed)[1]
+    images = source.splits()[1]
     if images.labels is None:
         raise unlabelled(source.data)
     wanted = examples or PRESETS[run.preset][0] or len(images)
@@ -217,7 +217,7 @@ def drift_rows(
     from symmetries.data import drift
 
     few = images.subset(spread_indices(len(images), DRIFT_EXAMPLES[run.preset]))
-    second = drift(few, away.splits(run.seed)[1], 1.0)
+    second = drift(few, away.splits()[1], 1.0)
     first, last = (part.images.to(run.place) for part in (few, second))
     labels = few.labels.to(run.place)  # type: ignore[union-attr]  # checked before
     curve = drift_curve(

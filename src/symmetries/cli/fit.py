@@ -82,7 +82,7 @@ def train(
     from symmetries.cli.classifiers import learn, unlabelled
     from symmetries.cli.relaxed import learn_relaxed
 
-    seen, test = source.splits(run.seed)
+    seen, test = source.splits()
     if seen.labels is None or test.labels is None:
         raise unlabelled(source.data)
     if method == "relaxed":
