@@ -231,7 +231,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     def module(self) -> nn.Module:
         """A copy as a module from images (N, C, H, W) to logits, in single precision.
 
-        Pixels as in ``fit``. For audits, export, and loops of one's own.
+        Pixels as in ``fit``. For audits, and loops of one's own.
         """
         check_is_fitted(self)
         return MeanLogits(copy.deepcopy(self.model_).float(), self.scale_, self.samples).eval()
