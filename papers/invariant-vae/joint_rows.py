@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from statistics import mean
 
-from vae_rows import KINDS, Row, average, chosen, of, scatter
+from sample_rows import share
+from vae_rows import KINDS, Row, average, chosen, of, with_scatter
 
 CONJECTURES = {
     "flexible": "1: p(eta) must be flexible",
@@ -48,12 +49,6 @@ def augerino_rows(*sets: Sequence[Row]) -> list[list[str]]:
     return [[f"±{a:g}", *cells] for a, *cells in zip(added, *columns, strict=True)]
 
 
-def with_scatter(rows: Sequence[Row], key: str) -> str:
-    """The mean over seeds, and the standard deviation if there are several."""
-    spread = f" ± {scatter(rows, key):.1f}" if len(rows) > 1 else ""
-    return f"{average(rows, key):.1f}{spread}"
-
-
 def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
     """One transformation against five, by the number of steps."""
     lines = []
@@ -71,10 +66,9 @@ def growing_rows(rows: Sequence[Row]) -> list[list[str]]:
     lines = []
     for q, space in dict.fromkeys((row["q"], row["space"]) for row in rows):
         same = of(rows, q=q, space=space)
-        told = [{"told": 100 * row["accuracy"]} for row in same]
         kl = [{"kl": row["last"]["kl_z"]} for row in same]
         alike = [row["agreement"]["variance_ratio"] for row in same]
-        numbers = [with_scatter(kl, "kl"), f"{with_scatter(told, 'told')} %"]
+        numbers = [with_scatter(kl, "kl"), share(same, "accuracy")]
         numbers += [explained(same), f"{mean(alike):.1e}", f"{average(same, 'bound'):.0f}"]
         lines.append([{"paper": "the paper's"}.get(q, q), space, *numbers])
     return lines

@@ -34,7 +34,7 @@ import joint
 import samples
 import sets
 from options import SHAPES, joint_config, parse
-from setting import figure9_setting
+from setting import figure9_setting, seeds_of
 
 from symmetries.provenance import provenance
 
@@ -210,11 +210,6 @@ def augerino(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: A
             row |= key | {"source": arguments.source, "images": len(data)}
             results.add(row | {"steps": arguments.augerino_steps})
             yield row
-
-
-def seeds_of(arguments: argparse.Namespace) -> range:
-    """The seeds that the command line asks for."""
-    return range(arguments.first_seed, arguments.first_seed + arguments.seeds)
 
 
 def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: ANN401

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vae_rows import KINDS_OF, average, of, scatter
+from vae_rows import KINDS_OF, average, of, with_scatter
 
 Row = dict[str, Any]
 SEEN = ("prior", "fitted", "reconstructed", "test")
@@ -48,5 +48,4 @@ def said(rows: Sequence[Row]) -> list[str]:
 
 def share(rows: Sequence[Row], key: str) -> str:
     """The mean of an entry over seeds, and its standard deviation."""
-    spread = f" ± {100 * scatter(rows, key):.1f}" if len(rows) > 1 else ""
-    return f"{100 * average(rows, key):.1f}{spread} %"
+    return f"{with_scatter(rows, key, 100)} %"

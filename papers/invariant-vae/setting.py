@@ -39,6 +39,11 @@ class Setting:
         return LARGEST if self.source in WHOLE else max(self.sizes)
 
 
+def seeds_of(arguments: Any) -> range:  # noqa: ANN401 - argparse's
+    """The seeds that the command line asks for."""
+    return range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+
+
 def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
     """The grid that the command line asks for."""
     if arguments.quick:
@@ -75,7 +80,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
     return Setting(
         tuple(arguments.sizes),
         tuple(arguments.rotations),
-        tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        tuple(seeds_of(arguments)),
         VAEConfig(
             channels=tuple(arguments.channels),
             strides=(2, 2, 1)[: len(arguments.channels)],

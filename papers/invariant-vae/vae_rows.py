@@ -57,10 +57,9 @@ def cells(rows: Sequence[Row], sizes: Sequence[int], key: str) -> list[str]:
         if not same:
             texts.append("not run")
             continue
-        spread = f" ± {scatter(same, key):.1f}" if len(same) > 1 else ""
         settings = " or ".join(sorted({setting(row) for row in same}))
         said = f"{1e3 * average(same, error):.1f}; {settings}"
-        texts.append(f"{average(same, key):.1f}{spread} ({said})")
+        texts.append(f"{with_scatter(same, key)} ({said})")
     return texts
 
 
@@ -70,9 +69,10 @@ def setting(row: Row) -> str:
     return f"{row['steps'] / 1000:g}k" + "+" * third + " wide" * wide
 
 
-def scatter(rows: Sequence[Row], key: str) -> float:
-    """Standard deviation of an entry."""
-    return float(stdev(row[key] for row in rows))
+def with_scatter(rows: Sequence[Row], key: str, unit: float = 1.0) -> str:
+    """The mean of an entry, and its standard deviation if there are several rows."""
+    spread = f" ± {unit * stdev(row[key] for row in rows):.1f}" if len(rows) > 1 else ""
+    return f"{unit * average(rows, key):.1f}{spread}"
 
 
 def average(rows: Sequence[Row], key: str) -> float:
