@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.estimators.saving import decode, encode
 from symmetries.groups import Affine2
+from symmetries.nn.convert import export_onnx
 from symmetries.training import save_model
 
 SMALL = {"features": 24, "steps": 6, "samples": 4}
@@ -36,6 +37,48 @@ def test_a_classifier_as_a_module_gives_its_logits():
     assert logits.shape == (40, 2)
     expected = model._moments(4 * X)[0]
     torch.testing.assert_close(logits.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("group", ["rotation", "rotation,translation,scale"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_module_exports_for_any_number_of_images(group, strict):
+    module = InvariantClassifier(group, **SMALL).fit(X, WORDS).module()
+    batch = {0: torch.export.Dim("batch")}
+    example = (torch.rand(3, 1, 6, 6),)
+    program = torch.export.export(module, example, dynamic_shapes=(batch,), strict=strict)
+    for count in (1, 5, 50):  # fewer images than filters, and more
+        images = torch.rand(count, 1, 6, 6)
+        with torch.no_grad():
+            torch.testing.assert_close(
+                program.module()(images), module(images), atol=1e-5, rtol=1e-5
+            )
+
+
+def test_the_module_exports_to_onnx_without_a_loop_over_pixels(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    module = InvariantClassifier(**SMALL).fit(X, WORDS).module()
+    path = export_onnx(module, torch.rand(2, 1, 6, 6), tmp_path / "model.onnx")
+    assert "Loop" not in {node.op_type for node in onnx.load(path).graph.node}
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for count in (1, 50):
+        images = torch.rand(count, 1, 6, 6)
+        (found,) = session.run(["outputs"], {"images": images.numpy()})
+        with torch.no_grad():
+            torch.testing.assert_close(
+                torch.from_numpy(found), module(images), atol=1e-5, rtol=1e-5
+            )
+
+
+def test_the_module_draws_once_and_saves_nothing_of_it():
+    model = InvariantClassifier(**SMALL).fit(X, WORDS)
+    module, images = model.module(), torch.rand(5, 1, 6, 6)
+    assert "noise" not in module.state_dict()
+    again = module.model.features(
+        images / module.scale, 4, "sobol", torch.Generator().manual_seed(0)
+    )
+    torch.testing.assert_close(module(images), module.model.head(again)[0][0], atol=0, rtol=0)
 
 
 def test_a_regressor_keeps_its_scale(tmp_path):

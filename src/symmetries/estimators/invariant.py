@@ -31,6 +31,12 @@ class MeanLogits(nn.Module):
         model: fitted, with one run.
         scale: that the images are divided by.
         samples: transformations, a Sobol sequence that all images share.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> model = shallow_model((1, 8, 8), 10, Affine2("rotation"), features=16)
+        >>> MeanLogits(model)(torch.rand(5, 1, 8, 8)).shape
+        torch.Size([5, 10])
     """
 
     def __init__(self, model: InvariantModel, scale: float = 1.0, samples: int = 32) -> None:
@@ -38,12 +44,15 @@ class MeanLogits(nn.Module):
         self.model = model
         self.scale = scale
         self.samples = samples
+        # Drawn once, as an exported program cannot draw. Not saved: they follow from the number.
+        generator = torch.Generator(model.log_noise.device).manual_seed(0)
+        noise = model.noise(samples, "sobol", generator)
+        self.register_buffer("noise", noise, persistent=False)
+        self.noise: Tensor
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, K)."""
-        generator = torch.Generator(images.device).manual_seed(0)
-        scaled = images / self.scale
-        features = self.model.features(scaled, self.samples, "sobol", generator)
+        features = self.model.features_at(images / self.scale, self.noise)
         mean: Tensor = self.model.head(features)[0]
         return mean[0]
 
@@ -231,7 +240,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     def module(self) -> nn.Module:
         """A copy as a module from images (N, C, H, W) to logits, in single precision.
 
-        Pixels as in ``fit``. For audits, and loops of one's own.
+        Pixels as in ``fit``. For audits, loops of one's own, and exports
+        (:func:`~symmetries.nn.convert.export`, :func:`~symmetries.nn.convert.export_onnx`).
         """
         check_is_fitted(self)
         return MeanLogits(copy.deepcopy(self.model_).float(), self.scale_, self.samples).eval()

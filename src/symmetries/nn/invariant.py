@@ -19,6 +19,7 @@ from symmetries.checks import (
 )
 from symmetries.groups.affine import affine_inverse
 from symmetries.kernels.available import usable
+from symmetries.nn.plane_checks import exporting
 from symmetries.nn.resampling import resample
 from symmetries.placement import check_like
 
@@ -166,6 +167,8 @@ class InvariantLinear(nn.Module):
     def _side(self, batch: int) -> str:
         if self.side != "auto":
             return self.side
+        if exporting():  # a program for batches of all sizes
+            return "weights"
         # Where filters are learned, moving them saves one of three products: it pays earlier.
         learned = self.weight.requires_grad and torch.is_grad_enabled()
         return "inputs" if batch <= self.units // (4 if learned else 1) else "weights"

@@ -95,8 +95,28 @@ class InvariantModel(nn.Module):
             generator: source of randomness.
             half_width: (R, dim) in place of the model's own.
         """
+        return self.features_at(images, self.noise(samples, sampling, generator), half_width)
+
+    def noise(
+        self,
+        samples: int,
+        sampling: Sampling = "random",
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The samples (S, dim) in [-1, 1]^dim, before they are scaled by the half-widths."""
+        return cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)
+
+    def features_at(
+        self, images: Tensor, noise: Tensor, half_width: Tensor | None = None
+    ) -> Tensor:
+        """Features (R, B, D) averaged over transformations that were drawn before.
+
+        Args:
+            images: (B, C, H, W), or (R, B, C, H, W).
+            noise: (S, dim), of :meth:`noise`.
+            half_width: (R, dim) in place of the model's own.
+        """
         check_floats(images, "images", "...", "C", "H", "W")
-        noise = cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)
         width = self.half_width if half_width is None else half_width
         element = self.group.exp(noise * width[:, None])
         if isinstance(self.body, OrbitAverage):

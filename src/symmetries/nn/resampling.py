@@ -16,6 +16,7 @@ from torch import Tensor
 from symmetries.actions.resample import sampling_grid
 from symmetries.checks import invalid
 from symmetries.kernels.available import usable
+from symmetries.nn.plane_checks import exporting
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,27 @@ def gather(tables: Tensor, taps: Taps) -> Tensor:
     """
     groups, samples, pixels, _ = taps.index.shape
     index = taps.index.transpose(1, 2) + _first_row(tables, groups)[:, None, None, None]
-    flat = F.embedding_bag(
-        index.reshape(-1, 4),
-        tables.flatten(0, 1),
-        mode="sum",
-        per_sample_weights=taps.weight.transpose(1, 2).reshape(-1, 4),
-    )
+    index, rows = index.reshape(-1, 4), tables.flatten(0, 1)
+    weight = taps.weight.transpose(1, 2).reshape(-1, 4)
+    if exporting():  # where an embedding_bag would become a loop over pixels
+        flat = sum_of_rows(index, rows, weight)
+    else:
+        flat = F.embedding_bag(index, rows, mode="sum", per_sample_weights=weight)
     return flat.reshape(groups, pixels, samples, tables.shape[2])
+
+
+def sum_of_rows(index: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """Weighted sums (N, K) of rows (M, K), by their numbers (N, 4) and their weights (N, 4).
+
+    Example:
+        >>> index, weight = torch.tensor([[0, 1, 1, 2]]), torch.tensor([[1.0, 0.5, 0.5, 0.0]])
+        >>> sum_of_rows(index, torch.tensor([[1.0], [10.0], [100.0]]), weight)
+        tensor([[11.]])
+    """
+    total = rows.index_select(0, index[:, 0]) * weight[:, 0, None]
+    for tap in (1, 2, 3):
+        total = total + rows.index_select(0, index[:, tap]) * weight[:, tap, None]
+    return total
 
 
 def scatter(tables: Tensor, taps: Taps) -> Tensor:
