@@ -83,6 +83,44 @@ def test_an_interrupted_run_says_how_to_go_on(run, tiny, tmp_path, monkeypatch, 
     assert same[0] == same[1]
 
 
+def test_a_run_does_not_go_on_with_others(run, tiny, tmp_path, monkeypatch, pictures):
+    from symmetries.learners.symmetry_model import fitting
+
+    def interrupt(model, data, run):
+        raise KeyboardInterrupt
+
+    arguments = ["discover", pictures, "--group", "rotation", "--out", "out"]
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "_fit_generative", interrupt)
+        assert run(*arguments).exit_code == 130
+    other = run(*arguments, "--resume", "--seed", "3")
+    assert other.exit_code == 3
+    assert "seed: expected 0 as in the checkpoint of out.resume" in other.stderr
+    assert "got 3; resume with that seed" in other.stderr
+    arrays = dict(np.load(pictures))
+    np.savez(pictures, **arrays | {"images": arrays["images"][:, ::-1]})
+    changed = run(*arguments, "--resume")
+    assert changed.exit_code == 3
+    assert "data: expected the data of the checkpoint of out.resume" in changed.stderr
+    assert (tmp_path / "out.resume").is_dir()  # a mistake does not cost what was learned
+    np.savez(pictures, **arrays)
+    resumed = run(*arguments, "--resume")
+    assert resumed.exit_code == 0, resumed.output
+    assert "nothing to resume" not in resumed.output
+    assert not (tmp_path / "out.resume").exists()
+
+
+def test_nothing_to_resume_is_said(run, tiny, pictures):
+    arguments = ["discover", pictures, "--group", "rotation", "--overwrite", "--resume"]
+    said = run(*arguments, "--out", "out")
+    assert said.exit_code == 0, said.output
+    assert "nothing to resume in out.resume: starting anew" in said.stderr
+    assert "inference ━" in said.stderr
+    assert "generative ━" in said.stderr
+    assert "nothing to resume" not in run(*arguments, "--out", "out", "--quiet").output
+    assert "nothing to resume" not in run(*arguments, "--out", "out", "--json").output
+
+
 def test_a_failed_run_leaves_nothing_behind(run, tiny, tmp_path, monkeypatch):
     from symmetries.learners.symmetry_model import fitting
     from symmetries.training import NonFiniteError

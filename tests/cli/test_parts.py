@@ -117,6 +117,26 @@ def test_parts_of_another_run_are_not_used(run, tmp_path, pictures, small_parts)
     assert without_run(again.stdout) == without_run(first.stdout)
 
 
+def test_parts_of_other_data_are_made_anew(run, tmp_path, pictures, small_parts, monkeypatch):
+    arguments = ["audit", "parts_model:net", pictures, "--quiet", "--json"]
+    real, done = Parts._one, []
+
+    def stop_at_the_third(self, part, start, stop):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(start)
+        return real(self, part, start, stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "_one", stop_at_the_third)
+        assert run(*arguments, "--out", "out").exit_code == 130
+    arrays = dict(np.load(tmp_path / pictures))
+    np.savez(tmp_path / pictures, **arrays | {"images": arrays["images"][:, ::-1]})
+    whole = run(*arguments, "--out", "whole")
+    resumed = run(*arguments, "--out", "out", "--resume")
+    assert without_run(resumed.stdout) == without_run(whole.stdout)
+
+
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 def test_a_model_in_another_precision(precision):
     layer = torch.nn.Linear(4, 3)

@@ -290,6 +290,20 @@ def test_progress_bar_shows_what_matters():
         assert part in text.getvalue()
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_progress_bar_fits_into_the_terminal(width):
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=width, color_system=None)
+    with ProgressBar(total=20_000, done=19_990, console=console, title="generative") as bar:
+        bar._start -= 1
+        bar.numbers({"loss": -12345.678, "agreement": 0.123456})
+        bar.step(20_000)
+    *_, last = (line for line in text.getvalue().splitlines() if "generative" in line)
+    for part in ("20000/20000", "steps/s", "ETA 0:00:00", "loss -1.235e+04"):
+        assert part in last
+    assert "…" not in last
+
+
 def test_quiet_is_quiet(capfd):
     train(make_model(), loss, make_data(), make_config(steps=5))
     captured = capfd.readouterr()

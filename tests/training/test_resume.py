@@ -10,7 +10,8 @@ import torch
 from torch.utils.data import Dataset
 
 from symmetries.training import train
-from symmetries.training.checkpoint import CheckpointError
+from symmetries.training.checkpoint import CheckpointError, load_state, write_state
+from symmetries.training.fingerprint import fingerprint
 
 from .helpers import assert_weights, loss, make_config, make_data, make_model, run_jobs, same_state
 
@@ -193,6 +194,51 @@ def test_resume_with_another_model_or_data_is_refused(tmp_path):
     wide = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.Linear(9, 1))
     with pytest.raises(ValueError, match="another model"):
         train(wide, loss, make_data(), config)
+
+
+def test_resume_with_as_many_other_examples_is_refused(tmp_path):
+    train(make_model(), loss, make_data(), make_config(tmp_path))
+    config = make_config(tmp_path, resume=True)
+    x, y = make_data()
+    one = x.clone()
+    one[3, 1] += 1
+    for data in ((one, y), (x, y + 1), (x.flip(0), y)):
+        with pytest.raises(ValueError, match=r"data: expected the data of .* hash .*; resume with"):
+            train(make_model(), loss, data, config)
+    train(make_model(), loss, (x.clone(), y.clone()), config)  # the same numbers elsewhere
+
+
+def test_a_checkpoint_that_does_not_know_its_data_resumes(tmp_path):
+    train(make_model(), loss, make_data(), make_config(tmp_path))
+    tensors, meta = load_state(tmp_path, "checkpoint")
+    del meta["identity"]["data"], meta["given_seed"]
+    write_state(tmp_path, "checkpoint", tensors, meta)
+    history = train(make_model(), loss, make_data(), make_config(tmp_path, resume=True))
+    assert history.steps_per_second == 0.0
+    with pytest.raises(ValueError, match="seed: expected the same as in the checkpoint"):
+        train(make_model(), loss, make_data(), make_config(tmp_path, resume=True, seed=8))
+
+
+def test_seeds_are_told_as_they_were_given(tmp_path):
+    made = {"seed": 6791897765849424158, "given_seed": 1}
+    train(make_model(), loss, make_data(), make_config(tmp_path, **made))
+    config = make_config(tmp_path, resume=True, seed=5, given_seed=2)
+    with pytest.raises(ValueError, match=r"seed: expected 1 as in the checkpoint of .*, got 2;"):
+        train(make_model(), loss, make_data(), config)
+
+
+def test_large_data_are_known_by_rows_spread_over_them():
+    x = torch.arange(4000, dtype=torch.float32).reshape(1000, 4)
+    whole = fingerprint((x,))
+    assert whole == fingerprint((x.clone(),))
+    assert fingerprint((x,), most=160) == fingerprint((x.clone(),), most=160) != whole
+    changed = x.clone()
+    changed[300] = 0  # ten rows are looked at: 0, 100, 200, ...
+    assert fingerprint((changed,), most=160) != fingerprint((x,), most=160)
+    assert fingerprint((x, x)) == fingerprint((x, x)) != whole
+    assert fingerprint((x,), (x,)) == whole  # runs that share their data
+    assert fingerprint(Drawn()) is None
+    assert fingerprint((torch.zeros(3, 0), torch.zeros(3, dtype=torch.bfloat16))) is not None
 
 
 def test_corrupt_checkpoint_is_refused(tmp_path):

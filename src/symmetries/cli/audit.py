@@ -159,7 +159,7 @@ def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "Aud
                 steps=PRESETS[run.preset][1],
                 layers=None if model.layers and not is_helper(run.processes) else (),
                 gradients=model.without_gradients is None,
-                over=Parts(run, PART, advance),
+                over=Parts(run, PART, advance, images),
                 seed=run.seed,
                 progress=False,
             )

@@ -111,7 +111,7 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
     with progress_bar(
         "augment", total=total, quiet=run.quiet or is_helper(run.processes)
     ) as advance:
-        pixels = Parts(run, AT_ONCE, advance)(part, len(images))["images"].numpy()
+        pixels = Parts(run, AT_ONCE, advance, images)(part, len(images))["images"].numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,
         "source": np.repeat(np.arange(len(images)), copies),

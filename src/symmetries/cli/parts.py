@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.training import TrainConfig, load_state
+from symmetries.training.batches import Data
 from symmetries.training.checkpoint import has_state, write_state
 from symmetries.training.fabric import make_fabric
+from symmetries.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from symmetries.cli.runs import Run
@@ -22,18 +24,23 @@ class Parts:
     """Goes through N examples: ``parts(part, N)`` with ``part(start, stop)`` the numbers of some.
 
     What is found does not depend on the number of processes, as long as it does not for ``part``.
-    Every part that is done is written to ``OUT.resume``.
+    Every part that is done is written to ``OUT.resume``; those of other data are made anew.
 
     Args:
         run: whose processes share the work; they are started here.
         size: of a part.
         advance: called after each part.
+        data: the examples.
     """
 
-    def __init__(self, run: "Run", size: int, advance: Callable[[str], None]) -> None:
+    def __init__(
+        self, run: "Run", size: int, advance: Callable[[str], None], data: Data | None = None
+    ) -> None:
         self.folder: Path = run.checkpoints.folder
         self.resume = run.checkpoints.resume
-        self.identity = run.command
+        self.identity = {"command": run.command}
+        known = None if data is None else fingerprint(data)
+        self.identity |= {} if known is None else {"data": known}
         self.size = size
         self.advance = advance
         self.fabric = start_processes(run)
@@ -55,10 +62,10 @@ class Parts:
         name = f"part-{start}-{stop}"
         if self.resume and has_state(self.folder, name):
             values, meta = load_state(self.folder, name)
-            if meta == {"command": self.identity}:
+            if {**self.identity, **meta} == self.identity:  # older ones know no data
                 return values
         values = part(start, stop)
-        write_state(self.folder, name, values, {"command": self.identity})
+        write_state(self.folder, name, values, self.identity)
         return values
 
     def _gather(self, mine: dict[int, Values]) -> dict[int, Values]:

@@ -25,8 +25,9 @@ def is_helper(processes: int) -> bool:
 class Checkpoints:
     """The folder ``OUT.resume`` beside the output, for the time of a run.
 
-    It stays when the command is interrupted or killed, and ``--resume`` goes on from there. After
-    any other end it goes: nothing is left behind.
+    It stays when the command is interrupted or killed, and ``--resume`` goes on from there. Where
+    that fails, as with other data, what was there stays, too. After any other end it goes: nothing
+    is left behind.
 
     Args:
         out: the output folder or file.
@@ -38,6 +39,11 @@ class Checkpoints:
         self.folder = out.with_name(f"{out.name}.resume")
         self.resume = resume
         self.command = command
+        self.found = resume and self._any()
+
+    def _any(self) -> bool:
+        """Whether there is something to go on from."""
+        return any(self.folder.rglob("*.json"))
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -48,6 +54,8 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, KeyboardInterrupt) and any(self.folder.rglob("*.json")):
+        if isinstance(error, KeyboardInterrupt) and self._any():
             raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
+        if error is not None and self.found:  # the mistake may be in this command
+            return
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -20,7 +20,7 @@ from rich.table import Table
 from symmetries import __version__
 from symmetries.cli.options import Machine, Output
 from symmetries.cli.output import output_folder
-from symmetries.cli.resuming import Checkpoints
+from symmetries.cli.resuming import Checkpoints, is_helper
 from symmetries.provenance import commit, device_name, versions
 from symmetries.results import DataSummary, Result, RunInfo
 
@@ -121,6 +121,11 @@ def begin(
     command = shlex.join(["symmetries", *typed, *machine.words()])
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
+    helping = is_helper(machine.devices * machine.nodes)
+    if machine.resume and not checkpoints.found and not helping:
+        folder = escape(str(checkpoints.folder))
+        console = Console(stderr=True, quiet=output.quiet or output.json, highlight=False)
+        console.print(f"nothing to resume in {folder}: starting anew", soft_wrap=True)
     return Run(command, out, machine, output, place, chosen, checkpoints, started)
 
 

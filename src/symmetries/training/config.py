@@ -24,7 +24,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 # What may differ between a run and its resumption without moving a single weight.
 FREE_AT_RESUME = frozenset(
     {"out", "resume", "checkpoint_every", "log_every", "device", "devices", "nodes"}
-    | {"progress", "tensorboard", "graph", "workers"}
+    | {"progress", "title", "tensorboard", "graph", "workers", "given_seed"}
 )
 
 
@@ -55,11 +55,13 @@ class TrainConfig:
         devices: processes per node.
         nodes: number of nodes.
         progress: show a progress bar.
+        title: what the bar calls the run.
         tensorboard: also write TensorBoard event files (an extra: ``symmetries[tensorboard]``).
         graph: "auto" captures the step as a CUDA graph where that is possible; "off" never.
         workers: loader processes for a ``Dataset``.
         skip_bad: how many batches with a NaN or infinite loss or gradient to leave out (and count,
             as "skipped") before the run is stopped; 0 stops at the first one.
+        given_seed: what messages call the seed, where ``seed`` was made from another number.
 
     Example:
         >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
@@ -90,10 +92,12 @@ class TrainConfig:
     devices: int = 1
     nodes: int = 1
     progress: bool = True
+    title: str = "training"
     tensorboard: bool = False
     graph: str = "auto"
     workers: int = 0
     skip_bad: int = 0
+    given_seed: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):

@@ -238,7 +238,7 @@ def _own(values: Mapping[str, Any], member: int) -> dict[str, Any]:
 def _check_alike(jobs: Sequence[Job]) -> None:
     first = jobs[0].config
     for job in jobs[1:]:
-        same = replace(job.config, seed=first.seed, out=first.out)
+        same = replace(job.config, seed=first.seed, given_seed=first.given_seed, out=first.out)
         if same != first or job.products != jobs[0].products:
             remedy = "train runs of other settings on their own"
             raise invalid("config", "one for all but for seed and out", "others", remedy)

@@ -40,7 +40,7 @@ class Log:
         for writer in self.writers:
             stack.callback(writer.close)
         shown = config.progress and fabric.is_global_zero
-        self.bar = stack.enter_context(ProgressBar(config.steps, first, shown))
+        self.bar = stack.enter_context(ProgressBar(config.steps, first, shown, title=config.title))
         self._start = time.perf_counter()
 
     def seconds(self) -> float:

@@ -13,6 +13,7 @@ from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
 from symmetries.training.files import FolderInUseError, folder_lock
+from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
 from symmetries.training.interrupt import Interrupt
@@ -128,7 +129,10 @@ def run_loop(
         checkpoints = None
         first, history = 0, History()
         if config.out is not None:
-            checkpoints = Checkpoints(config.out, model, optimizer, config, examples, tuple(seeds))
+            known = fingerprint(*data)
+            checkpoints = Checkpoints(
+                config.out, model, optimizer, config, examples, tuple(seeds), known
+            )
             first, history = _start(fabric, config, checkpoints)
         batches: Batches
         if several:

@@ -7,7 +7,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 INTERVAL = 0.2  # seconds between two drawings
-SHOWN = 2  # numbers beside the bar, which should fit into 80 columns
+SHOWN = 2  # numbers beside the bar
+ROOM = 20  # letters for them, so that a line fits into 80 columns
+BAR = (10, 40)  # letters of the bar itself, in 80 columns and in many
 
 
 class ProgressBar:
@@ -21,24 +23,34 @@ class ProgressBar:
         done: steps that an earlier part of the run did.
         shown: whether to draw at all.
         console: where to draw.
+        title: what is going on.
     """
 
     def __init__(
-        self, total: int, done: int, shown: bool = True, console: Console | None = None
+        self,
+        total: int,
+        done: int,
+        shown: bool = True,
+        console: Console | None = None,
+        title: str = "training",
     ) -> None:
+        console = console or Console(stderr=True)
+        least, most = BAR
         self._progress = Progress(
-            TextColumn("training"),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(min(max(least, console.width - 80 + least), most)),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TextColumn("ETA"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[numbers]}"),
-            console=console or Console(stderr=True),
+            console=console,
             auto_refresh=False,
             disable=not shown,
         )
-        self._task = self._progress.add_task("", total=total, completed=done, rate="", numbers="")
+        self._task = self._progress.add_task(
+            title, total=total, completed=done, rate="", numbers=""
+        )
         self._first = done
         self._done = done
         self._start = time.perf_counter()
@@ -71,11 +83,16 @@ class ProgressBar:
 
 
 def describe(metrics: Mapping[str, float]) -> str:
-    """The first few numbers as text, the loss before all.
+    """The first few numbers as text, the loss before all; as many as there is room for.
 
     Example:
         >>> describe({"kl": 2.0, "loss": 0.123456, "lr": 1e-3})
         'loss 0.1235  kl 2'
+        >>> describe({"loss": -12345.6, "agreement": 0.5})
+        'loss -1.235e+04'
     """
     names = sorted((name for name in metrics if name != "lr"), key=lambda name: name != "loss")
-    return "  ".join(f"{name} {metrics[name]:.4g}" for name in names[:SHOWN])
+    texts = [f"{name} {metrics[name]:.4g}" for name in names[:SHOWN]]
+    while len(texts) > 1 and len("  ".join(texts)) > ROOM:
+        texts.pop()
+    return "  ".join(texts)

@@ -43,6 +43,7 @@ class Checkpoints:
         config: of the run.
         examples: number of examples, which decides their order.
         seeds: of all runs where several train as one.
+        data: their fingerprint; None where it is not known.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Checkpoints:
     config: TrainConfig
     examples: int
     seeds: tuple[int, ...] = ()
+    data: str | None = None
     last: int | None = None  # steps done at the newest checkpoint
     skipped: int = 0  # bad batches left out before it
 
@@ -69,9 +71,16 @@ class Checkpoints:
         return {
             **self.config.identity(),
             "examples": self.examples,
+            **({} if self.data is None else {"data": self.data}),
             "parameters": groups,
             **several,
         }
+
+    @property
+    def given_seed(self) -> int:
+        """The seed as the user gave it."""
+        given = self.config.given_seed
+        return self.config.seed if given is None else given
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:
         """Write the state after ``done`` steps, replacing the one before."""
@@ -85,6 +94,7 @@ class Checkpoints:
             "seconds": seconds,
             "skipped": skipped,
             "identity": self.identity(),
+            "given_seed": self.given_seed,
             "history": history.to_json(),
         }
         write_state(self.folder, NAME, tensors, meta)
@@ -93,7 +103,7 @@ class Checkpoints:
     def load(self) -> tuple[int, History]:
         """Put the state back; returns the number of steps done, and the history."""
         tensors, meta = load_state(self.folder, NAME)
-        self._check_identity(meta["identity"])
+        self._check_identity(meta["identity"], meta.get("given_seed"))
         parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimizer": {}}
         for name, value in tensors.items():
             part, _, key = name.partition(".")
@@ -110,14 +120,25 @@ class Checkpoints:
         self.skipped = int(meta.get("skipped", 0))
         return meta["step"], history
 
-    def _check_identity(self, stored: dict[str, Any]) -> None:
+    def _check_identity(self, stored: dict[str, Any], given_seed: int | None) -> None:
         mine = self.identity()
-        stored = {name: value for name, value in stored.items() if name in mine}
-        for name in mine:
-            if mine[name] != stored.get(name, mine[name]):
-                expected = f"{stored[name]!r} as in the checkpoint of {self.folder}"
-                remedy = "resume with the same settings and data, or choose another folder"
-                raise invalid(name, expected, repr(mine[name]), remedy)
+        where = f"as in the checkpoint of {self.folder}"
+        for name, value in mine.items():
+            before = stored.get(name, value)
+            if before == value:
+                continue
+            remedy = "resume with the same settings and data, or choose another folder"
+            expected, got = f"{before!r} {where}", repr(value)
+            if name == "seed":  # what users gave, not what the learner made of it
+                expected = f"{'the same' if given_seed is None else given_seed} {where}"
+                got = f"{self.given_seed}"
+                remedy = "resume with that seed, or choose another folder"
+            elif name == "seeds":
+                expected, got = f"the same {where}", "others"
+            elif name == "data":
+                expected, got = f"the data of the checkpoint of {self.folder} ({before})", value
+                remedy = "resume with the same data, or choose another folder"
+            raise invalid(name, expected, got, remedy)
 
     def describe(self) -> str:
         """One sentence about the newest checkpoint, for errors."""

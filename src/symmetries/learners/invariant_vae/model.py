@@ -172,7 +172,7 @@ class InvariantVAE(nn.Module):
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
 
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.train_config(seed=mix(self.seed, 0), given_seed=self.seed, **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)

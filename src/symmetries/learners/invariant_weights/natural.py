@@ -135,6 +135,7 @@ class _Fit:
             betas=config.betas,
             schedule=config.schedule,
             seed=config.seed + first,
+            given_seed=config.seed,
             out=out,
             log_every=look,
             device=str(model.half_width.device),

@@ -62,7 +62,8 @@ def fitting(
     histories: dict[str, History] = {}
     for stage in stages:
         out = None if run["out"] is None else Path(run["out"]) / stage
-        own = {**run, "out": out, "seed": mix(model.seed, STAGES.index(stage))}
+        own = {**run, "out": out, "title": stage}
+        own |= {"seed": mix(model.seed, STAGES.index(stage)), "given_seed": model.seed}
         histories[stage] = yield from fits[stage](model, data, own)
     model.to(model.device).eval()
     warn_if_collapsed(model, data)

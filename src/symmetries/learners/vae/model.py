@@ -147,7 +147,7 @@ class VAE(nn.Module):
                     x = augment(x, step.generator)
             return elbo_loss(model, x, step)
 
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.train_config(seed=mix(self.seed, 0), given_seed=self.seed, **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
