@@ -237,6 +237,29 @@ def test_the_command_writes_table_and_plot(tmp_path):
     assert "Sweep of toy on digits" in page
 
 
+def test_the_seed_of_the_command_is_that_of_the_runs(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        'learner="toy"\ndata="digits"\nmeasure="distance"\ndirection="minimize"\nimages=20\n'
+        'sampler="random"\ntrials=2\nseed=3\n[search]\nlr={low=0.001, high=0.1}\n'
+    )
+
+    def found(*options):
+        out = tmp_path / "-".join(["out", *options])
+        words = ["sweep", str(path), "--out", str(out), "--device", "cpu", *options]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        result = SweepResult.load(out / "sweep.json")
+        return result.run, sorted(trial.settings["lr"] for trial in result.trials)
+
+    (own, first), (same, second), (other, third) = (
+        found(*options) for options in ([], ["--seed", "3"], ["--seed", "4"])
+    )
+    assert (own.seed, same.seed, other.seed) == (3, 3, 4)
+    assert "--seed 4" in other.command
+    assert first == second != third
+
+
 def test_two_processes_of_one_command_share_its_runs(tmp_path):
     path, out = tmp_path / "sweep.toml", tmp_path / "out"
     path.write_text(

@@ -1,7 +1,9 @@
 import copy
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.nn import functional as F
 
@@ -16,6 +18,7 @@ from symmetries.audit import (
     logit_invariance,
     saliency_similarity,
 )
+from symmetries.estimators import InvariantClassifier
 from symmetries.groups import (
     Affine2,
     Colour,
@@ -267,7 +270,34 @@ def test_groups_that_cannot_act(net, x, y):
     with pytest.raises(ValueError, match="a group that acts on this data"):
         audit(flat, (x.flatten(1), y), Cyclic(4), progress=False)
     with pytest.raises(TypeError, match="a Group or an Action"):
-        audit(net, (x, y), "c4", progress=False)
+        audit(net, (x, y), 4, progress=False)
+    with pytest.raises(ValueError, match="group: expected names among"):
+        audit(net, (x, y), "turns", progress=False)
+
+
+def test_names_of_groups_and_arrays(net, x, y):
+    expected = audit(net, (x, y), Cyclic(4), progress=False)
+    arrays = (x.double().numpy()[::-1][::-1], y.numpy().astype(np.uint8))
+    for data in ((x, y), arrays, (x.numpy(), y.numpy())):
+        found = audit(net, data, "c4", progress=False)
+        assert timeless(found) == timeless(expected)
+    with pytest.raises(ValueError, match=r"floating-point .*; use x.float\(\)"):
+        audit(net, (np.zeros((4, 1, 6, 6), np.uint8), y.numpy()[:4]), "c4", progress=False)
+
+
+def timeless(result):
+    return result.model_copy(update={"seconds": 0.0})
+
+
+def test_estimators_are_told_apart_from_networks(x, y):
+    classifier = InvariantClassifier(features=8, steps=3, samples=2, search=0)
+    classifier.fit(x.numpy(), y.numpy())
+    data = (x, y)
+    with pytest.raises(TypeError, match=r"got InvariantClassifier; give .* model.module\(\)"):
+        audit(classifier, data, "c4", progress=False)
+    assert audit(classifier.module(), data, "c4", progress=False).classes == 3
+    with pytest.raises(TypeError, match=r"got LogisticRegression; .* predict_proba, with"):
+        audit(LogisticRegression(), data, "c4", progress=False)
 
 
 def test_progress_goes_to_the_error_stream(net, x, y, capsys):

@@ -92,6 +92,18 @@ def test_a_callable_and_a_continuous_group(run, tmp_path, pictures):
     assert "a callable 'mymodel:nut'" in run("audit", "mymodel:nut", pictures, "--overwrite").stderr
 
 
+def test_weights_without_a_network_are_named(run, tmp_path, pictures):
+    torch.save(ByRing().state_dict(), tmp_path / "weights.pt")
+    torch.save(ByRing(), tmp_path / "whole.pth")
+    for options in ([], ["--trust"]):
+        weights = run("audit", "weights.pt", pictures, "--quiet", *options)
+        assert weights.exit_code == 3
+        assert "expected a model, got a state_dict" in weights.stderr
+        assert "module:callable" in weights.stderr
+        assert "torch.export.save" in weights.stderr
+        assert "got a pickled module" in run("audit", "whole.pth", pictures, *options).stderr
+
+
 def test_torchscript_only_if_trusted(run, tmp_path, pictures, recwarn):
     torch.jit.trace(ByRing().eval(), torch.rand(2, 1, 8, 8)).save(tmp_path / "net.pt")
     refused = run("audit", "net.pt", pictures, "--quiet")

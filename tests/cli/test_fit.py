@@ -12,7 +12,8 @@ from symmetries.cli import classifiers
 from symmetries.cli.fit import wilson
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
-from symmetries.results import FitResult
+from symmetries.report.fits import interval_text, reach_of
+from symmetries.results import FitResult, Invariance
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,10 @@ def test_a_fifth_is_held_out_where_there_is_no_test_split(run, tmp_path):
     [
         (["--method", "magic"], "method: expected one of"),
         (["--half-width", "0.5"], "--half-width: expected"),
-        (["--group", "hue"], "group: expected a group of the plane"),
+        (["--group", "hue"], "use --group with rotation, translation, scale"),
+        (["--group", "c4"], "got 'c4'; use --group rotation, or --method relaxed for c4"),
+        (["--group", "d4", "--method", "augmented"], "or --method relaxed for d4"),
+        (["--group", "flip_x"], "use --group with rotation, translation, scale"),
     ],
 )
 def test_bad_options_are_one_line(run, tmp_path, options, message):
@@ -80,6 +84,20 @@ def test_bad_options_are_one_line(run, tmp_path, options, message):
 def test_images_without_labels_are_refused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.random.default_rng(0).random((20, 8, 8)))
     assert "symmetries discover" in run("fit", "a.npy", "--quiet").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "text"),
+    [
+        ("rotation", "degrees", "±1° (95 %: 1° to 2°)"),
+        ("shift_x", "pixels", "±1.4 px (95 %: 1.2 px to 1.6 px)"),
+        ("scale_x", "factor", "×0.71 to ×1.40 (95 %: upper end ×1.20 to ×1.60)"),
+        ("zoom", "factor", "×0.71 to ×1.40 (95 %: upper end ×1.20 to ×1.60)"),
+    ],
+)
+def test_intervals_are_said_in_words_of_their_unit(name, unit, text):
+    part = Invariance(name=name, unit=unit, half_width=1.4, interval=(1.2, 1.6))
+    assert reach_of(part) + interval_text(part) == text
 
 
 def test_wilson_against_a_published_example():

@@ -56,7 +56,7 @@ def test_what_was_not_learned_is_said():
     assert none.lede.endswith("no invariance to rotation or scale x was learned.")
     assert [answer.text for answer in none.answers[1:]] == [
         "no (95 %: 0° to 40°)",
-        "no (95 %: ×1.00 to ×1.20)",
+        "no (95 %: upper end ×1.00 to ×1.20)",
     ]
     # The picture that is not moved is never faded.
     assert [block.weights[0][1] for block in none.sections[0].blocks] == [1.0, 1.0]

@@ -93,7 +93,13 @@ def check_logits(logits: object, count: int) -> None:
 def check_callable(model: object) -> None:
     """Raise unless ``model`` can be called."""
     if not callable(model):
-        raise wrong_type("model", "a function from inputs to logits", model, "give a network")
+        remedy = "give a network"
+        if hasattr(model, "module"):
+            remedy = "give its network: model.module()"
+        elif hasattr(model, "predict_proba"):
+            remedy = "give a function of tensors that returns the logarithm of its predict_proba, "
+            remedy += "with gradients=False"
+        raise wrong_type("model", "a function from inputs to logits", model, remedy)
 
 
 def check_examples(x: Tensor, name: str = "x") -> None:

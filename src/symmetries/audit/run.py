@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
@@ -16,14 +19,14 @@ from symmetries.audit.drift import DriftPoint
 from symmetries.audit.estimate import Estimate, estimate
 from symmetries.audit.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
 from symmetries.audit.layers import layer_equivariance
-from symmetries.audit.models import Model, check_classifier, untouched
+from symmetries.audit.models import Model, check_callable, check_classifier, untouched
 from symmetries.audit.moves import make_moves
 from symmetries.audit.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.audit.saliency import Saliency, saliency_map
 from symmetries.audit.spectrum import largest_singular_value
 from symmetries.checks import check_finite, check_flag, invalid
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name
+from symmetries.groups.names import group_name, parse_group
 
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
@@ -39,8 +42,8 @@ def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
 
 def audit(
     model: Model,
-    data: tuple[Tensor, Tensor],
-    group: Group[Any] | Action,
+    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]],
+    group: Group[Any] | Action | str,
     *,
     saliency: Saliency | None = None,
     steps: int = 50,
@@ -65,8 +68,9 @@ def audit(
 
     Args:
         model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
-        data: x (N, ...) and y (N,), class numbers. Moved to where the model is, batch by batch.
-        group: a group, or an action for data that groups do not usually act on.
+        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
+            batch by batch.
+        group: a group or its name ("c4"), or an action for data that groups do not usually act on.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
         steps: of the integrated gradients, for the default saliency.
         baseline: of the integrated gradients, for the default saliency.
@@ -94,11 +98,15 @@ def audit(
         >>> found = audit(model, (x, y), Cyclic(4), progress=False)
         >>> found.logit_invariance.discretisation, found.elements
         (0.0, 3)
+        >>> audit(model, (x.numpy(), y.numpy()), "c4", progress=False).accuracy == found.accuracy
+        True
     """
     begin = time.perf_counter()
     for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
         check_flag(flag, name)
+    check_callable(model)
     x, y = _pair(data)
+    group = parse_group(group) if isinstance(group, str) else group
     with untouched(model):
         classes = check_classifier(model, x, y)
     moves = make_moves(
@@ -181,17 +189,24 @@ def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
     )
 
 
-def _pair(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _pair(data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]]) -> tuple[Tensor, Tensor]:
     if not isinstance(data, tuple | list) or len(data) != 2:
         got = type(data).__name__
         raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
-    x, y = data
+    x, y = (_tensor(part) if isinstance(part, np.ndarray) else part for part in data)
     if not isinstance(y, Tensor):
         got = type(y).__name__
         raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
     if isinstance(x, Tensor) and len(x) < 2:
         raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
     return x, y
+
+
+def _tensor(values: NDArray[Any]) -> Tensor:
+    """An array as a tensor; floats as torch has them by default, class numbers as int64."""
+    if values.dtype.kind == "f":
+        return torch.tensor(values, dtype=torch.get_default_dtype())
+    return torch.tensor(values.astype(np.int64) if values.dtype.kind in "iu" else values)
 
 
 def _back(values: dict[str, Tensor], name: str) -> float | None:

@@ -1,6 +1,6 @@
 """What ``symmetries fit`` trains: a classifier with learned, fixed or no invariance."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from symmetries.cli.resuming import is_helper
 from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
 from symmetries.estimators import InvariantClassifier
+from symmetries.groups import SE2, Affine2, Cyclic, Dihedral
+from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
 
 if TYPE_CHECKING:
@@ -33,6 +35,25 @@ def unlabelled(name: str) -> ValueError:
     return invalid(name, "labelled images", "no labels", remedy)
 
 
+def check_plane(group: Group[Any]) -> None:
+    """Raise unless the classifier can average over the group.
+
+    Example:
+        >>> check_plane(parse_group("c4"))
+        Traceback (most recent call last):
+        ValueError: group: expected a group of the plane with continuous parameters, got 'c4'; use \
+--group rotation, or --method relaxed for c4
+    """
+    if isinstance(group, Affine2 | SE2):
+        return
+    name = group_name(group)
+    remedy = "use --group with rotation, translation, scale, shear, zoom, affine or se2"
+    if isinstance(group, Cyclic | Dihedral):
+        remedy = f"use --group rotation, or --method relaxed for {name}"
+    expected = "a group of the plane with continuous parameters"
+    raise invalid("group", expected, repr(name), remedy)
+
+
 def learn(
     train: ImageSet, method: str, group: str, share: float, run: "Run"
 ) -> InvariantClassifier:
@@ -52,6 +73,7 @@ def learn(
         remedy = "leave it out, or use --method relaxed"
         raise invalid("precision", "32-true or 64-true", got, remedy)
     parsed = parse_group(group)
+    check_plane(parsed)
     images, labels = train.images, train.labels
     invariant = method == "invariant"
     if method == "augmented":

@@ -3,7 +3,8 @@
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -154,6 +155,11 @@ def _from_file(path: Path, trust: bool) -> Loaded:
             raise invalid(str(path), "a torch.export file", got, "export it again") from error
         return Loaded(program.module(), layers=True)
     if path.suffix in SCRIPTS:
+        weights = saved_weights(path)
+        if weights is not None:
+            remedy = "load it in a Python file of your own and name its network as "
+            remedy += "module:callable, or write that network with torch.export.save (.pt2)"
+            raise invalid(str(path), "a model", weights, remedy)
         if not trust:
             remedy = "add --trust if you know where it comes from, or export it as .pt2"
             raise invalid(str(path), "a file that is safe to load", "TorchScript", remedy)
@@ -167,6 +173,26 @@ def _from_file(path: Path, trust: bool) -> Loaded:
         return Loaded(module)  # its layers cannot be looked into
     expected = "a .pt2, .onnx, .pt, .pth or .ts file"
     raise invalid("model", expected, f"the file {path}", "save it with torch.export.save")
+
+
+def saved_weights(path: Path) -> str | None:
+    """What a file of ``torch.save`` holds in place of TorchScript; None if it is no such file.
+
+    Nothing in the file is run.
+    """
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        names = {name.rpartition("/")[2] for name in archive.namelist()}
+    if "data.pkl" not in names or "constants.pkl" in names:
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # whatever is in it, it is more than tensors
+        return "a pickled module, which this command does not load"
+    if isinstance(content, Mapping):
+        return "a state_dict, weights without their network"
+    return f"a saved {type(content).__name__}"
 
 
 def _from_module(name: str) -> Model:

@@ -37,6 +37,9 @@ def sweep(
         Path | None, typer.Option("--folder", help="Where data files lie; else $SYMMETRIES_DATA.")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="In place of the seed of CONFIG.", min=0)
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of every run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -57,12 +60,15 @@ def sweep(
     from symmetries.sweeps.study import process_name
 
     settings = read_config(config)
+    if seed is not None:
+        settings = settings.model_copy(update={"seed": seed})
     place = choose_device(device)
     out = out or Path("out") / f"sweep-{config.stem}"
     words = ["sweep", str(config), "--out", str(out)]
     for name, value in (("storage", storage), ("folder", folder)):
         words += [] if value is None else [f"--{name}", str(value)]
     words += [] if device == "auto" else ["--device", device]
+    words += [] if seed is None else ["--seed", str(seed)]
     started = time.perf_counter()
     code = "import sys; from symmetries.cli import app; app(sys.argv[1:])"
     helper = [sys.executable, "-c", code, *words, "--quiet", *(["--keep"] if keep else [])]

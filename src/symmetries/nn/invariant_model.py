@@ -171,7 +171,8 @@ def shallow_model(
     check_choice(posterior, POSTERIORS, "posterior")
     moves = isinstance(group, Group) and group.exp(torch.zeros(1, group.dim))
     if not isinstance(moves, Tensor) or moves.shape[-2:] != (3, 3):
-        remedy = "use Affine2 or SE2; other groups move inputs: OrbitAverage"
+        remedy = "use Affine2 or SE2, by name rotation, translation, scale, affine, se2, ...; "
+        remedy += "other groups move inputs: OrbitAverage"
         raise invalid("group", "a group of the plane", repr(group), remedy)
     runs = len(half_widths)
     flags = [learn] * runs if isinstance(learn, bool) else learn

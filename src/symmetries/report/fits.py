@@ -96,11 +96,16 @@ def interval_text(part: Invariance) -> str:
         ...     Invariance(name="rotation", unit="degrees", half_width=32.1, interval=(27.2, 35.9))
         ... )
         ' (95 %: 27° to 36°)'
+        >>> interval_text(
+        ...     Invariance(name="zoom", unit="factor", half_width=1.5, interval=(1.4, 1.62))
+        ... )
+        ' (95 %: upper end ×1.40 to ×1.62)'
     """
     if part.interval is None:
         return ""
     low, high = (quantity(end, part.unit).lstrip("+") for end in part.interval)
-    return f" (95 %: {low} to {high})"
+    which = "upper end " if part.unit == "factor" else ""  # two ends are shown before it
+    return f" (95 %: {which}{low} to {high})"
 
 
 def fit_page(result: FitResult, pictures: FitPictures) -> Page:
@@ -310,8 +315,9 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
 
 def _training(part: Invariance, result: FitResult) -> Drawing:
     steps, values = result.training.step, result.training.half_width[part.name]
+    label = "factor, upper end" if part.unit == "factor" else f"± {part.unit}"
     with figures.style(salt=f"training {part.name}"):
-        svg = figures.to_svg(history(steps, values, y_label=f"± {part.unit}"))
+        svg = figures.to_svg(history(steps, values, y_label=label))
     return Drawing(
         svg, alt=f"Half-width of {title(part.name)} over training.", title=title(part.name)
     )

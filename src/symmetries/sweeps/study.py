@@ -121,7 +121,7 @@ def open_study(config: SweepConfig, folder: Path, storage: str | None = None) ->
     if stored is None:
         study.set_user_attr("config", config.digest())
     elif stored != config.digest():
-        got = "another learner, data, measure or search"
+        got = "another learner, data, measure, search or seed"
         remedy = "choose another --out, or give the same config again (trials may grow)"
         raise invalid(str(folder), "the config that the study was begun with", got, remedy)
     return study
