@@ -44,7 +44,14 @@ from symmetries.learners.symmetry_model.turns import (
 from symmetries.learners.symmetry_model.widths import highest_density_width
 from symmetries.training import Step
 
-QUICK = replace(PRESETS["quick"], sampled=False, samples=3, invertibility=0.0, settling=0.0)
+QUICK = replace(
+    PRESETS["quick"],
+    sampled=False,
+    samples=3,
+    invertibility=0.0,
+    settling=0.0,
+    prototype_noise=0.0,
+)
 CPU = torch.device("cpu")
 
 
@@ -305,9 +312,11 @@ class Recorder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.distribution = self
+        object.__setattr__(self, "features", self)  # no module of itself
+        object.__setattr__(self, "distribution", self)
+        self.mean, self.scale = torch.zeros(()), torch.full((), 0.2)
 
-    def forward(self, prototypes):
+    def units(self, prototypes):
         self.prototypes = prototypes
         return prototypes.flatten(1)
 
@@ -340,6 +349,43 @@ def test_eta_leads_from_the_prototype_to_the_image(name):
     )
     assert exact < 1e-3
     assert exact < 0.1 * inferred
+
+
+def test_prototypes_are_those_of_images_that_were_moved():
+    """Two resamplings, T_f^-1 (T_r x): in one, by T_f^-1 T_r, pixels would tell how far x goes."""
+    group = Affine2("rotation")
+    torch.manual_seed(0)
+    net = LieInference((1, 16, 16), group, (math.pi,), replace(QUICK, angles="line"))
+    torch.nn.init.normal_(net.head.weight, std=0.3)
+    shown, units = [], net.features.units
+    net.features.units = lambda x: (shown.append(x), units(x))[1]
+    images, seen, act = (blobs(4, side=16) > 0.4).float(), Recorder(), ImageAction(group)
+    step = Step(10, 0, CPU)
+    step.begin(0)
+    generative_loss(seen, images, step, net, act, QUICK)
+    moved = shown[0].unflatten(0, (4, QUICK.samples + 1))[:, 1:].flatten(0, 1)
+    net.features.units = units
+    twice = act(group.exp(-net(moved)), moved)
+    torch.testing.assert_close(seen.prototypes, twice)
+    once = act(group.exp(-seen.eta), images.repeat_interleave(QUICK.samples, 0))
+    assert float((seen.prototypes - once).square().mean().detach()) > 1e-3
+
+
+def test_noise_on_prototypes_is_for_training_alone():
+    group = Affine2("rotation")
+    torch.manual_seed(0)
+    net = LieInference((1, 32, 32), group, (math.pi,), QUICK)
+    act, seen, step = ImageAction(group), Recorder(), Step(10, 0, CPU)
+    shown = {}
+    for noise, training in ((0.0, True), (0.5, True), (0.5, False)):
+        step.begin(0)
+        seen.train(training)
+        config = replace(QUICK, prototype_noise=noise)
+        generative_loss(seen, blobs(20), step, net, act, config)
+        shown[noise, training] = seen.prototypes
+    clean, noisy, looked_at = shown.values()
+    assert looked_at.equal(clean)
+    assert float((noisy - clean).std()) == pytest.approx(0.5 * 0.2, rel=0.02)  # of pixels' 0.2
 
 
 def bar_and_square(side=24):

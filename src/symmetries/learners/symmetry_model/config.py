@@ -129,6 +129,9 @@ class SymmetryConfig(PlainData):
         conditioner_dropout: in them.
         circular: circular splines for "exact": angles that close up exactly (rotation alone, hue);
             "all" angles; or "none" (the paper's).
+        prototype_noise: standard deviation of the noise on prototypes that p(eta | x_hat) learns
+            from, in those of pixels. It hides the pixel grid that an image was drawn on, which
+            turns with its prototype and would tell how far; 0 turns it off (the paper's).
         consistency: weight of the mean pairwise difference of log p(eta | x_hat) between
             prototypes of one image.
         holdout: share of the images kept back in the second training; the weights that explain
@@ -170,6 +173,7 @@ class SymmetryConfig(PlainData):
     conditioner: int = 256
     conditioner_dropout: float = 0.1
     circular: Literal["exact", "all", "none"] = "exact"
+    prototype_noise: float = 0.5
     consistency: float = 0.0
     holdout: float = 0.1
     products: Literal["auto", "tf32", "bf16"] = "auto"
@@ -200,7 +204,8 @@ class SymmetryConfig(PlainData):
         if not 0 <= self.settling_start < 1:
             got = short(self.settling_start)
             raise invalid("settling_start", "a share in [0, 1)", got, "0 begins at once")
-        for name in ("invertibility", "alignment", "settling", "centring", "blur", "consistency"):
+        weights = ("invertibility", "alignment", "settling", "centring", "blur", "consistency")
+        for name in (*weights, "prototype_noise"):
             check_number(getattr(self, name), name, least=0)
         check_number(self.variety, "variety", 0, MOST_VARIETY)
         check_flag(self.turns, "turns")
@@ -248,6 +253,7 @@ PRESETS = {
         circular="none",
         alignment=0.0,
         settling=0.0,
+        prototype_noise=0.0,
         holdout=0.0,
     ),
 }

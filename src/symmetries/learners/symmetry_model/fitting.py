@@ -16,6 +16,7 @@ from symmetries.learners.symmetry_model.health import (
     check_frame,
     warn_if_by_heart,
     warn_if_collapsed,
+    warn_if_jagged,
     warn_if_none_held_out,
 )
 from symmetries.learners.symmetry_model.losses import (
@@ -58,6 +59,7 @@ def fitting(
             raise invalid("stages", "'inference' and 'generative'", repr(stage), remedy)
     data = _checked_data(model, images)
     check_frame(model.act, data, model.bounds, model.seed)
+    warn_if_jagged(model.act, data)
     fits = {"inference": _fit_inference, "generative": _fit_generative}
     histories: dict[str, History] = {}
     for stage in stages:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 256
 LEAST_KEPT = 0.6
 LEAST_IN_FRAME = 0.7
+LEAST_SOFT = 0.05
 BY_HEART = 1.5  # nats; 600 digits of 8 x 8 give 2.9 and twice the width, 1,400 give 1.0
 
 
@@ -27,8 +28,7 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
 
     Judged by what is left of |x - background| after a transformation and its inverse.
     """
-    parts = act.group.factors if isinstance(act.group, Product) else (act.group,)
-    if all(isinstance(part, FiniteGroup | Colour) for part in parts):
+    if not _moves_pixels(act):
         return
     x = images[:LOOKED_AT]
     generator = torch.Generator().manual_seed(seed)
@@ -45,6 +45,46 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
             RuntimeWarning,
             stacklevel=7,  # who called fit
         )
+
+
+def _moves_pixels(act: ImageAction) -> bool:
+    """Whether pictures are resampled: not by colours, nor by most finite groups."""
+    parts = act.group.factors if isinstance(act.group, Product) else (act.group,)
+    return not all(isinstance(part, FiniteGroup | Colour) for part in parts)
+
+
+def warn_if_jagged(act: ImageAction, images: Tensor) -> None:
+    """Warn if edges in the pictures are steps, and transformations resample them."""
+    if _moves_pixels(act) and softness(images[:LOOKED_AT]) < LEAST_SOFT:
+        warnings.warn(
+            "images: edges are steps from one pixel to the next, and steps tell how far a shape "
+            "was turned, so that widths may be much too small; draw the images larger and shrink "
+            "them, or blur them by a pixel",
+            RuntimeWarning,
+            stacklevel=7,  # who called fit
+        )
+
+
+@torch.no_grad()
+def softness(images: Tensor) -> float:
+    """Pixels with values between those of both sides of an edge, for each pixel at an edge.
+
+    0 for drawings in two values, about 1 where edges are antialiased; infinite without edges.
+
+    Args:
+        images: (N, C, H, W).
+
+    Example:
+        >>> step = (torch.arange(8) > 3).float().expand(1, 1, 8, 8)
+        >>> softness(step), softness(step.roll(1, 3) / 2 + step / 2) > 0.5
+        (0.0, True)
+    """
+    low, high = images.aminmax()
+    x = (images - low) / (high - low).clamp_min(1e-12)
+    between = float(((x > 0.05) & (x < 0.95)).sum())
+    steps = [(x.diff(dim=axis).abs() > 0.5).sum() for axis in (2, 3)]
+    edges = float(sum(steps))
+    return between / edges if edges else float("inf")
 
 
 @torch.no_grad()

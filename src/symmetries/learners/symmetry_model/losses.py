@@ -161,6 +161,10 @@ def generative_loss(
     quite lead from it to x: p would learn the scatter of f as well. The element that does is known,
     r^-1 f(T_r x), so where the family is closed eta is its logarithm; otherwise f(x).
 
+    x_hat' is resampled twice, to T_r x and from there: composed to one resampling it would be x
+    moved by about -eta, and how a pixel grid looks after that tells eta. What is left of the grid
+    of x, such as steps along edges, ``prototype_noise`` hides.
+
     For a finite group the expectation over q(g | x) is summed. The optional consistency term is
     the mean absolute difference of log p between two prototypes of one image.
 
@@ -191,21 +195,18 @@ def _generative_terms(
         if isinstance(inference, FiniteInference):
             target = inference(images).exp()
             random = (step.rand(b, k) * _finite(act.group).order).long()
-            moved = act.orbit(random, images).flatten(0, 1)
-            found = inference(moved).argmax(-1).unflatten(0, (b, k))
-            leads = act.group.compose(act.group.inverse(random), found)
+            versions = act.orbit(random, images).flatten(0, 1)
+            found = inference(versions).argmax(-1, keepdim=True)
         else:
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
             undone = undone_moves(act.group, inference.bounds, unit)
-            if inference.centred:
-                seen = act.orbit(undone, images, inverse=True).flatten(0, 1)
-                found = inference.positions(seen)
-            else:
-                found = inference.positions_by(moved_units(inference.features, act, undone, images))
-            found = found.unflatten(0, (b, k + 1))
-            target = inference.parameters_at(found[:, 0])
-            leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), found[:, 1:])
+            seen = act.orbit(undone, images, inverse=True)
+            places = inference.positions(seen.flatten(0, 1)).unflatten(0, (b, k + 1))
+            target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
+            leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), places)
+            versions = seen[:, 1:].flatten(0, 1)
+            found = inference.element_at(places.flatten(0, 1)[:, None])
 
     def targets() -> list[Tensor]:
         each = target[:, None].expand(b, k, -1)
@@ -216,11 +217,13 @@ def _generative_terms(
 
     if made is not None:
         made.ahead(targets, images)
+    noise = None
+    if config.prototype_noise and net.training:
+        noise = config.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
+    context = moved_units(net.features, act, found, versions, noise)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
-    if flow:
-        context = moved_units(net.features, act, leads, images)
-    else:
-        context = net(act.orbit(leads, images, inverse=True).flatten(0, 1))
+    if not flow:
+        context = context.to(images.dtype)
     known = None if made is None else made.made_for(images)
     aim = targets()[0] if known is None else known
     if isinstance(inference, FiniteInference):

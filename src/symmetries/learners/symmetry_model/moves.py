@@ -37,7 +37,13 @@ def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noq
     return group.exp(F.pad(torch.lerp(bounds, -bounds, unit), (0, 0, 1, 0)))
 
 
-def moved_units(features: ImageFeatures, act: ImageAction, undone: Any, images: Tensor) -> Tensor:  # noqa: ANN401
+def moved_units(
+    features: ImageFeatures,
+    act: ImageAction,
+    undone: Any,  # noqa: ANN401 - elements differ by group
+    images: Tensor,
+    noise: Tensor | None = None,
+) -> Tensor:
     """Features, as they were computed, of images moved by the inverses of elements.
 
     Args:
@@ -45,6 +51,7 @@ def moved_units(features: ImageFeatures, act: ImageAction, undone: Any, images: 
         act: the transformations.
         undone: elements with leading shape (B, S), without a gradient.
         images: (B, C, H, W).
+        noise: (B S, C, H, W), added to what is seen, in standard deviations of pixels.
 
     Returns:
         (B S, features).
@@ -58,8 +65,10 @@ def moved_units(features: ImageFeatures, act: ImageAction, undone: Any, images: 
         maps, mode = maps_of(undone[..., :2, :]), act.interpolation
         x = standardised(images, maps, mode, features.mean, features.scale)
         if x is not None:
-            return features.hidden(x.flatten(0, 1), rounded=True)
-    return features.units(act.orbit(undone, images, inverse=True).flatten(0, 1))
+            x = x.flatten(0, 1)
+            return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
+    moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
+    return features.units(moved if noise is None else torch.addcmul(moved, noise, features.scale))
 
 
 def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:  # noqa: ANN401
