@@ -1,6 +1,7 @@
 """Loaders returning tensors, and the papers' derived sets."""
 
 from symmetries.data.arrays import array_file, from_array, from_dataset
+from symmetries.data.background import background
 from symmetries.data.base import ImageSet, data_folder, standardise
 from symmetries.data.bundled import digits
 from symmetries.data.cifar_files import cifar
@@ -21,6 +22,7 @@ __all__ = [
     "PictureStream",
     "SpriteFactors",
     "array_file",
+    "background",
     "cifar",
     "coloured",
     "data_folder",
