@@ -114,8 +114,18 @@ def test_a_coloured_background_is_told(run, tiny, sets, command):
 
 
 @pytest.mark.parametrize("command", ["fit", "orbit"])
-def test_constant_images(run, tmp_path, command):
+def test_constant_images_only(run, tmp_path, command):
     images = np.full((20, 8, 8), 7, np.uint8)
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(20) % 2)
     result = run(command, "a.npz", "--group", "rotation", "--quiet")
     assert (result.exit_code, "constant ones only" in result.stderr) == (3, True)
+
+
+def test_some_constant_images(run, tmp_path):
+    images = np.zeros((20, 8, 8), np.uint8)
+    images[:15, 2:5, 3:6] = np.random.default_rng(0).integers(1, 255, (15, 3, 3))
+    np.savez(tmp_path / "a.npz", images=images, labels=(np.arange(20) > 14).astype(int))
+    left = run("orbit", "a.npz", "--group", "rotation", "--quiet", "--json")
+    assert "5 images of one colour were left out" in left.stderr
+    assert found(left)["data"]["count"] == 15
+    assert found(run("fit", "a.npz", "--quiet", "--json"))["data"]["count"] == 16  # a class of them

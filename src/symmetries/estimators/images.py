@@ -15,6 +15,8 @@ from symmetries.data.background import LOOKED_AT, background
 from symmetries.estimators.arrays import read_rows
 from symmetries.estimators.saving import Saved
 
+LEAST_COLOUR_SIDE = 8  # below, a row of numbers is hardly a picture in colour
+
 
 def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
     """(C, H, W) of the images in an array of this shape (N, ...).
@@ -40,11 +42,21 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
         size = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
     else:
         side = math.isqrt(shape[1])
+        _refuse_colours(shape)
         size = (1, side, side) if side * side == shape[1] else (1, 1, shape[1])
     if len(size) != 3 or math.prod(size) != math.prod(shape[1:]):
         remedy = "give image_shape=(H, W) or (C, H, W)"
         raise invalid("X", f"images of shape {size}", f"shape {shape}", remedy)
     return (size[0], size[1], size[2])
+
+
+def _refuse_colours(shape: tuple[int, ...]) -> None:
+    """Refuse rows (N, 3 s s), which are no square grey images but square ones in colour."""
+    side = math.isqrt(shape[1] // 3)
+    if side >= LEAST_COLOUR_SIDE and 3 * side * side == shape[1]:
+        got = f"shape {shape}: 3 x {side} x {side} pixels"
+        remedy = f"give image_shape=(3, {side}, {side}), or X.reshape(-1, 3, {side}, {side})"
+        raise invalid("X", "square grey images where they are flattened", got, remedy)
 
 
 class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
