@@ -404,3 +404,22 @@ def test_accuracy_has_its_own_floor(net, x, y):
     assert exact.accuracy_moved.discretisation == pytest.approx(exact.accuracy.mean)
     turned = audit(net, (x, y), Affine2("rotation"), steps=5, progress=False)
     assert 0 <= turned.accuracy_moved.discretisation <= 1
+
+
+def test_layers_of_a_model_of_images_on_white():
+    """The images have a background of 1, feature maps have one of 0."""
+    torch.manual_seed(0)
+    strict = RelaxedCNN(1, 3, Symmetry(Cyclic(8), "strict"), width=2, kernel_size=3).eval()
+
+    class Off(nn.Module):
+        def forward(self, x):
+            return x - 1
+
+    x = torch.rand(4, 1, 12, 12)
+    black = layer_equivariance(nn.Sequential(nn.Identity(), strict), x, Cyclic(8))[1:]
+    action = ImageAction(Cyclic(8), fill=1.0)
+    white = layer_equivariance(nn.Sequential(Off(), strict), x + 1, action)[1:]
+    assert "regular" in {row.law for row in black}
+    assert [row.law for row in white] == [row.law for row in black]
+    for one, other in zip(black, white, strict=True):
+        assert other.error == pytest.approx(one.error, abs=1e-4)
