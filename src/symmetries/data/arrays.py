@@ -170,7 +170,7 @@ def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
         stored = {name.removesuffix(".npy") for name in archive.namelist()}
     objects = sorted(stored & meant - set(members))
     if objects:
-        remedy = "save plain numbers, or text (labels.astype(str)): reading objects runs code"
+        remedy = "save numbers, or text (labels.astype(str)): objects need pickle, which runs code"
         raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
 
 
