@@ -128,3 +128,18 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="as in fit"):
         model.predict(np.zeros((2, 8, 2)))
     assert math.isfinite(model.elbo_)
+
+
+@pytest.mark.parametrize("side", [8, 32])
+def test_colours_that_are_flattened_need_their_shape(side):
+    X, y = np.random.default_rng(0).random((20, 3 * side * side)), np.arange(20) % 2
+    with pytest.raises(
+        ValueError, match=rf"X: expected .*; give image_shape=\(3, {side}, {side}\)"
+    ):
+        InvariantClassifier("rotation", **SMALL).fit(X, y)
+    assert image_size(X.shape, (3, side, side)) == (3, side, side)
+
+
+@pytest.mark.parametrize("features", [3, 12, 48, 75])
+def test_short_rows_are_rows(features):
+    assert image_size((10, features), None) == (1, 1, features)

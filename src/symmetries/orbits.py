@@ -6,6 +6,7 @@ No model and no training: a first look at a data set under a group.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,7 @@ def study_orbits(
     generator = torch.Generator().manual_seed(seed)
     chosen = images[torch.randperm(len(images), generator=generator)[:sample]]
     distance = neighbour_distance(chosen)
+    _warn_of_copies(chosen)
     act = ImageAction(group, interpolation=interpolation, fill=fill)
     curves, frames = [], {}
     for index, parameter in enumerate(group.parameters):
@@ -140,6 +142,15 @@ def neighbour_distance(images: Tensor) -> float:
     flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))
     distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
     return float(distances.amin(1).median() / math.sqrt(flat.shape[1]))
+
+
+def _warn_of_copies(images: Tensor) -> None:
+    """Warn where the yardstick is 0: most images have a copy among them."""
+    _, place, count = images.flatten(1).unique(dim=0, return_inverse=True, return_counts=True)
+    copied = int((count[place] > 1).sum())
+    if 2 * copied > len(images):
+        text = f"images: {copied} of {len(images)} have a copy among them, at a distance of 0"
+        warnings.warn(f"{text}; leave out copies to compare", RuntimeWarning, stacklevel=3)
 
 
 def _change(act: ImageAction, element: Any, images: Tensor, steps: int) -> Tensor:  # noqa: ANN401

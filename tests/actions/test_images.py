@@ -179,3 +179,14 @@ def test_no_images_stay_no_images(group):
     element = group.exp(torch.zeros(0, group.dim))
     assert act(element, none).shape == (0, 1, 8, 8)
     assert act.orbit(group.exp(torch.zeros(3, group.dim)), none).shape == (0, 3, 1, 8, 8)
+
+
+@pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
+def test_colours_change_the_background_wherever_images_are_moved(fill):
+    act = ImageAction(Product(Affine2("rotation", "shift_x"), Colour("value")), fill=fill)
+    page = torch.full((1, 3, 8, 8), fill)
+    element = act.group.exp(torch.tensor([[0.5, 0.7, -0.4]]))
+    moved = act(element, page)
+    torch.testing.assert_close(moved, page * math.exp(-0.4))
+    torch.testing.assert_close(act.orbit(element, page)[0], moved)
+    torch.testing.assert_close(act.undo(element, moved), page)

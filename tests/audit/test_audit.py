@@ -434,3 +434,23 @@ def test_accuracy_has_its_own_floor(net, x, y):
     assert exact.accuracy_moved.discretisation == pytest.approx(exact.accuracy.mean)
     turned = audit(net, (x, y), Affine2("rotation"), steps=5, progress=False)
     assert 0 <= turned.accuracy_moved.discretisation <= 1
+
+
+def test_layers_of_a_model_of_images_on_white():
+    """The images have a background of 1, feature maps have one of 0."""
+    torch.manual_seed(0)
+    strict = RelaxedCNN(1, 3, Symmetry(Cyclic(8), "strict"), width=2, kernel_size=3).eval()
+
+    class Fields(nn.Module):
+        def __init__(self, fill):
+            super().__init__()
+            self.fill, self.maps = fill, nn.Identity()
+
+        def forward(self, x):
+            return self.maps(strict.features[:2](x - self.fill).unflatten(1, (2, 8))).flatten(1)
+
+    x = torch.rand(4, 1, 12, 12)
+    (black,) = layer_equivariance(Fields(0.0), x, Cyclic(8))
+    (white,) = layer_equivariance(Fields(1.0), x + 1, ImageAction(Cyclic(8), fill=1.0))
+    assert (white.law, black.law) == ("regular", "regular")
+    assert white.error == pytest.approx(black.error, abs=1e-4)

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from symmetries.cli.inputs import background, parse_size
+from symmetries.cli.inputs import parse_size
+from symmetries.data import background
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.results import SymmetryResult
 

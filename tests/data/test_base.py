@@ -1,7 +1,10 @@
+import warnings
+
 import pytest
 import torch
 
 from symmetries.data import ImageSet, data_folder, standardise
+from symmetries.data.base import FAR, check_unit_range, told_if_large
 
 
 def images(n=4):
@@ -92,3 +95,31 @@ def test_folder_from_argument_then_variable_then_cache(monkeypatch, tmp_path, no
     monkeypatch.setenv("SYMMETRIES_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="SYMMETRIES_DATA: expected"):
         data_folder()
+
+
+@pytest.mark.parametrize("largest", [255.0, 16.0])
+def test_learners_tell_of_bytes_as_floats(largest):
+    from symmetries.learners.invariant_vae import InvariantVAE
+    from symmetries.learners.symmetry_model import SymmetryModel
+    from symmetries.learners.vae import VAE
+
+    generator = torch.Generator().manual_seed(0)
+    bytes_ = largest * torch.rand(6, 1, 8, 8, generator=generator).round()
+    match = rf"images: expected values in \[0, 1\], got values in \[0, {largest:g}\]; divide by"
+    with pytest.raises(ValueError, match=match):
+        SymmetryModel("rotation", (1, 8, 8)).fit(bytes_)
+    for model in (VAE((1, 8, 8)), InvariantVAE("rotation", (1, 8, 8))):
+        with pytest.warns(RuntimeWarning, match=rf"values in \[0, {largest:g}\].* divide by 255"):
+            next(model.fitting(bytes_))
+
+
+def test_noisy_and_standardised_images_are_fine():
+    images = torch.randn(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    check_unit_range(images, "images", FAR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told_if_large(images)
+        told_if_large(images.abs().clamp(max=1.5))
+    images[0, 0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="finite values"):
+        check_unit_range(images, "images", FAR)

@@ -116,3 +116,38 @@ def test_pictures_stand_as_the_camera_was_held(tmp_path):
     picture.save(tmp_path / "a.png", exif=told)
     expected = torch.arange(24).reshape(4, 6).rot90(-1) / 255
     torch.testing.assert_close(picture_folder(tmp_path).images[0, 0], expected)
+
+
+def transparent(mode):
+    """Left half black, right half transparent, over black, in one of the modes of PNG."""
+    black, clear = {"RGBA": ((0, 0, 0, 255), (0, 0, 0, 0)), "LA": ((0, 255), (0, 0))}.get(
+        mode, (0, 1)
+    )
+    picture = Image.new(mode, (4, 3), clear)
+    if mode == "P":
+        picture.putpalette([0] * 6)
+    picture.paste(black, (0, 0, 2, 3))
+    return picture, {} if mode in ("RGBA", "LA") else {"transparency": 1}
+
+
+@pytest.mark.parametrize(
+    ("mode", "channels"), [("RGBA", 3), ("LA", 1), ("P", 3), ("L", 1), ("1", 1)]
+)
+@pytest.mark.parametrize("size", [None, (6, 8)])
+def test_what_is_transparent_shows_white(tmp_path, mode, channels, size):
+    picture, options = transparent(mode)
+    picture.save(tmp_path / "a.png", **options)
+    images = picture_folder(tmp_path, size=size).images
+    assert images.shape[1] == channels
+    assert (images[..., 0].max(), images[..., -1].min()) == (0, 1)
+
+
+def test_half_transparent_and_opaque_pixels(tmp_path):
+    pixels = RNG.integers(0, 256, (6, 9, 4), dtype=np.uint8)
+    pixels[:3, :, 3] = 255
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    images = picture_folder(tmp_path).images[0].permute(1, 2, 0).numpy()
+    alpha = pixels[..., 3:] / 255
+    expected = alpha * pixels[..., :3] / 255 + 1 - alpha
+    np.testing.assert_array_equal(images[:3], pixels[:3, :, :3] / np.float32(255))
+    np.testing.assert_allclose(images, expected, atol=1 / 255)

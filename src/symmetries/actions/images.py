@@ -34,9 +34,10 @@ class ImageAction(Action):
     image at T^-1 p: one resampling, whatever T was composed of. Positive rotation turns the
     picture counter-clockwise, positive shift_x moves it right and shift_y up, positive scale
     enlarges it. Turns by multiples of 90 degrees of square images, flips and cyclic shifts are
-    exact permutations of the pixels. In a product with colours, colours act first; the factors of
-    a product act one after the other, so that its laws hold for images where factors commute, as
-    colours and motions do (:meth:`undo` is right for all).
+    exact permutations of the pixels. In a product with colours, colours act first, or last where
+    ``fill`` is not 0, as they change the background, too; the factors of a product act one after
+    the other, so that its laws hold for images where factors commute, as colours and motions do
+    (:meth:`undo` is right for all).
 
     Args:
         group: Affine2, SE2, a finite group, Colour, or a product of them.
@@ -78,7 +79,9 @@ class ImageAction(Action):
         self._factors: tuple[ImageAction, ...] = ()
         self._order: tuple[int, ...] = ()
         if isinstance(group, Product):
-            factors = sorted(group.factors, key=lambda factor: not isinstance(factor, Colour))
+            # Colours come last where they change the background that pixels are filled up with.
+            last = padding == "constant" and fill != 0
+            factors = sorted(group.factors, key=lambda one: isinstance(one, Colour) == last)
             options = self._options()
             self._factors = tuple(ImageAction(factor, **options) for factor in factors)
             self._order = tuple(group.factors.index(factor) for factor in factors)

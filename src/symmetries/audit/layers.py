@@ -180,24 +180,24 @@ def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     spatial = isinstance(action, ImageAction)
     order = action.group.order if isinstance(action.group, FiniteGroup) else 0
     if output.ndim in (3, 5) and spatial and output.shape[2] == order:
-        return {"regular": partial(_regular, action)}
+        return {"regular": partial(_regular, moves)}
     laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
         laws = {"invariance": lambda _, h: h}
     elif output.ndim == 4 and spatial:
         laws = {"equivariance": moves.place}
     if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
-        laws["regular"] = partial(_regular, action)
+        laws["regular"] = partial(_regular, moves)
     return laws
 
 
-def _regular(action: Action, element: Tensor, h: Tensor) -> Tensor:
+def _regular(moves: Moves, element: Tensor, h: Tensor) -> Tensor:
     """(g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if it has any."""
-    group: Any = action.group
+    group: Any = moves.action.group
     source = group.compose(group.inverse(element), group.elements(h.device))
     fields = h if h.ndim in (3, 5) else h.unflatten(1, (-1, group.order))
     turned: Tensor = fields[:, :, source].flatten(1, 2)
-    turned = turned if h.ndim in (2, 3) else action(element, turned)
+    turned = turned if h.ndim in (2, 3) else moves.place(element, turned)
     return turned.reshape(h.shape)
 
 

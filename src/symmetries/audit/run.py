@@ -70,7 +70,8 @@ def audit(
         model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
         data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
             batch by batch.
-        group: a group or its name ("c4"), or an action for data that groups do not usually act on.
+        group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
+            and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
         steps: of the integrated gradients, for the default saliency.
         baseline: of the integrated gradients, for the default saliency.

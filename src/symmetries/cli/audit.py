@@ -2,8 +2,9 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -12,6 +13,7 @@ from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
+    from symmetries.actions import ImageAction
     from symmetries.audit import AuditResult, DriftRow
     from symmetries.cli.inputs import Source
     from symmetries.cli.models import Loaded
@@ -60,6 +62,15 @@ def audit(
         int | None,
         typer.Option("--examples", help="Test images, in place of the preset's.", min=2),
     ] = None,
+    fill: Annotated[
+        float | None,
+        typer.Option(
+            "--fill",
+            min=0,
+            max=1,
+            help="Background value from 0 to 1; else the model's own, or found at the borders.",
+        ),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load TorchScript, which runs code in the file.")
     ] = False,
@@ -78,28 +89,34 @@ def audit(
     from symmetries.cli.runs import begin
 
     words = [model, data, *options.given(group=group, drift_to=drift, examples=examples)]
-    words += [*options.given(trust=trust), *reading.words()]
+    words += [*options.given(fill=fill, trust=trust), *reading.words()]
     run = begin("audit", words, output.folder("audit", data), machine, output, preset)
     source = Source(data, reading)
     away = None if drift is None else Source(drift, reading)
     if is_helper(run.processes):  # another process of the same run: it measures its share
-        prepared = prepare(model, trust, source, examples, run)
+        prepared = prepare(model, trust, source, examples, fill, run)
         measure(*prepared, group, run)
         stop_processes()
         return
     with run.folder() as partial:
-        result = write(model, trust, source, away, group, examples, run, partial)
+        result = write(model, trust, source, away, group, examples, fill, run, partial)
     run.show(result, table(result), ("audit.json", "report.html"))
 
 
 def prepare(
-    name: str, trust: bool, source: "Source", examples: int | None, run: "Run"
+    name: str,
+    trust: bool,
+    source: "Source",
+    examples: int | None,
+    fill: float | None,
+    run: "Run",
 ) -> "tuple[Loaded, ImageSet]":
-    """The model, and the images that it is measured on."""
+    """The model with the background that it is measured with, and the images."""
     from symmetries.audit.models import untouched
     from symmetries.cli.classifiers import unlabelled
     from symmetries.cli.discover import spread_indices
     from symmetries.cli.models import check_batches, load_classifier
+    from symmetries.data import background
 
     images = source.splits()[1]
     if images.labels is None:
@@ -112,7 +129,8 @@ def prepare(
         images = with_labels(images, model.labels)
     with untouched(model.call):
         check_batches(model.call, some)
-    return model, images
+    around = model.fill if fill is None else fill
+    return replace(model, fill=background(images.images) if around is None else around), images
 
 
 def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
@@ -141,6 +159,7 @@ def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
 
 def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "AuditResult":
     """Every measure that the model allows."""
+    from symmetries.actions import ImageAction
     from symmetries.audit import audit as measured
     from symmetries.cli.models import unfit
     from symmetries.cli.parts import Parts
@@ -155,8 +174,9 @@ def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "Aud
             return measured(
                 model.call,
                 (inputs, labels),
-                parse_group(group),
+                ImageAction(parse_group(group), fill=model.fill or 0.0),
                 steps=PRESETS[run.preset][1],
+                baseline=model.fill or 0.0,
                 layers=None if model.layers and not is_helper(run.processes) else (),
                 gradients=model.without_gradients is None,
                 over=Parts(run, PART, advance, images),
@@ -174,24 +194,26 @@ def write(
     away: "Source | None",
     group: str,
     examples: int | None,
+    fill: float | None,
     run: "Run",
     into: Path,
 ) -> "AuditResult":
     """Measure, draw, and write everything ``into`` a folder."""
+    from symmetries.actions import ImageAction
     from symmetries.cli.audit_pictures import draw
     from symmetries.cli.progress import progress_bar
     from symmetries.cli.runs import summary
     from symmetries.groups import parse_group
     from symmetries.report import audit_page, render
 
-    model, images = prepare(name, trust, source, examples, run)
+    model, images = prepare(name, trust, source, examples, fill, run)
     result = measure(model, images, group, run)
-    parsed = parse_group(group)
+    action = ImageAction(parse_group(group), fill=model.fill or 0.0)
     with progress_bar("report", total=3, quiet=run.quiet) as advance:
-        rows = () if away is None else drift_rows(model, images, away, parsed, run)
+        rows = () if away is None else drift_rows(model, images, away, action, run)
         advance("drift")
         looks = model.without_gradients is None
-        pictures = draw(model.call, images, parsed, run.place, run.seed, looks)
+        pictures = draw(model.call, images, action, run.place, run.seed, looks)
         advance("pictures")
         result = result.model_copy(
             update={"drift": rows, "model": name, "data": summary(images), "run": run.info()}
@@ -207,12 +229,13 @@ def drift_rows(
     model: "Loaded",
     images: "ImageSet",
     away: "Source",
-    group: Any,  # noqa: ANN401 - any group
+    action: "ImageAction",
     run: "Run",
 ) -> "tuple[DriftRow, ...]":
     """The measures as the images are blended into others of the same classes."""
     from symmetries.audit import drift_curve
     from symmetries.audit.run import drift_row
+    from symmetries.audit.saliency import saliency_map
     from symmetries.cli.discover import spread_indices
     from symmetries.data import drift
 
@@ -225,9 +248,9 @@ def drift_rows(
         first,
         last,
         labels,
-        group,
+        action,
         betas=BETAS,
-        steps=PRESETS[run.preset][1],
+        saliency=partial(saliency_map, steps=PRESETS[run.preset][1], baseline=action.fill),
         gradients=model.without_gradients is None,
         seed=run.seed,
     )

@@ -32,7 +32,7 @@ CURVE_EXAMPLES = 256
 def draw(
     model: Model,
     images: ImageSet,
-    group: Any,  # noqa: ANN401 - any group
+    act: ImageAction,
     device: torch.device,
     seed: int,
     looks: bool,
@@ -40,20 +40,20 @@ def draw(
     """Orbits of some examples with the model's answers along them, and aligned saliency maps."""
     chosen = example_indices(images, EXAMPLES)
     with untouched(model):
-        tracks = orbit_tracks(model, images, group, chosen, device)
-        maps = saliency_rows(model, images, group, chosen, device, seed) if looks else None
+        tracks = orbit_tracks(model, images, act, chosen, device)
+        maps = saliency_rows(model, images, act, chosen, device, seed) if looks else None
     return AuditPictures(example_labels(images, chosen), tracks, maps)
 
 
 def orbit_tracks(
     model: Model,
     images: ImageSet,
-    group: Any,  # noqa: ANN401 - any group
+    act: ImageAction,
     chosen: list[int],
     device: torch.device,
 ) -> list[Track]:
     """Probability of the right class along every parameter, or along the elements."""
-    act = ImageAction(group)
+    group = act.group
     side = max(images.images.shape[-2:])
     walks: list[tuple[str, str, list[float], Any]] = []
     if isinstance(group, FiniteGroup):
@@ -64,15 +64,15 @@ def orbit_tracks(
         for i, parameter in enumerate(group.parameters):
             eta = torch.zeros(STEPS, group.dim, device=device)
             eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
-            values = [parameter.display(float(v), side) for v in eta[:, i]]
-            walks.append((parameter.name, values[0][1], [v for v, _ in values], group.exp(eta)))
+            shown = [parameter.display(float(v), side) for v in eta[:, i]]
+            walks.append((parameter.name, shown[0][1], [v for v, _ in shown], group.exp(eta)))
     x = images.images[:CURVE_EXAMPLES].to(device)
     y = images.labels[:CURVE_EXAMPLES].to(device)  # type: ignore[index]
-    shown = for_display(images.images[chosen].to(device))
+    examples = for_display(images.images[chosen].to(device))
     tracks = []
     for name, unit, values, element in walks:
         p, right = answers_along(model, act, element, x, y)
-        frames = to_bytes(act.orbit(element, shown))
+        frames = to_bytes(act.orbit(element, examples))
         names = element_labels(group)
         tracks.append(Track(name, unit, values, p.tolist(), right.tolist(), frames, names))
     return tracks
@@ -96,7 +96,7 @@ def answers_along(
 def saliency_rows(
     model: Model,
     images: ImageSet,
-    group: Any,  # noqa: ANN401 - any group
+    act: ImageAction,
     chosen: list[int],
     device: torch.device,
     seed: int,
@@ -104,10 +104,10 @@ def saliency_rows(
     """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
     x = images.images[chosen].to(device)
     y = images.labels[chosen].to(device)  # type: ignore[index]
-    moves = make_moves(group, x, identity=True, samples=SHOWN, seed=seed)
+    moves = make_moves(act, x, identity=True, samples=SHOWN, seed=seed)
     columns = [for_display(x)[:, :1].cpu()]
     for element in list(moves.of(0, len(x), device))[:SHOWN]:
-        found = saliency_map(model, moves.action(element, x), y, threshold=0.2)
+        found = saliency_map(model, moves.action(element, x), y, baseline=act.fill, threshold=0.2)
         back = moves.back(element, found).sum(1, keepdim=True)
         scaled = back / back.flatten(1).amax(1).clamp_min(1e-12)[:, None, None, None]
         columns.append(for_display(scaled.detach()).cpu())

@@ -55,7 +55,7 @@ def check_plane(group: Group[Any]) -> None:
 
 
 def learn(
-    train: ImageSet, method: str, group: str, share: float, run: "Run"
+    train: ImageSet, method: str, group: str, share: float, fill: float, run: "Run"
 ) -> InvariantClassifier:
     """The trained classifier.
 
@@ -64,6 +64,7 @@ def learn(
         method: "invariant", "plain" or "augmented".
         group: name of the transformations.
         share: for "augmented", how far images are moved, as a share of each range.
+        fill: value of the background.
         run: with the preset, the seed and the machine.
     """
     if train.labels is None:
@@ -78,12 +79,13 @@ def learn(
     invariant = method == "invariant"
     if method == "augmented":
         reach = tuple(share * bound for bound in parsed.bounds)
-        images, labels = augmented(images, labels, group, reach, COPIES, run.seed)
+        images, labels = augmented(images, labels, group, reach, COPIES, run.seed, fill)
     size = PRESETS[run.preset]
     classifier = InvariantClassifier(
         group_name(parsed),
         half_width=START if invariant else 0.0,
         learn=invariant,
+        fill=fill,
         device=str(run.place),
         random_state=run.seed,
         features=size["features"],
@@ -113,6 +115,7 @@ def augmented(
     half_width: tuple[float, ...],
     copies: int,
     seed: int,
+    fill: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Images with ``copies`` versions of each, moved at random within a box; labels repeated.
 
@@ -123,10 +126,11 @@ def augmented(
         half_width: of the box.
         copies: new versions of each image.
         seed: of the draw.
+        fill: value of the background.
     """
     parsed = parse_group(group)
     box = UniformBox(parsed, half_width, learn=False)
     generator = torch.Generator().manual_seed(seed)
     eta = box.sample(len(images) * copies, generator=generator).to(images.device)
-    moved = ImageAction(parsed)(parsed.exp(eta), images.repeat(copies, 1, 1, 1))
+    moved = ImageAction(parsed, fill=fill)(parsed.exp(eta), images.repeat(copies, 1, 1, 1))
     return torch.cat((images, moved)), labels.repeat(copies + 1)

@@ -56,6 +56,8 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
     table = _table("", "")
     for name, value in facts.items():
         table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
+    if images.labels is None:
+        table.add_row("labels", "none")
     console.print(table)
     if images.labels is not None:
         counts = images.labels.bincount(minlength=len(found.classes)).tolist()

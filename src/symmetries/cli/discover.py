@@ -1,9 +1,8 @@
 """``symmetries discover``: which transformations occur in data, and how much."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
@@ -34,12 +33,7 @@ def discover(
     *,
     group: options.GroupName = "affine",
     preset: options.Preset = None,
-    fill: Annotated[
-        float | None,
-        typer.Option(
-            "--fill", min=0, max=1, help="Background value from 0 to 1; else found at the borders."
-        ),
-    ] = None,
+    fill: options.Fill = None,
     output: options.Output,
     machine: options.Machine,
     reading: options.Reading,
@@ -69,7 +63,8 @@ def fit(
     source: "Source", group: str, fill: float | None, run: "Run"
 ) -> "tuple[ImageSet, SymmetryModel, dict[str, History]]":
     """Load the data and train the model."""
-    from symmetries.cli.inputs import background, without_constant
+    from symmetries.cli.inputs import without_constant
+    from symmetries.data import background
     from symmetries.groups import parse_group
     from symmetries.learners.symmetry_model import SymmetryModel
 

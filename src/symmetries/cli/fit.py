@@ -43,6 +43,7 @@ def fit(
         typer.Option("--half-width", help="For augmented: a share of each range, 0 to 1 [1]."),
     ] = None,
     preset: options.Preset = None,
+    fill: options.Fill = None,
     output: options.Output,
     machine: options.Machine,
     reading: options.Reading,
@@ -64,30 +65,39 @@ def fit(
         raise invalid("--half-width", "a number in (0, 1] with --method augmented", got, remedy)
     group = group or ("c4" if method == "relaxed" else "rotation")
     words = [data, *options.given(method=method, group=group, half_width=half_width)]
-    words += reading.words()
+    words += [*options.given(fill=fill), *reading.words()]
     run = begin("fit", words, output.folder("fit", data), machine, output, preset)
     source = Source(data, reading)
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
-        train(source, method, group, half_width, run)
+        train(source, method, group, half_width, fill, run)
         return
     with run.folder() as partial:
-        result = write(source, method, group, half_width, run, partial)
+        result = write(source, method, group, half_width, fill, run, partial)
     run.show(result, table(result), ("metrics.json", "report.html", "model"))
 
 
 def train(
-    source: "Source", method: str, group: str, half_width: float | None, run: "Run"
+    source: "Source",
+    method: str,
+    group: str,
+    half_width: float | None,
+    fill: float | None,
+    run: "Run",
 ) -> "tuple[ImageSet, ImageSet, InvariantClassifier | RelaxedClassifier]":
     """Training images, test images, and the classifier."""
     from symmetries.cli.classifiers import learn, unlabelled
+    from symmetries.cli.inputs import check_content
     from symmetries.cli.relaxed import learn_relaxed
+    from symmetries.data import background
 
     seen, test = source.splits()
     if seen.labels is None or test.labels is None:
         raise unlabelled(source.data)
+    check_content(seen)
+    around = background(seen.images) if fill is None else fill
     if method == "relaxed":
-        return seen, test, learn_relaxed(seen, group, run)
-    return seen, test, learn(seen, method, group, half_width or 1.0, run)
+        return seen, test, learn_relaxed(seen, group, around, run)
+    return seen, test, learn(seen, method, group, half_width or 1.0, around, run)
 
 
 def write(
@@ -95,6 +105,7 @@ def write(
     method: str,
     group: str,
     half_width: float | None,
+    fill: float | None,
     run: "Run",
     into: Path,
 ) -> "FitResult":
@@ -102,7 +113,7 @@ def write(
     from symmetries.cli.progress import progress_bar
     from symmetries.report import fit_page, render
 
-    seen, test, classifier = train(source, method, group, half_width, run)
+    seen, test, classifier = train(source, method, group, half_width, fill, run)
     with progress_bar("report", total=3, quiet=run.quiet) as advance:
         result, pictures = describe(classifier, method, seen, test, run)
         advance("pictures")

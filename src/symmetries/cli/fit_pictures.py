@@ -28,7 +28,7 @@ def draw(classifier: InvariantClassifier, test: ImageSet, device: torch.device) 
     group = classifier.model_.group
     chosen = example_indices(test, EXAMPLES)
     shown = for_display(test.images[chosen].to(device))
-    act = ImageAction(group, interpolation="bicubic")
+    act = ImageAction(group, interpolation="bicubic", fill=classifier.fill_)
     side = max(classifier.image_size_[1:])
     frames, values = {}, {}
     for i, parameter in enumerate(group.parameters):

@@ -14,9 +14,6 @@ from symmetries.cli.options import Reading
 from symmetries.data import NAMES, ImageSet, load, picture_folder
 from symmetries.data.arrays import read_npz
 
-LIKE_THE_BACKGROUND = 0.02
-ENOUGH = 0.5
-
 
 @dataclass(frozen=True)
 class Source:
@@ -84,32 +81,24 @@ def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
     return replace(images, images=pictures)
 
 
-def background(images: Tensor) -> float:
-    """The value around the pictures: the median of the border if most of it is like that, else 0.
-
-    Args:
-        images: (N, C, H, W).
-
-    Example:
-        >>> background(torch.ones(3, 1, 8, 8))
-        1.0
-    """
-    some = images[:512]
-    rows, columns = some[..., (0, -1), :], some[..., (0, -1)]
-    border = torch.cat((rows.flatten(), columns.flatten()))
-    middle = border.median()
-    alike = (border - middle).abs() < LIKE_THE_BACKGROUND
-    return round(float(middle), 4) if float(alike.float().mean()) > ENOUGH else 0.0
+def check_content(images: ImageSet) -> None:
+    """Raise if all images are of one colour; some may be, as a class of its own, for example."""
+    if not bool(_varied(images).any()):
+        raise invalid("data", "images with some content", "constant ones only", "check the data")
 
 
 def without_constant(images: ImageSet) -> ImageSet:
     """Images without those of one colour, which say nothing about symmetries; warns about them."""
-    flat = images.images.flatten(1)
-    varied = flat.amax(1) > flat.amin(1)
+    check_content(images)
+    varied = _varied(images)
     if bool(varied.all()):
         return images
     dropped = int((~varied).sum())
-    if dropped == len(images):
-        raise invalid("data", "images with some content", "constant ones only", "check the data")
     warnings.warn(f"{dropped} images of one colour were left out", RuntimeWarning, stacklevel=2)
     return images.subset(varied)
+
+
+def _varied(images: ImageSet) -> Tensor:
+    """(N,): whether an image has more than one value."""
+    flat = images.images.flatten(1)
+    return flat.amax(1) > flat.amin(1)

@@ -29,12 +29,14 @@ class Loaded:
         layers: whether its layers can be looked into.
         without_gradients: why it has no gradients; None if it has.
         labels: for each logit the label of the data that it stands for; None if it is its number.
+        fill: value of the background that it was fitted with; None where it is not known.
     """
 
     call: Model
     layers: bool = False
     without_gradients: str | None = None
     labels: tuple[int, ...] | None = None
+    fill: float | None = None
 
 
 def load_classifier(
@@ -94,7 +96,7 @@ def load_own(folder: Path) -> Loaded:
     labels = tuple(int(label) for label in classifier.classes_)
     # Layers of moved filters hold all poses at once, and no rows of examples.
     layers = kind is not estimators.InvariantClassifier
-    return Loaded(classifier.module(), layers=layers, labels=labels)
+    return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
 
 
 def giving_logits(model: Loaded, images: Tensor) -> Loaded:

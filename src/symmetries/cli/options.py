@@ -23,6 +23,12 @@ GroupName = Annotated[
     str,
     typer.Option("--group", help="A group, or a comma-separated list: rotation,translation."),
 ]
+Fill = Annotated[
+    float | None,
+    typer.Option(
+        "--fill", min=0, max=1, help="Background value from 0 to 1; else found at the borders."
+    ),
+]
 DATA, RESULT, RUN = "Reading DATA", "Result", "Run"  # panels of --help
 Folder = Annotated[
     Path | None,

@@ -28,6 +28,7 @@ def orbit(
     data: options.Data,
     *,
     group: options.GroupName = "affine",
+    fill: options.Fill = None,
     output: options.Output,
     seed: options.Seed = 0,
     device: options.Device = "auto",
@@ -43,29 +44,34 @@ def orbit(
     from symmetries.cli.runs import begin
 
     machine = options.Machine(device=device, seed=seed)
-    words = [data, *options.given(group=group), *reading.words()]
+    words = [data, *options.given(group=group, fill=fill), *reading.words()]
     run = begin("orbit", words, output.folder("orbit", data), machine, output)
     with run.folder() as partial:
-        result = write(Source(data, reading), group, run, partial)
+        result = write(Source(data, reading), group, fill, run, partial)
     run.show(result, _table(result), ("orbit.json", "report.html"))
 
 
-def write(source: "Source", group: str, run: "Run", into: Path) -> "OrbitResult":
+def write(
+    source: "Source", group: str, fill: float | None, run: "Run", into: Path
+) -> "OrbitResult":
     """Load, measure, draw, and write everything ``into`` a folder."""
+    from symmetries.cli.inputs import without_constant
     from symmetries.cli.runs import summary
+    from symmetries.data import background
     from symmetries.groups import group_name, parse_group
     from symmetries.orbits import study_orbits
     from symmetries.report import orbit_page, render
     from symmetries.results import OrbitResult
 
     parsed = parse_group(group)
-    images = source.load()
+    images = without_constant(source.load())
     chosen = example_indices(images, EXAMPLES)
     with progress_bar("orbits", total=parsed.dim + 1, quiet=run.quiet) as advance:
         study = study_orbits(
             images.images.to(run.place),
             parsed,
             examples=for_display(images.images[chosen].to(run.place)),
+            fill=background(images.images) if fill is None else fill,
             seed=run.seed,
             on_parameter=advance,
         )

@@ -20,12 +20,13 @@ PRESETS = {
 LOOKS = 50  # at the relaxations, along the way
 
 
-def learn_relaxed(train: ImageSet, group: str, run: "Run") -> RelaxedClassifier:
+def learn_relaxed(train: ImageSet, group: str, fill: float, run: "Run") -> RelaxedClassifier:
     """The trained classifier.
 
     Args:
         train: labelled images.
         group: name of a finite group of rotations and flips.
+        fill: value of the background.
         run: with the preset, the seed and the machine.
     """
     if train.labels is None:
@@ -33,6 +34,7 @@ def learn_relaxed(train: ImageSet, group: str, run: "Run") -> RelaxedClassifier:
     size = PRESETS[run.preset]
     classifier = RelaxedClassifier(
         group,
+        fill=fill,
         width=size["width"],
         steps=size["steps"],
         batch_size=size["batch_size"],

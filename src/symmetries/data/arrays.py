@@ -1,11 +1,10 @@
-"""Arrays as image sets: numpy arrays in memory, .npy and .npz files, torch data sets."""
+"""Arrays as image sets: numpy arrays in memory, .npy and .npz files."""
 
 import lzma
 import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,13 +12,12 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset
 
-from symmetries.checks import as_path, check_choice, invalid, wrong_type
+from symmetries.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.files import AGAIN, check_claim, unreadable
+from symmetries.data.labels import names_in, numbered
 
 _CHANNELS = (1, 2, 3, 4)
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
@@ -60,9 +58,9 @@ def from_array(
 
     Args:
         images: (N, H, W), (N, H, W, C) or (N, C, H, W).
-        labels: (N,) or (N, 1) integers, or None.
+        labels: (N,) or (N, 1) integers, or names of classes, or None.
         name: what to call the set.
-        class_names: one name per class, or None.
+        class_names: one name per class; None takes names among the labels, in sorted order.
         layout: "NHW", "NHWC" or "NCHW" where the shape does not tell.
 
     Example:
@@ -92,18 +90,8 @@ def from_array(
         pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     if scale is not None:
         pixels /= scale
-    return ImageSet(pixels, _labels(labels), name, class_names)
-
-
-def _labels(labels: NDArray[Any] | Tensor | None) -> Tensor | None:
-    if labels is None:
-        return None
-    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise invalid("labels", "integers", array.dtype, "number the classes from 0")
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    return torch.from_numpy(array.astype(np.int64))
+    truth, names = numbered(labels, class_names)
+    return ImageSet(pixels, truth, name, names)
 
 
 def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -182,26 +170,31 @@ def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
         stored = {name.removesuffix(".npy") for name in archive.namelist()}
     objects = sorted(stored & meant - set(members))
     if objects:
-        remedy = "save plain numbers: reading objects needs pickle, which runs code"
+        remedy = "save numbers, or text (labels.astype(str)): objects need pickle, which runs code"
         raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
 
 
 def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
-    names = members.get("class_names")
-    if names is None or names.dtype.kind != "U" or names.ndim != 1:
-        return None
-    letters = np.array(names, dtype=names.dtype.newbyteorder("=")).view(np.uint32)
-    if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
-        raise invalid(str(path), "class_names that are text", "numbers of no letters", AGAIN)
-    return tuple(str(name) for name in names.tolist())
+    """The names in the file, else those among its labels, of all splits alike."""
+    meant = ("class_names", *(_pick(members, split)[1] for split in ("train", "test")))
+    texts = {name: members[name] for name in meant if name in members}
+    texts = {name: text for name, text in texts.items() if text.dtype.kind == "U"}
+    for name, text in texts.items():
+        letters = np.array(text, dtype=text.dtype.newbyteorder("=")).view(np.uint32)
+        if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
+            raise invalid(str(path), f"{name} that are text", "numbers of no letters", AGAIN)
+    names = texts.pop("class_names", None)
+    if names is not None and names.ndim == 1:
+        return tuple(str(name) for name in names.tolist())
+    return names_in(*texts.values()) or None
 
 
 def array_file(path: str | Path, split: str = "train") -> ImageSet:
     """Images, and labels if there are any, from a .npy or .npz file. Nothing in it is run.
 
     A .npz names its arrays "images" and "labels" ("x", "y"; or "x_train", "y_train", "x_test",
-    "y_test"; or "train_images", ...); "class_names", an array of text, may name the classes. A file
-    without a split is all "train".
+    "y_test"; or "train_images", ...); "class_names", an array of text, may name the classes. So may
+    labels that are text; classes are then in sorted order. A file without a split is all "train".
 
     Args:
         path: the file.
@@ -228,41 +221,3 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     except OSError as error:
         raise unreadable(path, error) from error
     return from_array(array, None, path.stem)
-
-
-def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
-    """All items of a torch data set, each an image or a pair (image, label).
-
-    Args:
-        dataset: its images are tensors or arrays (C, H, W), (H, W, C) or (H, W), or PIL images, all
-            of one size; its labels, if any, are integers.
-        name: what to call the set.
-    """
-    items: Iterable[Any]
-    if isinstance(dataset, IterableDataset):
-        items = dataset
-    elif isinstance(dataset, Mapping) or not hasattr(dataset, "__getitem__"):
-        raise wrong_type("dataset", "a torch Dataset", dataset, "give one with items by number")
-    else:
-        items = (dataset[i] for i in range(len(dataset)))  # type: ignore[arg-type]
-    images: list[NDArray[Any]] = []
-    labels: list[int] = []
-    for item in items:
-        pair = isinstance(item, tuple | list)
-        image = item[0] if pair else item
-        images.append(np.asarray(image.convert("RGB") if _is_palette(image) else image))
-        if pair and len(item) > 1:
-            labels.append(int(item[1]))
-        if images[-1].shape != images[0].shape:
-            got = f"shapes {images[0].shape} and {images[-1].shape}"
-            raise invalid("dataset", "images of one shape", got, "resize them in its transform")
-    if not images:
-        raise invalid("dataset", "at least one item", "an empty set", "check the data set")
-    if labels and len(labels) != len(images):
-        got = f"{len(labels)} labels for {len(images)} images"
-        raise invalid("dataset", "a label for all items or for none", got, "return pairs")
-    return from_array(np.stack(images), np.array(labels) if labels else None, name)
-
-
-def _is_palette(image: object) -> bool:
-    return isinstance(image, Image.Image) and image.mode == "P"

@@ -1,6 +1,7 @@
 """What every loader returns: images as one tensor, their labels, their names."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from symmetries.checks import (
 from symmetries.placement import check_together
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
+FAR = 10.0  # beyond [0, 1], further than noise and standardised images are
+LARGE = 2.0  # more than images in [0, 1] with noise have
 MOST_CLASSES = 100_000  # larger numbers are no classes, but names of something
 
 
@@ -58,7 +61,7 @@ class ImageSet:
             raise invalid("images", "at least one image", "an empty set", "check the loader")
         if self.images.dtype != torch.float32:
             raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
-        _check_unit_range(self.images)
+        check_unit_range(self.images, "images")
         if self.class_names is not None and not isinstance(self.class_names, tuple | list):
             raise wrong_type("class_names", "a tuple of names", self.class_names, "or None")
         if self.labels is not None:
@@ -95,16 +98,17 @@ class ImageSet:
         return ImageSet(self.images[chosen], labels, self.name, self.class_names)
 
 
-def _check_unit_range(images: Tensor) -> None:
-    check_held(images, "images")
+def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
+    """Raise unless all values are finite, and in [0, 1] or at most ``slack`` beyond."""
+    check_held(images, name)
     low, high = (float(end) for end in torch.aminmax(images))  # NaN if there is one anywhere
-    if low >= 0 and high <= 1:
+    if low >= -slack and high <= 1 + slack:
         return
-    check_finite(images, "images")
+    check_finite(images, name)
     remedy = "divide by 255, or by the largest value that they can have"
     if high <= 2:
-        remedy = "map them there, for example (images + 1) / 2"
-    raise invalid("images", "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
+        remedy = f"map them there, for example ({name} + 1) / 2"
+    raise invalid(name, "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
 
 
 def check_set(data: object, name: str = "data") -> None:
@@ -216,3 +220,12 @@ def images_to_learn(
         raise invalid(name, "at least one image", "none", "check the loader")
     check_finite(data, name)
     return data
+
+
+def told_if_large(images: Tensor) -> Tensor:
+    """The images; a warning where they seem to be bytes, for models that take any numbers."""
+    low, high = (float(end) for end in torch.aminmax(images))
+    if low >= 0 and high > LARGE:
+        text = f"images: values in [{low:g}, {high:g}], where models are made for [0, 1]"
+        warnings.warn(f"{text}; divide by 255 if these are bytes", RuntimeWarning, stacklevel=3)
+    return images

@@ -38,13 +38,30 @@ def _check_size(picture: Image.Image, path: Path) -> None:
         raise ValueError(f"{stored} bytes that claim {picture.size[0]} x {picture.size[1]} pixels")
 
 
+def over_white(picture: Image.Image) -> Image.Image:
+    """A picture as viewers show it: what is transparent shows white; others as they are.
+
+    Example:
+        >>> over_white(Image.new("LA", (4, 4), (0, 0))).getpixel((0, 0))
+        255
+    """
+    if picture.mode not in _GREY | _COLOUR:
+        return picture
+    if "A" not in picture.mode and "transparency" not in picture.info:
+        return picture
+    full = picture.convert("RGBA")
+    shown = Image.alpha_composite(Image.new("RGBA", full.size, "white"), full)
+    return shown.convert("L" if picture.mode in _GREY else "RGB")
+
+
 def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
-    """One picture, resized to (height, width) if that is given."""
+    """One picture, over white if it is transparent; resized to (height, width) if that is given."""
     try:
-        with Image.open(path, formats=FORMATS) as picture:
-            _check_size(picture, path)
-            picture.load()
-            ImageOps.exif_transpose(picture, in_place=True)  # as a camera was held
+        with Image.open(path, formats=FORMATS) as opened:
+            _check_size(opened, path)
+            opened.load()
+            ImageOps.exif_transpose(opened, in_place=True)  # as a camera was held
+            picture = over_white(opened)
     except Exception as error:  # decoders raise what they like when bytes make no sense
         remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
         raise invalid(str(path), "a readable picture", f"{error}", remedy) from error
@@ -107,7 +124,7 @@ def picture_folder(
     *,
     skip_bad: bool = False,
 ) -> ImageSet:
-    """The pictures in a folder: grey if all are, else colour.
+    """The pictures in a folder: grey if all are, else colour; over white where transparent.
 
     Folders "train" and "test" inside are the splits; a folder without them is all "train". Folders
     inside that are the classes, in the order of their names.

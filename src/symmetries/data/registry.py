@@ -11,10 +11,11 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from symmetries.checks import as_path, invalid, wrong_type
-from symmetries.data.arrays import array_file, from_dataset
+from symmetries.data.arrays import array_file
 from symmetries.data.base import ImageSet
 from symmetries.data.bundled import digits
 from symmetries.data.cifar_files import cifar
+from symmetries.data.datasets import from_dataset
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
 from symmetries.data.drifting import transforming
 from symmetries.data.idx import fashion_mnist, mnist

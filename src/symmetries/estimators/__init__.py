@@ -2,6 +2,7 @@
 
 Images come as arrays (N, H, W) or (N, C, H, W), or flattened as (N, features): those are read with
 ``image_shape``, else as square grey images if the number of features is a square, else as one row.
+Square images in colour need their shape: without it they are refused.
 """
 
 from symmetries.estimators.images import image_size

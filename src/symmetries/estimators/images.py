@@ -1,4 +1,4 @@
-"""What every estimator of images shares: how arrays are read."""
+"""What every estimator of images shares: how arrays are read, and what is their background."""
 
 import math
 from collections.abc import Sequence
@@ -6,13 +6,16 @@ from numbers import Integral
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from symmetries.checks import as_device, invalid, short
+from symmetries.checks import as_device, check_number, invalid, short
+from symmetries.data.background import LOOKED_AT, background
 from symmetries.estimators.arrays import read_rows
 from symmetries.estimators.saving import Saved
+
+LEAST_COLOUR_SIDE = 8  # below, a row of numbers is hardly a picture in colour
 
 
 def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> tuple[int, int, int]:
@@ -39,6 +42,7 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
         size = (1, *image_shape) if len(image_shape) == 2 else tuple(image_shape)
     else:
         side = math.isqrt(shape[1])
+        _refuse_colours(shape)
         size = (1, side, side) if side * side == shape[1] else (1, 1, shape[1])
     if len(size) != 3 or math.prod(size) != math.prod(shape[1:]):
         remedy = "give image_shape=(H, W) or (C, H, W)"
@@ -46,17 +50,30 @@ def image_size(shape: tuple[int, ...], image_shape: tuple[int, ...] | None) -> t
     return (size[0], size[1], size[2])
 
 
+def _refuse_colours(shape: tuple[int, ...]) -> None:
+    """Refuse rows (N, 3 s s), which are no square grey images but square ones in colour."""
+    side = math.isqrt(shape[1] // 3)
+    if side >= LEAST_COLOUR_SIDE and 3 * side * side == shape[1]:
+        got = f"shape {shape}: 3 x {side} x {side} pixels"
+        remedy = f"give image_shape=(3, {side}, {side}), or X.reshape(-1, 3, {side}, {side})"
+        raise invalid("X", "square grey images where they are flattened", got, remedy)
+
+
 class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
-    """An estimator whose rows are images; it has arguments ``image_shape`` and ``device``."""
+    """An estimator of images; it has arguments ``image_shape``, ``fill`` and ``device``."""
 
     image_shape: tuple[int, ...] | None
+    fill: float | None
     device: str
     image_size_: tuple[int, int, int]
     scale_: float
+    fill_: float
 
     def _images(self, X: ArrayLike, reset: bool) -> Tensor:
         """X (N, ...) as images (N, C, H, W) in double precision; ``reset`` is for ``fit``."""
         device = as_device(self.device)
+        if self.fill is not None:
+            check_number(self.fill, "fill")
         flat = np.ndim(X) <= 2 if hasattr(X, "ndim") else True
         if not flat:
             image_size(np.shape(X), None)
@@ -69,6 +86,16 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         if reset:
             self.image_size_ = size
             self.scale_ = float(np.abs(array).max()) or 1.0
-        # A common factor, no offset: the background stays 0.
+            self.fill_ = self._found(array, size) if self.fill is None else float(self.fill)
+        # A common factor, no offset: black stays 0.
         images = torch.from_numpy(array.reshape(len(array), *size) / self.scale_)
         return images.to(device)
+
+    def _found(self, array: NDArray[np.float64], size: tuple[int, ...]) -> float:
+        """The background of images in the units of X."""
+        return background(torch.tensor(array[:LOOKED_AT]).reshape(-1, *size), self.scale_)
+
+    def _on_black(self, X: ArrayLike, reset: bool) -> Tensor:
+        """The same images with the background taken off, which is 0 then."""
+        images = self._images(X, reset)
+        return images - self.fill_ / self.scale_ if self.fill_ else images

@@ -31,6 +31,7 @@ class MeanLogits(nn.Module):
         model: fitted, with one run.
         scale: that the images are divided by.
         samples: transformations, a Sobol sequence that all images share.
+        fill: value of the background, which is taken off first.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -39,11 +40,14 @@ class MeanLogits(nn.Module):
         torch.Size([5, 10])
     """
 
-    def __init__(self, model: InvariantModel, scale: float = 1.0, samples: int = 32) -> None:
+    def __init__(
+        self, model: InvariantModel, scale: float = 1.0, samples: int = 32, fill: float = 0.0
+    ) -> None:
         super().__init__()
         self.model = model
         self.scale = scale
         self.samples = samples
+        self.fill = fill
         # Drawn once, as an exported program cannot draw. Not saved: they follow from the number.
         generator = torch.Generator(model.log_noise.device).manual_seed(0)
         noise = model.noise(samples, "sobol", generator)
@@ -52,7 +56,8 @@ class MeanLogits(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, K)."""
-        features = self.model.features_at(images / self.scale, self.noise)
+        scaled = (images - self.fill if self.fill else images) / self.scale
+        features = self.model.features_at(scaled, self.noise)
         mean: Tensor = self.model.head(features)[0]
         return mean[0]
 
@@ -64,6 +69,7 @@ class _InvariantEstimator(ImageEstimator):
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",
+        "fill_",
         "n_features_in_",
         "outputs_",
         "elbo_",
@@ -77,6 +83,7 @@ class _InvariantEstimator(ImageEstimator):
         group: str | Group[Any] = "rotation",
         *,
         image_shape: tuple[int, ...] | None = None,
+        fill: float | None = None,
         half_width: float = 0.1,
         learn: bool = True,
         features: int = 256,
@@ -91,6 +98,7 @@ class _InvariantEstimator(ImageEstimator):
     ) -> None:
         self.group = group
         self.image_shape = image_shape
+        self.fill = fill
         self.half_width = half_width
         self.learn = learn
         self.features = features
@@ -157,7 +165,7 @@ class _InvariantEstimator(ImageEstimator):
     @torch.no_grad()
     def _moments(self, X: ArrayLike) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
-        images = self._images(X, reset=False)
+        images = self._on_black(X, reset=False)
         generator = torch.Generator(images.device)
         parts = []
         for part in images.split(1000):  # the same transformations for every part
@@ -176,6 +184,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     Args:
         group: names such as "rotation" or "rotation,translation", or a ``Group`` of the plane.
         image_shape: (H, W) or (C, H, W) of flattened images.
+        fill: value of the background, in the units of X; None looks for it at the borders.
         half_width: at the start, in the group's own units (radians, half-image units).
         learn: whether half-widths are learned.
         features: number of random features.
@@ -196,6 +205,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
             reaches far to one side only, training stopped on the way: raise ``search``.
         elbo_: lower bound on the log marginal likelihood, per example.
         classes_: the labels.
+        fill_: value of the background.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].
 
     Example:
@@ -221,7 +231,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
             options: of :func:`~symmetries.learners.invariant_weights.fit_natural`: ``out`` and
                 ``resume`` for checkpoints, ``precision``, ``devices``, ``on_step``, ...
         """
-        images = self._images(X, reset=True)
+        images = self._on_black(X, reset=True)
         self.classes_, numbers = read_classes(y, len(images))
         targets = torch.from_numpy(numbers).to(images.device)
         return self._fit(images, targets, len(self.classes_), options)
@@ -244,7 +254,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         (:func:`~symmetries.nn.convert.export`, :func:`~symmetries.nn.convert.export_onnx`).
         """
         check_is_fitted(self)
-        return MeanLogits(copy.deepcopy(self.model_).float(), self.scale_, self.samples).eval()
+        model = copy.deepcopy(self.model_).float()
+        return MeanLogits(model, self.scale_, self.samples, self.fill_).eval()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label (N,) of each image."""
@@ -271,7 +282,7 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
 
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> Self:  # noqa: ANN401
         """Learn from images X and numbers y (N,); options as of the classifier."""
-        images = self._images(X, reset=True)
+        images = self._on_black(X, reset=True)
         numbers = read_numbers(y, len(images))
         self.offset_, self.unit_ = float(numbers.mean()), float(numbers.std()) or 1.0
         scaled = torch.from_numpy((numbers - self.offset_) / self.unit_)[:, None]

@@ -35,18 +35,28 @@ class PaddedLogits(nn.Module):
         size: (H, W) of the images.
         side: of the square.
         scale: that the images are divided by.
+        fill: value of the background, which is taken off first.
     """
 
-    def __init__(self, model: nn.Module, size: tuple[int, int], side: int, scale: float) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        size: tuple[int, int],
+        side: int,
+        scale: float = 1.0,
+        fill: float = 0.0,
+    ) -> None:
         super().__init__()
         self.model = model
         self.scale = scale
+        self.fill = fill
         rows, columns = side - size[0], side - size[1]
         self.margin = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, K)."""
-        logits: Tensor = self.model(F.pad(images / self.scale, self.margin))
+        scaled = (images - self.fill if self.fill else images) / self.scale
+        logits: Tensor = self.model(F.pad(scaled, self.margin))
         return logits
 
 
@@ -55,12 +65,13 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
 
     Minimises cross-entropy + penalty ||omega'||^2 (van der Ouderaa, Romero and van der Wilk 2022):
     omega' = 0 is a network that cannot see how an image is turned; it grows in the layers where
-    the task needs to see it. Images that are not square are padded to a square with zeros.
+    the task needs to see it. Images that are not square are padded to a square with the background.
 
     Args:
         group: rotations, with or without flips: "c4", "c8", "d4", ..., or the group itself.
         mode: "soft"; or "strict" or "partial" for comparison.
         image_shape: (H, W) or (C, H, W) of flattened images.
+        fill: value of the background, in the units of X; None looks for it at the borders.
         relax: omega' of the rotations at the start. Small: far from 0 a change of omega' is a
             change of the kernels and no longer of the amount of equivariance.
         penalty: lambda.
@@ -77,6 +88,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
             "value" (omega'; the fraction of the rotations with "partial"), "learned", and "error",
             the relative equivariance error that was measured on training images.
         classes_: the labels.
+        fill_: value of the background.
         loss_: of the last steps.
         history_: along the way, lists of equal length by name: "step", "loss", "cross_entropy",
             "accuracy", "relaxation" (the squared norm of omega'), and what each layer had learned,
@@ -93,6 +105,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",
+        "fill_",
         "n_features_in_",
         "classes_",
         "relaxation_",
@@ -107,6 +120,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         mode: str = "soft",
         *,
         image_shape: tuple[int, ...] | None = None,
+        fill: float | None = None,
         relax: float = 0.1,
         penalty: float = 0.1,
         width: int = 8,
@@ -120,6 +134,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         self.group = group
         self.mode = mode
         self.image_shape = image_shape
+        self.fill = fill
         self.relax = relax
         self.penalty = penalty
         self.width = width
@@ -139,7 +154,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
             options: of :class:`~symmetries.training.TrainConfig`: ``out`` and ``resume`` for
                 checkpoints, ``precision``, ``progress``, ...
         """
-        images = self._images(X, reset=True).float()
+        images = self._on_black(X, reset=True).float()
         self.classes_, numbers = read_classes(y, len(images))
         targets = torch.from_numpy(numbers).to(images.device)
         seed = read_seed(self.random_state)
@@ -189,13 +204,13 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         model: PaddedLogits = copy.deepcopy(self.model_).float()
-        model.scale = self.scale_
+        model.scale, model.fill = self.scale_, self.fill_
         return model.eval()
 
     @torch.no_grad()
     def _logits(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)
-        images = self._images(X, reset=False)
+        images = self._on_black(X, reset=False)
         logits = torch.cat([self.model_(part) for part in images.split(500)])
         return np.asarray(logits.cpu().numpy(), dtype=np.float64)
 
@@ -220,4 +235,4 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
             sizes = {"width": self.width, "kernel_size": kernel}
             model = RelaxedCNN(channels, len(self.classes_), symmetry, **sizes)
         side = max(height, width, 2 * kernel)
-        return PaddedLogits(model, (height, width), side, 1.0).to(self.device)
+        return PaddedLogits(model, (height, width), side).to(self.device)

@@ -71,6 +71,8 @@ class Saved:
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
                 setattr(estimator, name, decode(value))
+            if not hasattr(estimator, "fill_"):  # written before it was looked for
+                estimator.fill_ = estimator.fill or 0.0  # type: ignore[attr-defined]
             model = estimator._build()
             dtype = next(value.dtype for value in state.values() if value.is_floating_point())
             model.to(device, dtype).load_state_dict(state)

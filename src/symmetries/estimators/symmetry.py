@@ -12,7 +12,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from symmetries.checks import check_number, invalid
+from symmetries.checks import invalid
 from symmetries.estimators.arrays import read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups.base import Group
@@ -37,7 +37,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         config: "quick" (about a minute on a CPU), "default" (for a GPU), "paper", or a
             :class:`symmetries.learners.symmetry_model.SymmetryConfig`.
         bounds: how far transformations may go, by name or one for each; None for the usual.
-        fill: value of the background, in the units of X.
+        fill: value of the background, in the units of X; None looks for it at the borders.
         refine: how often prototypes are treated as images again, for prototypes that agree better.
         device: "cpu" or "cuda".
         random_state: of everything random.
@@ -45,6 +45,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
     Attributes:
         symmetries_: a :class:`symmetries.learners.symmetry_model.SymmetrySummary`: for each
             parameter its width, the model's noise and a verdict.
+        fill_: value of the background.
         model_: the fitted model; its images are X divided by ``scale_``.
 
     Example:
@@ -62,6 +63,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",
+        "fill_",
         "n_features_in_",
         "seed_",
         "symmetries_",
@@ -74,7 +76,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         image_shape: tuple[int, ...] | None = None,
         config: str | learner.SymmetryConfig = "quick",
         bounds: Mapping[str, float] | Sequence[float] | None = None,
-        fill: float = 0.0,
+        fill: float | None = None,
         refine: int = 0,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
@@ -90,7 +92,6 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from images X; y is ignored."""
-        check_number(self.fill, "fill")
         images = self._framed(self._images(X, reset=True)).float()
         if min(self.image_size_[1:]) < LEAST_SIDE:
             warnings.warn(
@@ -139,7 +140,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
             (channels, max(height, LEAST_SIDE), max(width, LEAST_SIDE)),
             self.config,
             bounds=self.bounds,
-            fill=self.fill / self.scale_,
+            fill=self.fill_ / self.scale_,
             seed=self.seed_,
         )
 
@@ -156,7 +157,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         height, width = self.image_size_[1:]
         top, left = self._margins()
         bottom, right = max(0, LEAST_SIDE - height) - top, max(0, LEAST_SIDE - width) - left
-        return F.pad(images, (left, right, top, bottom), value=self.fill / self.scale_)
+        return F.pad(images, (left, right, top, bottom), value=self.fill_ / self.scale_)
 
     def _back(self, images: Tensor, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Images of the model as rows of the user's."""

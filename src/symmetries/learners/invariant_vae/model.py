@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from symmetries.actions.images import ImageAction
 from symmetries.blaming import blaming_values
 from symmetries.checks import check_generator, check_image_shape, check_number, check_whole
-from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.data.base import ImageSet, images_to_learn, told_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
@@ -148,7 +148,7 @@ class InvariantVAE(nn.Module):
         """Learn all networks at once.
 
         Args:
-            images: (N, C, H, W), or a set of images.
+            images: (N, C, H, W), values in [0, 1] as a rule, or a set of images.
             out: folder for checkpoints and metrics.
             resume: go on from the checkpoint in ``out``.
             device: "auto", "cpu", "cuda", ...
@@ -165,7 +165,7 @@ class InvariantVAE(nn.Module):
     def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = images_to_learn(images, self.shape)
+        data = told_if_large(images_to_learn(images, self.shape))
         self.posterior.features.standardise(data)
         self.codes = None  # they will change
 

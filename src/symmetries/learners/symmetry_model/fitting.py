@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from symmetries.checks import invalid, wrong_type
-from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.kernels.branches import RoundedWeights
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
@@ -128,6 +128,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
 def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
     """The images, if they can be learned from."""
     data = images_to_learn(images, model.shape)
+    check_unit_range(data, "images", FAR)
     flat = data.flatten(1)
     constant = int((flat.amax(1) == flat.amin(1)).sum())
     if constant:

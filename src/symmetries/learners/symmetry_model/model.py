@@ -115,7 +115,7 @@ class SymmetryModel(nn.Module):
         """Learn both networks, one after the other.
 
         Args:
-            images: (N, C, H, W), or a set of images.
+            images: (N, C, H, W), values in [0, 1] or near (noisy, standardised), or a set.
             stages: which of "inference" and "generative".
             out: folder for checkpoints and metrics, a sub-folder for each stage.
             resume: go on from the checkpoints in ``out``.

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.checks import check_generator, check_image_shape, check_whole
-from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.data.base import ImageSet, images_to_learn, told_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
@@ -112,7 +112,7 @@ class VAE(nn.Module):
         """Learn from images.
 
         Args:
-            images: (N, C, H, W), or a set of images.
+            images: (N, C, H, W), values in [0, 1] as a rule, or a set of images.
             augment: images and a generator to new versions, at every step. With a symmetry
                 model's ``augment`` this is AugVAE; :func:`fixed_augmentation` is the usual kind.
             out: folder for checkpoints and metrics.
@@ -137,7 +137,7 @@ class VAE(nn.Module):
     ) -> Fitting[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = images_to_learn(images, self.shape)
+        data = told_if_large(images_to_learn(images, self.shape))
         self.codes = None  # they will change
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401

@@ -1,0 +1,46 @@
+"""The value around what is in pictures, which fills up what a moved picture leaves empty."""
+
+import warnings
+
+import torch
+from torch import Tensor
+
+LIKE_THE_BACKGROUND = 0.02  # of the range of the values
+ENOUGH = 0.5
+LOOKED_AT = 512
+
+
+def background(images: Tensor, unit: float = 1.0) -> float:
+    """The value around the pictures: the median of the border if most of it is like that, else 0.
+
+    Of a background with a colour it is the mean over the channels, with a warning.
+
+    Args:
+        images: (N, C, H, W).
+        unit: the range of the values: 1 for those in [0, 1].
+
+    Example:
+        >>> background(torch.ones(3, 1, 8, 8)), background(torch.zeros(3, 1, 8, 8))
+        (1.0, 0.0)
+    """
+    some = images[:LOOKED_AT].transpose(0, 1)
+    border = torch.cat((some[..., (0, -1), :].flatten(1), some[..., (0, -1)].flatten(1)), 1)
+    like = LIKE_THE_BACKGROUND * unit
+    middles = border.median(1, keepdim=True).values  # (C, 1)
+    if _all_agree(border, middles, like) and float(middles.max() - middles.min()) > like:
+        mean = float(middles.mean())
+        shown = ", ".join(f"{value:.3g}" for value in middles[:, 0].tolist())
+        warnings.warn(
+            f"the background has a colour ({shown} in the channels), and one value, {mean:.3g}, "
+            "stands for all channels where images are moved; make it grey or black, or give fill",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return mean
+    middle = border.median()
+    return float(middle) if _all_agree(border.view(1, -1), middle, like) else 0.0
+
+
+def _all_agree(border: Tensor, middles: Tensor, like: float) -> bool:
+    """Whether in each row most values are like its middle."""
+    return bool((((border - middles).abs() < like).float().mean(1) > ENOUGH).all())

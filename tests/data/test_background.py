@@ -1,0 +1,40 @@
+"""The value around pictures."""
+
+import warnings
+
+import pytest
+import torch
+
+from symmetries.data import background
+
+
+def framed(*values, side=8):
+    """Noise in a frame of one value for each channel."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.tensor(values).view(1, -1, 1, 1).repeat(5, 1, side, side)
+    images[..., 2:-2, 2:-2] = torch.rand(5, len(values), side - 4, side - 4, generator=generator)
+    return images
+
+
+@pytest.mark.parametrize("values", [(0.0,), (0.25,), (1.0,), (0.0,) * 3, (0.5,) * 3])
+def test_a_grey_frame_is_found_without_a_warning(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert background(framed(*values)) == values[0]
+
+
+def test_noise_has_no_background():
+    noise = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    assert background(noise) == 0.0
+
+
+def test_units_are_those_of_the_images():
+    assert background(200 * framed(0.5) + torch.rand(5, 1, 8, 8), unit=200.0) > 100
+    assert background(200 * framed(0.5) + 20 * torch.rand(5, 1, 8, 8)) == 0.0
+
+
+def test_a_coloured_background_is_told():
+    with pytest.warns(RuntimeWarning, match=r"has a colour \(0.25, 0.5, 0.75 in .* or give fill"):
+        assert background(framed(0.25, 0.5, 0.75)) == 0.5
+    with pytest.warns(RuntimeWarning, match=r"\(1, 1, 0 in the channels\)"):
+        assert background(framed(1.0, 1.0, 0.0)) == pytest.approx(2 / 3)
