@@ -10,6 +10,7 @@ import torch
 from symmetries.actions.resample import warp, warp_shared
 from symmetries.distributions.spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product
+from symmetries.groups.exponential import generators
 from symmetries.kernels.available import usable
 from symmetries.perceptron import gelu_norm, head
 
@@ -27,13 +28,16 @@ def size(gradients):
     return sum(gradient.square().sum() for gradient in gradients)
 
 
-def compare(function, inputs):
-    """Value, gradients, and gradient of the gradient: largest relative errors."""
+def compare(function, inputs, oracle=None):
+    """Value, gradients, and gradient of the gradient: largest relative errors.
+
+    Against the same function in float64, or an oracle that is independent of it.
+    """
     fast = [x.float().to(DEVICE).requires_grad_() for x in inputs]
     slow = [x.double().to(DEVICE).requires_grad_() for x in inputs]
     if not usable(*fast):
         raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
-    ours, exact = function(*fast), function(*slow)
+    ours, exact = function(*fast), (oracle or function)(*slow)
     weight = torch.randn(exact.shape, dtype=torch.float64, generator=GENERATOR).to(DEVICE)
     first = torch.autograd.grad(ours, fast, weight.float(), retain_graph=True)
     first_exact = torch.autograd.grad(exact, slow, weight, create_graph=True)
@@ -100,12 +104,23 @@ def small_functions():
             yield f"{name}, inverse {inverse}", run, [x, parameters]
 
 
+def matrix_exp(eta):
+    """The exponential of generators, by torch."""
+    return torch.linalg.matrix_exp(torch.einsum("...i,ijk->...jk", eta, generators().to(eta)))
+
+
 def main():
     """Check every mode and layout."""
     eta = torch.randn(3, 50, 6, generator=GENERATOR)
     first, second = compare(affine_exp, [eta])
     lines = [f"exp {first:.1e} {second:.1e}"]
     worst = [first, second]
+    turned = torch.tensor([1.0, 1, 0, 1, 1, 1]) * eta / 4
+    turned[..., 2] = torch.linspace(-30, 30, 150).reshape(3, 50)
+    # Torch's form, which the gradient of the gradient takes, is not right for these.
+    first, _ = compare(affine_exp, [turned], matrix_exp)
+    lines.append(f"exp of turns {first:.1e}")
+    worst.append(first)
     for name, function, inputs in small_functions():
         first, second = compare(function, inputs)
         lines.append(f"{name} {first:.1e} {second:.1e}")

@@ -37,8 +37,9 @@ def affine_exp(eta: Tensor) -> Tensor:
     """exp(sum_i eta_i G_i) for the six generators.
 
     On a CPU turns of any size are right to rounding. Kernels, ``torch.compile`` and ``torch.func``
-    may not look at values: there turns are right to 2e-6 up to 10, and lose digits above in float32
-    (1e-4 at 15). Factors and shears up to 4 are right to rounding, compared with the largest entry.
+    may not look at values: float32 turns are right to 4e-6 up to 30 in kernels, to 2e-6 up to 10
+    in the others, and lose digits above (1e-4 at 15). Factors and shears up to 4 are right to
+    rounding, compared with the largest entry.
 
     Args:
         eta: (..., 6), in the order of ``SIX``.

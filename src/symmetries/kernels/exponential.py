@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 128
-_DOUBLINGS = 3
+_DOUBLINGS = 5
 _DEGREE = 9
 
 

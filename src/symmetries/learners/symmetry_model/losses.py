@@ -29,6 +29,7 @@ from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, s
 from symmetries.learners.symmetry_model.moves import (
     from_prototypes,
     moved_units,
+    positions_of_versions,
     undone_moves,
 )
 from symmetries.learners.symmetry_model.networks import (
@@ -201,11 +202,9 @@ def _generative_terms(
             # The image itself, moved by nothing, goes first: one call of the network for all.
             unit = step.rand(b, k, inference.dim)
             undone = undone_moves(act.group, inference.bounds, unit)
-            seen = act.orbit(undone, images, inverse=True)
-            places = inference.positions(seen.flatten(0, 1)).unflatten(0, (b, k + 1))
+            places, versions = positions_of_versions(inference, act, undone, images)
             target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
             leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), places)
-            versions = seen[:, 1:].flatten(0, 1)
             found = inference.element_at(places.flatten(0, 1)[:, None])
 
     def targets() -> list[Tensor]:

@@ -56,19 +56,59 @@ def moved_units(
     Returns:
         (B S, features).
     """
-    plain = act.padding == "constant" and act.fill == 0 and not act.blur
-    takes = usable(images, features.mean) and is_rounded(images) and images.is_contiguous()
-    if plain and takes and isinstance(act.group, Affine2 | SE2) and undone.dtype == images.dtype:
-        from symmetries.kernels.warp import maps_of
-        from symmetries.kernels.warp_cuda import standardised
-
-        maps, mode = maps_of(undone[..., :2, :]), act.interpolation
-        x = standardised(images, maps, mode, features.mean, features.scale)
-        if x is not None:
-            x = x.flatten(0, 1)
-            return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
+    x = _standardised(features, act, undone, images)
+    if x is not None:
+        return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
     moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
     return features.units(moved if noise is None else torch.addcmul(moved, noise, features.scale))
+
+
+def positions_of_versions(
+    inference: LieInference,
+    act: ImageAction,
+    undone: Any,  # noqa: ANN401
+    images: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Where f finds images (B, C, H, W) and K versions of each, (B, K + 1, dim), and the versions.
+
+    Args:
+        inference: f.
+        act: the transformations.
+        undone: T_r^-1 with leading shape (B, K + 1), as :func:`undone_moves` has them.
+        images: (B, C, H, W).
+
+    Returns:
+        What :meth:`LieInference.positions` gives, and T_r x (B K, C, H, W).
+    """
+    x = None if inference.centred else _standardised(inference.features, act, undone, images)
+    if x is None:
+        seen = act.orbit(undone, images, inverse=True)
+        found, versions = inference.positions(seen.flatten(0, 1)), seen[:, 1:]
+    else:
+        found = inference.positions_by(inference.features.hidden(x, rounded=True))
+        versions = act.orbit(undone[:, 1:], images, inverse=True)
+    return found.unflatten(0, (len(images), -1)), versions.flatten(0, 1)
+
+
+def _standardised(
+    features: ImageFeatures,
+    act: ImageAction,
+    undone: Any,  # noqa: ANN401
+    images: Tensor,
+) -> Tensor | None:
+    """Moved images (B S, C, H, W) as the network wants them, where one kernel makes them."""
+    plain = act.padding == "constant" and act.fill == 0 and not act.blur
+    takes = usable(images, features.mean) and is_rounded(images) and images.is_contiguous()
+    if not (plain and takes and isinstance(act.group, Affine2 | SE2)):
+        return None
+    if undone.dtype != images.dtype:
+        return None
+    from symmetries.kernels.warp import maps_of
+    from symmetries.kernels.warp_cuda import standardised
+
+    maps, mode = maps_of(undone[..., :2, :]), act.interpolation
+    x = standardised(images, maps, mode, features.mean, features.scale)
+    return None if x is None else x.flatten(0, 1)
 
 
 def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:  # noqa: ANN401
