@@ -11,6 +11,7 @@ import torch
 
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
+from symmetries.learners.symmetry_model import SymmetryModel
 
 SCRIPT = Path(__file__).parents[1] / "papers" / "symmetry-model" / "run.py"
 
@@ -69,6 +70,22 @@ def test_zeros_are_read_by_how_round_they_are(scripts):
     assert round_ones["directions"] > 200
     assert (long_ones["flat"], long_ones["widest"] < 30) == (0.0, True)
     assert long_ones["width90"] == pytest.approx(math.degrees(2 * 1.645 * 0.1), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degrees", [0, 45])
+def test_rotation_of_sharp_images_is_found(scripts, degrees):
+    """Their resampled pixels must not tell p how far they were turned."""
+    import sharp
+
+    images = sharp.drawn(600, degrees)
+    model = SymmetryModel("rotation", (1, 16, 16), "quick")
+    model.fit(images, device="cpu", progress=False)
+    found = model.summary(images, most=128)["rotation"]
+    if degrees:
+        assert 0.8 * 81 < found.width90 < 1.2 * 81
+    else:
+        assert found.verdict == "absent"
 
 
 def test_examples_take_turns_by_class(scripts):

@@ -16,6 +16,7 @@ def study_tables(studies: Row, goal: Row, table: Table) -> dict[str, str]:
         "presets": ("presets", PRESETS_HEAD, preset_rows),
         "few-images": ("few", FEW_HEAD, few_rows),
         "collapse": ("collapse", COLLAPSE_HEAD, collapse_rows),
+        "sharp": ("sharp", SHARP_HEAD, sharp_rows),
     }
     return {
         name: table(head, rows_of(studies[study]["rows"]))
@@ -83,6 +84,23 @@ def few_rows(rows: Sequence[Row]) -> list[list[str]]:
         widths = [f"{row[name][0]:.0f}" for name in ("learned", "test")]
         floor, warned = f"{row['learned'][1]:.0f}", "yes" if row["warned"] else "-"
         body.append([f"{row['images']:,}", row["eta"], steps, *widths, floor, warned])
+    return body
+
+
+SHARP_HEAD = ["data", "90 % of what was planted", "one resampling", "two"]
+SHARP_HEAD += [f"two, noise {noise:g}" for noise in (0.35, 0.5, 0.7)]
+
+
+def sharp_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """The width of the rotation by what p is shown."""
+    body = []
+    for name in dict.fromkeys(row["data"] for row in rows):
+        mine = [row for row in rows if row["data"] == name]
+        planted, *widths = (
+            " and ".join(f"{width:.0f}" for width in found)
+            for found in (mine[0]["planted"], *(row["width90"] for row in mine))
+        )
+        body.append([name, planted, *widths])
     return body
 
 

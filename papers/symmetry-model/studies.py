@@ -5,6 +5,7 @@
     python papers/symmetry-model/studies.py moments --out OUT        # the quick preset's choice
     python papers/symmetry-model/studies.py presets --out OUT        # how "quick" should settle
     python papers/symmetry-model/studies.py collapse --out OUT       # what keeps prototypes from it
+    python papers/symmetry-model/studies.py sharp --out OUT          # noise on prototypes
     python papers/symmetry-model/studies.py settling --out OUT       # MNIST, for a GPU
 
 All but the last need no data file, and run on a CPU (minutes) as on a GPU (seconds).
@@ -20,6 +21,7 @@ from statistics import fmean
 from typing import Any
 
 import measures
+import sharp
 import torch
 from tasks import SETTLINGS, SPRITES_PAPER, TASKS, WIDE, sprites_small
 
@@ -233,6 +235,7 @@ STUDIES = {
     "presets": presets,
     "settling": settling,
     "collapse": collapse,
+    "sharp": sharp.study,
 }
 
 
