@@ -27,6 +27,15 @@ def digits():
     return found.images[:300].double().numpy(), found.labels[:300].numpy()
 
 
+def test_a_background_may_be_a_number_of_numpy(digits):
+    X, y = digits
+    white = (X.max() - X).astype(np.float32)
+    found = InvariantClassifier("rotation", fill=white.max(), **SMALL).fit(white[:60], y[:60])
+    assert found.fill_ == float(white.max())
+    with pytest.raises(ValueError, match="fill: expected a number"):
+        InvariantClassifier("rotation", fill="white", **SMALL).fit(white[:60], y[:60])
+
+
 def test_a_background_other_than_black_changes_nothing(digits):
     """Random features see differences of images: what is around them cancels, if it is known."""
     X, y = digits

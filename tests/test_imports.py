@@ -15,6 +15,7 @@ GROUND = {"blaming", "caching", "checks", "folding", "kernels", "modes", "percep
 GROUND |= {"placement", "rows"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 ALLOWED = {
+    "__main__": {"cli"},
     "caching": set(),
     "kernels": set(),
     "checks": set(),

@@ -281,8 +281,47 @@ def test_names_of_groups_and_arrays(net, x, y):
     for data in ((x, y), arrays, (x.numpy(), y.numpy())):
         found = audit(net, data, "c4", progress=False)
         assert timeless(found) == timeless(expected)
-    with pytest.raises(ValueError, match=r"floating-point .*; use x.float\(\)"):
-        audit(net, (np.zeros((4, 1, 6, 6), np.uint8), y.numpy()[:4]), "c4", progress=False)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f4", ">f8", "f2", "g"])
+def test_arrays_in_any_order_of_bytes_and_rows(net, x, y, dtype):
+    images = x.half().float()  # the same numbers in all of these
+    expected = audit(net, (images.flip(3), y), "c4", steps=5, progress=False)
+    array = images.numpy().astype(dtype)[..., ::-1]
+    labels = y.numpy().astype(">i4")[::-1][::-1]
+    found = audit(net, (array, labels), "c4", steps=5, progress=False)
+    assert timeless(found) == timeless(expected)
+
+
+def test_arrays_are_float64_for_a_model_of_float64(net, x, y):
+    net = net.double()
+    expected = audit(net, (x.double(), y), "c4", steps=5, progress=False)
+    for array in (x.double().numpy(), x.numpy()):
+        found = audit(net, (array, y.numpy()), "c4", steps=5, progress=False)
+        assert timeless(found) == timeless(expected)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"] * 12), np.array([1, "b"] * 12, object)])
+def test_labels_that_are_no_numbers_are_refused_with_a_remedy(net, x, labels):
+    remedy = r"use np.unique\(labels, return_inverse=True\)\[1\]$"
+    message = f"^y: expected class numbers, got (text|an array of object); {remedy}"
+    with pytest.raises(ValueError, match=message):
+        audit(net, (x.numpy(), labels), "c4", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [
+        ("uint8", r"use x.astype\('float32'\) / 255$"),
+        ("int64", r"use x.astype\('float32'\) / 255 if they are bytes, x.astype"),
+        ("object", r"use x.astype\('float32'\), with all examples of one shape"),
+    ],
+)
+def test_inputs_that_are_no_floats_are_refused_with_a_remedy(net, y, dtype, remedy):
+    images = np.zeros((24, 1, 6, 6), dtype)
+    message = rf"^x: expected floats in \[0, 1\], got {dtype}; {remedy}"
+    with pytest.raises(ValueError, match=message):
+        audit(net, (images, y.numpy()), "c4", progress=False)
 
 
 def timeless(result):

@@ -26,6 +26,14 @@ def test_the_command_is_installed():
     assert found.stdout.startswith("symmetries ")
 
 
+def test_the_package_runs_as_the_command():
+    found = subprocess.run(
+        [sys.executable, "-m", "symmetries", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Usage: python -m symmetries" in found.stdout
+    assert "discover" in found.stdout
+
+
 @pytest.mark.parametrize(
     "command", [["discover"], ["orbit"], ["data", "list"], ["data", "describe"], ["data", "fetch"]]
 )

@@ -98,6 +98,9 @@ def test_a_run_does_not_go_on_with_others(run, tiny, tmp_path, monkeypatch, pict
     assert other.exit_code == 3
     assert "seed: expected 0 as in the checkpoint of out.resume" in other.stderr
     assert "got 3; resume with that seed" in other.stderr
+    grey = run(*arguments, "--resume", "--fill", "0.3")
+    assert "fill: expected 1.0 as in the checkpoint of out.resume" in grey.stderr
+    assert run("discover", "nothing.npz", "--out", "out").exit_code != 0  # a slip of the pen
     arrays = dict(np.load(pictures))
     np.savez(pictures, **arrays | {"images": arrays["images"][:, ::-1]})
     changed = run(*arguments, "--resume")

@@ -163,6 +163,9 @@ def test_an_interrupted_fit_goes_on(run, tmp_path, monkeypatch, method):
     assert (stopped.exit_code, "--seed 0 --resume" in stopped.stderr) == (130, True)
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(classifiers, "progress_bar", real)
+    other = run(*arguments, "--out", "out", "--resume", "--seed", "3")
+    assert "seed: expected 0 as in the checkpoint" in other.stderr
+    assert "got 3; resume with that seed" in other.stderr
     resumed = json.loads(run(*arguments, "--out", "out", "--resume").stdout)
     for key in ("accuracy", "elbo", "invariance", "log_likelihood"):
         assert resumed[key] == whole[key]

@@ -38,3 +38,22 @@ def test_a_coloured_background_is_told():
         assert background(framed(0.25, 0.5, 0.75)) == 0.5
     with pytest.warns(RuntimeWarning, match=r"\(1, 1, 0 in the channels\)"):
         assert background(framed(1.0, 1.0, 0.0)) == pytest.approx(2 / 3)
+
+
+def test_bytes_are_compared_as_numbers():
+    white = (255 * framed(1.0)).byte()
+    assert background(white) == 255.0
+    noisy = white.clone()
+    noisy[..., ::2, :] -= 4  # within 2 per cent of the range
+    noisy[..., 1::4, :] -= 2
+    assert background(noisy) == 251.0
+    assert background(noisy, unit=1.0) == 0.0
+    with pytest.warns(RuntimeWarning, match="has a colour"):
+        assert background((100 * framed(0.0, 1.0, 2.0)).byte()) == 100.0
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 8, 8), (3, 0, 8, 8), (3, 1, 0, 8), (8, 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
+def test_images_that_are_not_there_are_refused(shape, dtype):
+    with pytest.raises(ValueError, match=r"^images: expected .+, got .+; \S"):
+        background(torch.zeros(shape, dtype=dtype))

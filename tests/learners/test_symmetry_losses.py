@@ -26,6 +26,7 @@ from symmetries.learners.symmetry_model.moments import (
     content_size,
     off_centre,
 )
+from symmetries.learners.symmetry_model.moves import moved_units
 from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
@@ -369,6 +370,19 @@ def test_prototypes_are_those_of_images_that_were_moved():
     torch.testing.assert_close(seen.prototypes, twice)
     once = act(group.exp(-seen.eta), images.repeat_interleave(QUICK.samples, 0))
     assert float((seen.prototypes - once).square().mean().detach()) > 1e-3
+
+
+def test_recoloured_corners_of_a_version_are_undone_with_it():
+    """A perfect f on grey: prototypes of versions are the image again, corners and all."""
+    group = Product(Affine2("rotation"), Colour("value"))
+    act = ImageAction(group, fill=0.5)
+    images = 0.5 + 0.4 * blobs(6, side=16, channels=3).clamp(0, 1)
+    element = group.exp(torch.tensor([[0.6, -0.3], [1.0, 0.2], [-0.5, -0.2]]).repeat(2, 1))
+    versions = act(element, images)
+    seen = Recorder()
+    moved_units(seen, act, tuple(part[:, None] for part in element), versions)
+    corners = seen.prototypes[:, :, 0, 0]
+    torch.testing.assert_close(corners, images[:, :, 0, 0], rtol=0, atol=1e-3)
 
 
 def test_noise_on_prototypes_is_for_training_alone():

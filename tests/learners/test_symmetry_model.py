@@ -10,6 +10,7 @@ import torch
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel, fitting
 from symmetries.learners.symmetry_model.health import warn_if_by_heart, warn_if_collapsed
+from symmetries.training import fit_many
 
 SIDE = 16
 
@@ -212,6 +213,34 @@ def test_stages_resume_apart(tmp_path):
     for a, b, c in zip(whole.parameters(), again.parameters(), parts.parameters(), strict=True):
         assert torch.equal(a, b)
         assert torch.equal(a, c)
+
+
+def test_a_run_goes_on_with_its_own_settings_only(tmp_path):
+    images, stage = shapes(32, 1.0, 0.0), Stage(steps=2, batch_size=8)
+    config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
+    shape, run = (1, SIDE, SIDE), {"progress": False, "device": "cpu", "out": tmp_path}
+    SymmetryModel("rotation", shape, config).fit(images, **run)
+    for name, other in (
+        ("fill", SymmetryModel("rotation", shape, config, fill=0.5)),
+        ("bounds", SymmetryModel("rotation", shape, config, bounds=[1.0])),
+        ("samples", SymmetryModel("rotation", shape, replace(config, samples=1))),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: expected .* as in the checkpoint"):
+            other.fit(images, resume=True, **run)
+    models = [SymmetryModel("rotation", shape, config, fill=fill) for fill in (0.0, 0.5)]
+    with pytest.raises(ValueError, match="config: expected one for all"):
+        fit_many(models, images, progress=False)
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
+@pytest.mark.parametrize("group", ["rotation,translation", "c4"])
+def test_other_precisions_train_and_leave_the_model_as_it_was(group, precision):
+    stage = Stage(steps=2, batch_size=8)
+    config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
+    model, images = SymmetryModel(group, (1, SIDE, SIDE), config), shapes(32, 1.0, 0.0)
+    model.fit(images, progress=False, device="cpu", precision=precision)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert model.summary(images, n=64).images == 32
 
 
 def test_an_image_set_and_a_cnn():

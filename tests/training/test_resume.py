@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
+from symmetries.training import fingerprint as fingerprints
 from symmetries.training import train
 from symmetries.training.checkpoint import CheckpointError, load_state, write_state
 from symmetries.training.fingerprint import fingerprint
@@ -239,6 +240,36 @@ def test_large_data_are_known_by_rows_spread_over_them():
     assert fingerprint((x,), (x,)) == whole  # runs that share their data
     assert fingerprint(Drawn()) is None
     assert fingerprint((torch.zeros(3, 0), torch.zeros(3, dtype=torch.bfloat16))) is not None
+
+
+def test_data_of_several_runs_are_known_by_values_and_order():
+    a, b, y = torch.zeros(4, 2), torch.ones(4, 2), torch.arange(4)
+    orders = [(a, b), (b, a), (a, a, b), (a, b, b), (a, b, a), (b, a, a)]
+    found = [fingerprint(*((x, y) for x in order)) for order in orders]
+    assert len(set(found)) == len(orders)
+    for order, known in zip(orders, found, strict=True):
+        assert fingerprint(*((x.clone(), y.clone()) for x in order)) == known
+        assert known.startswith(f"{len(order)} runs: (4, 2) float32, (4,) int64, hash ")
+    assert fingerprint((a, y), (a.clone(), y)) == fingerprint((a, y), (a, y)) == fingerprint((a, y))
+    assert fingerprint((a, y), Drawn()) is None
+
+
+def test_tensors_that_runs_share_are_looked_at_once(monkeypatch):
+    seen = []
+    look = fingerprints._bytes
+    monkeypatch.setattr(fingerprints, "_bytes", lambda x, most: seen.append(x) or look(x, most))
+    x = torch.zeros(4, 2)
+    labels = [torch.arange(4) + i for i in range(3)]
+    fingerprint(*((x, y) for y in labels))
+    assert [id(tensor) for tensor in seen] == [id(x), *map(id, labels)]
+
+
+def test_lazy_views_are_known_by_their_values():
+    z = torch.randn(4, 3, dtype=torch.complex64)
+    for lazy in (z.conj(), z.conj().imag):
+        plain = lazy.resolve_conj().resolve_neg().contiguous()
+        assert fingerprint((lazy,)) == fingerprint((plain,))
+        assert fingerprint((lazy,), most=32) == fingerprint((plain,), most=32)
 
 
 def test_corrupt_checkpoint_is_refused(tmp_path):

@@ -69,7 +69,8 @@ def audit(
     Args:
         model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
         data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
-            batch by batch.
+            batch by batch. Arrays of floats become float64 for a model of float64, torch's default
+            dtype for others.
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
@@ -106,7 +107,7 @@ def audit(
     for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
         check_flag(flag, name)
     check_callable(model)
-    x, y = _pair(data)
+    x, y = _pair(data, model)
     group = parse_group(group) if isinstance(group, str) else group
     with untouched(model):
         classes = check_classifier(model, x, y)
@@ -190,11 +191,15 @@ def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
     )
 
 
-def _pair(data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]]) -> tuple[Tensor, Tensor]:
+def _pair(
+    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]], model: Model
+) -> tuple[Tensor, Tensor]:
     if not isinstance(data, tuple | list) or len(data) != 2:
         got = type(data).__name__
         raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
-    x, y = (_tensor(part) if isinstance(part, np.ndarray) else part for part in data)
+    x, y = data
+    x = _inputs(x, _float_dtype(model)) if isinstance(x, np.ndarray) else x
+    y = _labels(y) if isinstance(y, np.ndarray) else y
     if not isinstance(y, Tensor):
         got = type(y).__name__
         raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
@@ -203,11 +208,44 @@ def _pair(data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]]) -> tuple[Te
     return x, y
 
 
-def _tensor(values: NDArray[Any]) -> Tensor:
-    """An array as a tensor; floats as torch has them by default, class numbers as int64."""
-    if values.dtype.kind == "f":
-        return torch.tensor(values, dtype=torch.get_default_dtype())
-    return torch.tensor(values.astype(np.int64) if values.dtype.kind in "iu" else values)
+def _float_dtype(model: Model) -> torch.dtype:
+    """What arrays of floats become: float64 if the model has that, else torch's default."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    own = next((one.dtype for one in parameters if one.is_floating_point()), None)
+    return torch.float64 if own == torch.float64 else torch.get_default_dtype()
+
+
+def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """An array of inputs as a tensor of ``dtype``."""
+    kind, got = values.dtype.kind, values.dtype.name
+    if kind == "f":
+        return torch.tensor(_plain(values), dtype=dtype)
+    if kind == "c":
+        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
+    remedy = "use x.astype('float32') / 255"
+    if kind not in "iub":
+        remedy = "use x.astype('float32'), with all examples of one shape"
+    elif got != "uint8":
+        remedy += " if they are bytes, x.astype('float32') otherwise"
+    raise invalid("x", "floats in [0, 1]", got, remedy)
+
+
+def _labels(values: NDArray[Any]) -> Tensor:
+    """An array of labels as a tensor; whole numbers as int64."""
+    kind = values.dtype.kind
+    if kind in "iub":
+        return torch.tensor(np.ascontiguousarray(values, np.int64))
+    if kind in "fc":
+        return torch.tensor(_plain(values))  # what is said of such tensors suits it
+    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
+    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as torch takes them: in rows, in this machine's byte order."""
+    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
+    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
+    return np.ascontiguousarray(values, dtype)
 
 
 def _back(values: dict[str, Tensor], name: str) -> float | None:

@@ -39,11 +39,12 @@ class Checkpoints:
         self.folder = out.with_name(f"{out.name}.resume")
         self.resume = resume
         self.command = command
-        self.found = resume and self._any()
+        self._before = self._written()
+        self.found = resume and bool(self._before)
 
-    def _any(self) -> bool:
-        """Whether there is something to go on from."""
-        return any(self.folder.rglob("*.json"))
+    def _written(self) -> dict[Path, int]:
+        """What there is to go on from, and when it was written."""
+        return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*.json")}
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -54,8 +55,10 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, KeyboardInterrupt) and self._any():
+        written = self._written()
+        if isinstance(error, KeyboardInterrupt) and written:
             raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
-        if error is not None and self.found:  # the mistake may be in this command
+        untouched = bool(written) and written == self._before
+        if error is not None and (self.found or untouched):  # the mistake may be in this command
             return
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 Its own words stay in the message, as programs (and ``check_estimator``) look for some of them.
 """
 
+import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -91,6 +92,11 @@ def read_seed(random_state: int | np.random.RandomState | None) -> int:
     """A seed for torch, from what scikit-learn takes as ``random_state``."""
     with _told("random_state", random_state, OF_SEEDS):
         return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def given_seed(random_state: int | np.random.RandomState | None) -> int | None:
+    """What messages call that seed: the number that was given, if it was one."""
+    return int(random_state) if isinstance(random_state, numbers.Integral) else None
 
 
 @contextmanager

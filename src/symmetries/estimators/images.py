@@ -72,8 +72,9 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
     def _images(self, X: ArrayLike, reset: bool) -> Tensor:
         """X (N, ...) as images (N, C, H, W) in double precision; ``reset`` is for ``fit``."""
         device = as_device(self.device)
-        if self.fill is not None:
-            check_number(self.fill, "fill")
+        given: object = self.fill
+        if given is not None:
+            check_number(given.item() if isinstance(given, np.number) else given, "fill")
         flat = np.ndim(X) <= 2 if hasattr(X, "ndim") else True
         if not flat:
             image_size(np.shape(X), None)

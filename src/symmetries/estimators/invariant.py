@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from symmetries.checks import check_flag, check_positive, check_whole, invalid
-from symmetries.estimators.arrays import read_classes, read_numbers, read_seed
+from symmetries.estimators.arrays import given_seed, read_classes, read_numbers, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
@@ -136,7 +136,8 @@ class _InvariantEstimator(ImageEstimator):
             search=self.search if self.learn else 0,
             seed=seed,
         )
-        self.history_ = fit_natural(model, [images], targets, config, **options)
+        named = {"given_seed": given_seed(self.random_state), **options}
+        self.history_ = fit_natural(model, [images], targets, config, **named)
         fit = evaluate(model, [images], targets, samples=self.samples).log_likelihood
         self.model_: InvariantModel = model
         self.elbo_ = float(fit - model.head.kl() / len(targets))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from symmetries.checks import check_choice, check_number, check_whole, invalid
-from symmetries.estimators.arrays import read_classes, read_seed
+from symmetries.estimators.arrays import given_seed, read_classes, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
@@ -166,6 +166,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
                 "batch_size": min(self.batch_size, len(images)),
                 "lr": self.lr,
                 "seed": seed,
+                "given_seed": given_seed(self.random_state),
                 "device": self.device,
                 "progress": False,
                 **options,

@@ -62,6 +62,7 @@ class TrainConfig:
         skip_bad: how many batches with a NaN or infinite loss or gradient to leave out (and count,
             as "skipped") before the run is stopped; 0 stops at the first one.
         given_seed: what messages call the seed, where ``seed`` was made from another number.
+        settings: of the learner, as JSON, that a resumed run must share: :func:`plain_settings`.
 
     Example:
         >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
@@ -98,6 +99,7 @@ class TrainConfig:
     workers: int = 0
     skip_bad: int = 0
     given_seed: int | None = None
+    settings: str = "{}"
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):

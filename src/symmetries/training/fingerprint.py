@@ -18,7 +18,8 @@ def fingerprint(*data: Data, most: int = MOST) -> str | None:
     A ``Dataset`` that makes its items itself may draw them: nothing is known of those.
 
     Args:
-        data: of one run, or of each of several.
+        data: of one run, or of each of several, in their order. Runs with the same data have the
+            fingerprint of one of them.
         most: bytes of a tensor that are looked at; of a larger one, rows spread evenly.
 
     Example:
@@ -26,21 +27,42 @@ def fingerprint(*data: Data, most: int = MOST) -> str | None:
         '(5, 1, 8, 8) float32, (5,) int64, hash cc0edb0bdc62781c'
         >>> fingerprint((torch.zeros(5, 2),)) == fingerprint((torch.ones(5, 2),))
         False
+        >>> fingerprint((torch.zeros(5, 2),), (torch.ones(5, 2),)).partition(", hash")[0]
+        '2 runs: (5, 2) float32'
     """
-    parts: dict[tuple[int, ...], Sequence[Tensor]] = {}
+    runs: list[Sequence[Tensor]] = []  # all of them are held, so that an id stays with its tensor
     for one in data:
         tensors = as_tensors(one)
         if tensors is None:
             return None
-        parts[tuple(id(tensor) for tensor in tensors)] = tensors  # runs may share them
-    flat = [tensor for tensors in parts.values() for tensor in tensors]
+        runs.append(tensors)
+    first = runs[0] if runs else ()
+    if len({tuple(map(id, tensors)) for tensors in runs}) <= 1:
+        return _of_one(first, most)
+    distinct = {id(tensor): tensor for tensors in runs for tensor in tensors}
+    known = {key: _digest((tensor,), most) for key, tensor in distinct.items()}
+    digests = [tuple(known[id(tensor)] for tensor in tensors) for tensors in runs]
+    if len(set(digests)) == 1:
+        return _of_one(first, most)
+    whole = hashlib.blake2b(repr(digests).encode(), digest_size=8).hexdigest()
+    kinds = "; ".join(dict.fromkeys(", ".join(map(_kind, tensors)) for tensors in runs))
+    return f"{len(runs)} runs: {kinds}, hash {whole}"
+
+
+def _of_one(tensors: Sequence[Tensor], most: int) -> str:
+    return f"{', '.join(map(_kind, tensors))}, hash {_digest(tensors, most)}"
+
+
+def _digest(tensors: Sequence[Tensor], most: int) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    kinds = []
-    for tensor in flat:
-        kinds.append(f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}")
-        digest.update(kinds[-1].encode())
+    for tensor in tensors:
+        digest.update(_kind(tensor).encode())
         digest.update(_bytes(tensor, most))
-    return f"{', '.join(kinds)}, hash {digest.hexdigest()}"
+    return digest.hexdigest()
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
 
 
 def _bytes(tensor: Tensor, most: int) -> memoryview:
@@ -49,5 +71,6 @@ def _bytes(tensor: Tensor, most: int) -> memoryview:
     if rows < len(tensor):
         places = torch.arange(rows, device=tensor.device) * len(tensor) // rows
         tensor = tensor.index_select(0, places)
-    plain = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    there = tensor.detach().resolve_conj().resolve_neg()  # of lazy views, what they stand for
+    plain = there.cpu().contiguous().view(-1).view(torch.uint8)
     return plain.numpy().data

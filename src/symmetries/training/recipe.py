@@ -1,7 +1,8 @@
 """What the configurations of learners share: plain data, and one way to the training loop."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, Protocol, Self, TypeVar
 
 from symmetries.checks import check_number, check_positive, check_whole, invalid, short
@@ -79,6 +80,18 @@ def check_sizes(sizes: object, name: str) -> None:
         raise invalid(name, "a tuple of whole numbers", short(sizes), "try (64, 32)")
     for size in sizes:
         check_whole(size, name, most=10**6)
+
+
+def plain_settings(config: PlainData, **others: Any) -> str:  # noqa: ANN401 - plain data
+    """What of a learner decides its weights beside the fields of :class:`TrainConfig`, as JSON.
+
+    Args:
+        config: of the learner; parts of it that are recipes themselves are left out.
+        others: such as bounds and the background.
+    """
+    every = config.to_dict() | others
+    own = {field.name for field in fields(TrainConfig)}
+    return json.dumps({k: v for k, v in every.items() if k not in own and not isinstance(v, dict)})
 
 
 def adamw_config(recipe: Recipe, warmup: int, **run: Any) -> TrainConfig:  # noqa: ANN401

@@ -1,6 +1,7 @@
 """The checkpoint of a run: weights, optimiser, history, and which run it was."""
 
 import errno
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,10 @@ class Checkpoints:
                 remedy = "resume with that seed, or choose another folder"
             elif name == "seeds":
                 expected, got = f"the same {where}", "others"
+            elif name == "settings":
+                before, value = json.loads(before), json.loads(value)
+                name = next(k for k in {**before, **value} if before.get(k) != value.get(k))
+                expected, got = f"{before.get(name)!r} {where}", repr(value.get(name))
             elif name == "data":
                 expected, got = f"the data of the checkpoint of {self.folder} ({before})", value
                 remedy = "resume with the same data, or choose another folder"

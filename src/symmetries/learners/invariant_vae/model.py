@@ -42,6 +42,7 @@ from symmetries.placement import check_like
 from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
 ROWS = 30_000  # decoded images at a time
@@ -172,7 +173,9 @@ class InvariantVAE(nn.Module):
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
 
-        config = self.config.train_config(seed=mix(self.seed, 0), given_seed=self.seed, **run)
+        known = {"group": group_name(self.group), "bounds": self.bounds, "fill": self.act.fill}
+        run |= {"given_seed": self.seed, "settings": plain_settings(self.config, **known)}
+        config = self.config.train_config(seed=mix(self.seed, 0), **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)

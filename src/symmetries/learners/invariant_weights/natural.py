@@ -39,12 +39,13 @@ def fit_natural(
     *,
     sets: Sequence[int] | None = None,
     on_step: Callable[[int, Tensor], None] | None = None,
-    out: Path | None = None,
+    out: Path | str | None = None,
     resume: bool = False,
     checkpoint_every: int = 100,
     precision: str = "32-true",
     devices: int = 1,
     nodes: int = 1,
+    given_seed: int | None = None,
 ) -> list[list[float]]:
     """Maximise the ELBO: natural-gradient steps on the last layer, Adam on everything else.
 
@@ -68,6 +69,7 @@ def fit_natural(
         devices: processes of a node. They do what one would, where the share of each is no more
             than a chunk; otherwise chunks have other transformations.
         nodes: number of nodes.
+        given_seed: what messages call the seed, where ``config.seed`` was made from another number.
 
     Returns:
         The half-widths along the way, at most about a hundred looks: [step, run 0, run 1, ...]
@@ -81,7 +83,9 @@ def fit_natural(
     if not isinstance(head, NaturalLinear):
         remedy = "train other posteriors with elbo_loss and symmetries.training.train"
         raise invalid("model.head", "a NaturalLinear", type(head).__name__, remedy)
+    out = None if out is None else Path(out)
     options: dict[str, Any] = {
+        "given_seed": config.seed if given_seed is None else given_seed,
         "resume": resume,
         "checkpoint_every": checkpoint_every,
         "precision": precision,
@@ -135,7 +139,6 @@ class _Fit:
             betas=config.betas,
             schedule=config.schedule,
             seed=config.seed + first,
-            given_seed=config.seed,
             out=out,
             log_every=look,
             device=str(model.half_width.device),

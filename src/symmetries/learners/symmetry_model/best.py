@@ -61,11 +61,12 @@ class BestWeights:
     def look(self, device: torch.device) -> float:
         """Mean loss of the held-out images."""
         step = Step(total=1, seed=0, device=device)
+        kind = next(self.model.parameters()).dtype
         self.model.eval()
         total = 0.0
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             for start in range(0, len(self.images), BATCH):
-                part = self.images[start : start + BATCH].to(device)
+                part = self.images[start : start + BATCH].to(device, kind)
                 step.generator.manual_seed(start)
                 total += float(self.loss(self.model, (part,), step)["loss"]) * len(part)
         self.model.train()

@@ -97,8 +97,8 @@ def content_centre(images: Tensor, fill: float = 0.0) -> Tensor:
     longer = max(height, width)
     mass = content_mass(images, fill)
     columns, rows = mass.sum(1), mass.sum(2)
-    x = (columns * pixel_centres(width, longer, images.device)).sum(1)
-    y = (rows * pixel_centres(height, longer, images.device)).sum(1)
+    x = (columns * pixel_centres(width, longer, images.dtype, images.device)).sum(1)
+    y = (rows * pixel_centres(height, longer, images.dtype, images.device)).sum(1)
     return torch.stack((x, -y), -1) / rows.sum(1, keepdim=True)
 
 
@@ -109,9 +109,9 @@ def content_mass(images: Tensor, fill: float) -> Tensor:
 
 
 @constant
-def pixel_centres(count: int, longer: int, device: torch.device) -> Tensor:
+def pixel_centres(count: int, longer: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Where the centres of a row of pixels are, from left to right, in half-image units."""
-    return (2 * torch.arange(count, device=device) + 1 - count) / longer
+    return (2 * torch.arange(count, dtype=dtype, device=device) + 1 - count) / longer
 
 
 def _motion(linear: Tensor, shift: Tensor, point: Tensor) -> Tensor:

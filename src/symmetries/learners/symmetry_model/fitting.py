@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.checks import invalid, wrong_type
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
+from symmetries.groups.names import group_name
 from symmetries.kernels.branches import RoundedWeights
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
@@ -27,6 +28,7 @@ from symmetries.learners.symmetry_model.losses import (
 from symmetries.learners.symmetry_model.networks import FiniteInference
 from symmetries.training import History
 from symmetries.training.ensemble import Fitting, Job
+from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -61,13 +63,16 @@ def fitting(
     check_frame(model.act, data, model.bounds, model.seed)
     warn_if_jagged(model.act, data)
     fits = {"inference": _fit_inference, "generative": _fit_generative}
+    kind = next(model.parameters()).dtype  # training may cast them
+    known = {"group": group_name(model.group), "bounds": model.bounds, "fill": model.act.fill}
+    settings = plain_settings(model.config, **known)
     histories: dict[str, History] = {}
     for stage in stages:
         out = None if run["out"] is None else Path(run["out"]) / stage
-        own = {**run, "out": out, "title": stage}
+        own = {**run, "out": out, "title": stage, "settings": settings}
         own |= {"seed": mix(model.seed, STAGES.index(stage)), "given_seed": model.seed}
         histories[stage] = yield from fits[stage](model, data, own)
-    model.to(model.device).eval()
+    model.to(model.device, kind).eval()
     warn_if_collapsed(model, data)
     return histories
 
@@ -101,8 +106,9 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
     frozen = RoundedWeights(inference)
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        if model.device != batch[0].device:
-            inference.to(batch[0].device)
+        weight = next(inference.parameters())
+        if (weight.device, weight.dtype) != (batch[0].device, batch[0].dtype):
+            inference.to(batch[0])
         return generative_loss(net, batch[0], step, inference, model.act, model.config, frozen)
 
     config = model.config.generative.train_config(**run)

@@ -9,7 +9,6 @@ The right-hand side is composed in the group and x is resampled once. The one-si
 itself as its second version, r_2 = 0.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,7 +26,9 @@ from symmetries.kernels.branches import Branches, RoundedWeights, branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.moves import (
+    flat,
     from_prototypes,
+    mapped,
     moved_units,
     positions_of_versions,
     undone_moves,
@@ -101,7 +102,7 @@ def lie_inference_loss(
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if config.invertibility:
         x1 = versions[:, :k].flatten(0, 1)
-        there, back = _flat(e1_inverse), _flat(e1)
+        there, back = flat(e1_inverse), flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
     if config.centring and has_shifts(group):
@@ -111,7 +112,7 @@ def lie_inference_loss(
         terms |= {"loss": terms["loss"] + config.centring * off, "centring": off}
     if config.settling:
         with torch.no_grad():
-            to_prototype = _map(lambda part: part[:, 0], group.compose(e1_inverse, r1))
+            to_prototype = mapped(lambda part: part[:, 0], group.compose(e1_inverse, r1))
         left = settling(net, images, step, act, to_prototype, config)
         start = config.settling_start  # prototypes must be there first
         weight = config.settling * ((step.progress - start) / (1 - start)).clamp_min(0)
@@ -204,7 +205,7 @@ def _generative_terms(
             undone = undone_moves(act.group, inference.bounds, unit)
             places, versions = positions_of_versions(inference, act, undone, images)
             target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
-            leads = from_prototypes(inference, _map(lambda e: e[:, 1:], undone), places)
+            leads = from_prototypes(inference, mapped(lambda e: e[:, 1:], undone), places)
             found = inference.element_at(places.flatten(0, 1)[:, None])
 
     def targets() -> list[Tensor]:
@@ -269,13 +270,6 @@ def _finite(group: Group[Any]) -> FiniteGroup:
     return group
 
 
-def _map(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
-    """A function of tensors applied to an element, in a product to each factor's."""
-    if isinstance(element, tuple):
-        return tuple(_map(function, part) for part in element)
-    return function(element)
-
-
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group
     """Elements (B, K + K) as two of (B, K); of (B, K + 1), the last one as often as needed."""
     if isinstance(element, tuple):
@@ -283,8 +277,3 @@ def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements 
         return first, second
     first, second = element.split((k, element.shape[1] - k), 1)
     return first, second.expand(-1, k, *second.shape[2:])
-
-
-def _flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (B, K) as (B K,)."""
-    return _map(lambda part: part.flatten(0, 1), element)

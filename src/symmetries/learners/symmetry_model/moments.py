@@ -56,8 +56,8 @@ def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
     longer = max(height, width)
     mass = content_mass(images, fill)
     columns, rows = mass.sum(1), mass.sum(2)
-    from_x = (pixel_centres(width, longer, images.device) - centre[:, :1]).square()
-    from_y = (pixel_centres(height, longer, images.device) + centre[:, 1:]).square()
+    from_x = (pixel_centres(width, longer, images.dtype, images.device) - centre[:, :1]).square()
+    from_y = (pixel_centres(height, longer, images.dtype, images.device) + centre[:, 1:]).square()
     square = (columns * from_x).sum(1) + (rows * from_y).sum(1)
     return (square / rows.sum(1) / 2).sqrt()
 

@@ -1,5 +1,6 @@
 """Random transformations, what networks see of them, and what leads from prototypes to images."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
+from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.kernels.available import usable
 from symmetries.learners.symmetry_model.networks import LieInference
@@ -34,7 +36,7 @@ def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noq
         from symmetries.kernels import moves
 
         return moves.undone_moves(unit, bounds, group.columns)
-    return group.exp(F.pad(torch.lerp(bounds, -bounds, unit), (0, 0, 1, 0)))
+    return group.exp(F.pad(torch.lerp(bounds, -bounds, unit.to(bounds.dtype)), (0, 0, 1, 0)))
 
 
 def moved_units(
@@ -44,22 +46,22 @@ def moved_units(
     images: Tensor,
     noise: Tensor | None = None,
 ) -> Tensor:
-    """Features, as they were computed, of images moved by the inverses of elements.
+    """Features (N, features), as they were computed, of images moved by the inverses of elements.
 
     Args:
         features: of images.
         act: the transformations.
-        undone: elements with leading shape (B, S), without a gradient.
-        images: (B, C, H, W).
-        noise: (B S, C, H, W), added to what is seen, in standard deviations of pixels.
-
-    Returns:
-        (B S, features).
+        undone: elements with leading shape (N, 1), without a gradient.
+        images: (N, C, H, W).
+        noise: (N, C, H, W), added to what is seen, in standard deviations of pixels.
     """
     x = _standardised(features, act, undone, images)
     if x is not None:
         return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
-    moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
+    if isinstance(act.group, Product):  # colours of the background are undone before motions
+        moved = act.undo(flat(undone), images)
+    else:
+        moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
     return features.units(moved if noise is None else torch.addcmul(moved, noise, features.scale))
 
 
@@ -128,3 +130,15 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
 
         return moves.composed(undone, found, group.columns)
     return group.compose(undone, inference.element_at(found))
+
+
+def mapped(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
+    """A function of tensors applied to an element, in a product to each factor's."""
+    if isinstance(element, tuple):
+        return tuple(mapped(function, part) for part in element)
+    return function(element)
+
+
+def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
+    """Elements with leading shape (B, K) as (B K,)."""
+    return mapped(lambda part: part.flatten(0, 1), element)

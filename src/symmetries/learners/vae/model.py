@@ -27,6 +27,7 @@ from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_roo
 from symmetries.placement import check_like
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -147,7 +148,8 @@ class VAE(nn.Module):
                     x = augment(x, step.generator)
             return elbo_loss(model, x, step)
 
-        config = self.config.train_config(seed=mix(self.seed, 0), given_seed=self.seed, **run)
+        run |= {"given_seed": self.seed, "settings": plain_settings(self.config)}
+        config = self.config.train_config(seed=mix(self.seed, 0), **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
