@@ -14,9 +14,9 @@ def study_tables(studies: Row, goal: Row, table: Table) -> dict[str, str]:
         "settling": ("settling", SETTLING_HEAD, lambda rows: settling_rows(rows, goal)),
         "moments": ("moments", MOMENTS_HEAD, moment_rows),
         "presets": ("presets", PRESETS_HEAD, preset_rows),
+        "sharp": ("sharp", SHARP_HEAD, sharp_rows),
         "few-images": ("few", FEW_HEAD, few_rows),
         "collapse": ("collapse", COLLAPSE_HEAD, collapse_rows),
-        "sharp": ("sharp", SHARP_HEAD, sharp_rows),
     }
     return {
         name: table(head, rows_of(studies[study]["rows"]))
