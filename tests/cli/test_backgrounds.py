@@ -105,6 +105,16 @@ def test_audits_of_other_models_look_for_it(run, sets, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["discover", "fit", "orbit"])
+def test_a_background_that_was_found_is_said(run, tiny, sets, command):
+    said = {}
+    for data, options in (("grey", ()), ("black", ()), ("grey", ("--fill", 0.5))):
+        result = run(command, f"{data}.npz", "--group", "rotation", "--overwrite", *options)
+        assert result.exit_code == 0, result.output
+        said[data, len(options)] = "background 0.502, found at the borders" in result.stderr
+    assert said == {("grey", 0): True, ("black", 0): False, ("grey", 2): False}
+
+
+@pytest.mark.parametrize("command", ["discover", "fit", "orbit"])
 def test_a_coloured_background_is_told(run, tiny, sets, command):
     result = run(command, "colour.npz", "--group", "rotation", "--quiet")
     assert result.exit_code == 0, result.output

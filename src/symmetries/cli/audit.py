@@ -115,8 +115,8 @@ def prepare(
     from symmetries.audit.models import untouched
     from symmetries.cli.classifiers import unlabelled
     from symmetries.cli.discover import spread_indices
+    from symmetries.cli.inputs import around
     from symmetries.cli.models import check_batches, load_classifier
-    from symmetries.data import background
 
     images = source.splits()[1]
     if images.labels is None:
@@ -129,8 +129,8 @@ def prepare(
         images = with_labels(images, model.labels)
     with untouched(model.call):
         check_batches(model.call, some)
-    around = model.fill if fill is None else fill
-    return replace(model, fill=background(images.images) if around is None else around), images
+    given = model.fill if fill is None else fill
+    return replace(model, fill=around(images, given, run)), images
 
 
 def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":

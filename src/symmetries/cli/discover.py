@@ -63,8 +63,7 @@ def fit(
     source: "Source", group: str, fill: float | None, run: "Run"
 ) -> "tuple[ImageSet, SymmetryModel, dict[str, History]]":
     """Load the data and train the model."""
-    from symmetries.cli.inputs import without_constant
-    from symmetries.data import background
+    from symmetries.cli.inputs import around, without_constant
     from symmetries.groups import parse_group
     from symmetries.learners.symmetry_model import SymmetryModel
 
@@ -75,7 +74,7 @@ def fit(
         parsed,
         (channels, height, width),
         run.preset,
-        fill=background(images.images) if fill is None else fill,
+        fill=around(images, fill, run),
         seed=run.seed,
     )
     histories = model.fit(

@@ -86,18 +86,17 @@ def train(
 ) -> "tuple[ImageSet, ImageSet, InvariantClassifier | RelaxedClassifier]":
     """Training images, test images, and the classifier."""
     from symmetries.cli.classifiers import learn, unlabelled
-    from symmetries.cli.inputs import check_content
+    from symmetries.cli.inputs import around, check_content
     from symmetries.cli.relaxed import learn_relaxed
-    from symmetries.data import background
 
     seen, test = source.splits()
     if seen.labels is None or test.labels is None:
         raise unlabelled(source.data)
     check_content(seen)
-    around = background(seen.images) if fill is None else fill
+    value = around(seen, fill, run)
     if method == "relaxed":
-        return seen, test, learn_relaxed(seen, group, around, run)
-    return seen, test, learn(seen, method, group, half_width or 1.0, around, run)
+        return seen, test, learn_relaxed(seen, group, value, run)
+    return seen, test, learn(seen, method, group, half_width or 1.0, value, run)
 
 
 def write(

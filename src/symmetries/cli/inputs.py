@@ -11,7 +11,8 @@ from torch.nn.functional import interpolate
 
 from symmetries.checks import invalid
 from symmetries.cli.options import Reading
-from symmetries.data import NAMES, ImageSet, load, picture_folder
+from symmetries.cli.runs import Run
+from symmetries.data import NAMES, ImageSet, background, load, picture_folder
 from symmetries.data.arrays import read_npz
 
 
@@ -79,6 +80,16 @@ def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
     smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
     pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
     return replace(images, images=pictures)
+
+
+def around(images: ImageSet, fill: float | None, run: Run) -> float:
+    """The value of the background: as given, or found at the borders and said, if not black."""
+    if fill is not None:
+        return fill
+    found = background(images.images)
+    if found:
+        run.say(f"background {found:.3g}, found at the borders (--fill sets another)")
+    return found
 
 
 def check_content(images: ImageSet) -> None:

@@ -55,9 +55,8 @@ def write(
     source: "Source", group: str, fill: float | None, run: "Run", into: Path
 ) -> "OrbitResult":
     """Load, measure, draw, and write everything ``into`` a folder."""
-    from symmetries.cli.inputs import without_constant
+    from symmetries.cli.inputs import around, without_constant
     from symmetries.cli.runs import summary
-    from symmetries.data import background
     from symmetries.groups import group_name, parse_group
     from symmetries.orbits import study_orbits
     from symmetries.report import orbit_page, render
@@ -71,7 +70,7 @@ def write(
             images.images.to(run.place),
             parsed,
             examples=for_display(images.images[chosen].to(run.place)),
-            fill=background(images.images) if fill is None else fill,
+            fill=around(images, fill, run),
             seed=run.seed,
             on_parameter=advance,
         )

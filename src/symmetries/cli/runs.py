@@ -82,6 +82,12 @@ class Run:
         """What a result says about how it came about."""
         return run_info(self.command, self.seed, self.place, time.perf_counter() - self.started)
 
+    def say(self, text: str) -> None:
+        """A line beside the result, from one of the processes."""
+        if not is_helper(self.processes):
+            quiet = self.quiet or self.output.json
+            Console(stderr=True, quiet=quiet, highlight=False).print(escape(text), soft_wrap=True)
+
     def show(self, result: Result, table: Table, names: Sequence[str]) -> None:
         """Print a result and name the files that were written."""
         console = Console(stderr=self.output.json, quiet=self.quiet)
@@ -121,12 +127,10 @@ def begin(
     command = shlex.join(["symmetries", *typed, *machine.words()])
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
-    helping = is_helper(machine.devices * machine.nodes)
-    if machine.resume and not checkpoints.found and not helping:
-        folder = escape(str(checkpoints.folder))
-        console = Console(stderr=True, quiet=output.quiet or output.json, highlight=False)
-        console.print(f"nothing to resume in {folder}: starting anew", soft_wrap=True)
-    return Run(command, out, machine, output, place, chosen, checkpoints, started)
+    run = Run(command, out, machine, output, place, chosen, checkpoints, started)
+    if machine.resume and not checkpoints.found:
+        run.say(f"nothing to resume in {checkpoints.folder}: starting anew")
+    return run
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
