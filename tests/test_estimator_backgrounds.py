@@ -5,20 +5,9 @@ import pytest
 import torch
 
 from symmetries.data import load
-from symmetries.estimators import InvariantClassifier, RelaxedClassifier, SymmetryModel
-from symmetries.learners.symmetry_model import Stage, SymmetryConfig
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 
 SMALL = {"features": 48, "steps": 20, "samples": 8, "search": 3}
-TINY = SymmetryConfig(
-    widths=(16,),
-    samples=1,
-    features=(8,),
-    layers=2,
-    conditioner=8,
-    base=(8,),
-    inference=Stage(steps=3, batch_size=16, warmup=0.0),
-    generative=Stage(steps=3, batch_size=16, warmup=0.0),
-)
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +69,6 @@ def test_padding_is_of_the_background(digits):
     # The images that the network sees are the same but for a common factor.
     ratio = raised._on_black(X + 1.0, reset=False) / 0.5
     torch.testing.assert_close(ratio, black._on_black(X, reset=False))
-
-
-def test_the_symmetry_model_looks_for_it_too(digits, tmp_path):
-    X = 1 - digits[0][:60]
-    model = SymmetryModel("rotation", config=TINY).fit(X)
-    assert (model.fill_, model.model_.act.fill) == (1.0, 1.0)
-    model.save(tmp_path / "model")
-    again = SymmetryModel.load(tmp_path / "model")
-    assert again.model_.act.fill == 1.0
-    np.testing.assert_array_equal(again.transform(X[:3]), model.transform(X[:3]))
 
 
 def test_a_coloured_background_is_told(digits):

@@ -116,3 +116,13 @@ def test_constant_images_are_left_out_and_all_of_them_refused():
     assert SymmetryModel(config=TINY).fit(X).transform(X).shape == X.shape
     with pytest.raises(ValueError, match="constant images only"):
         SymmetryModel(config=TINY).fit(np.ones((5, 8, 8)))
+
+
+def test_the_background_is_looked_for_and_kept(tmp_path):
+    X = 1 - load("digits").images[:60].double().numpy()
+    model = SymmetryModel("rotation", config=TINY).fit(X)
+    assert (model.fill_, model.model_.act.fill) == (1.0, 1.0)
+    model.save(tmp_path / "model")
+    again = SymmetryModel.load(tmp_path / "model")
+    assert again.model_.act.fill == 1.0
+    np.testing.assert_array_equal(again.transform(X[:3]), model.transform(X[:3]))

@@ -47,6 +47,19 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(sys.modules[augment_command.__module__], "AT_ONCE", 20)
 
 
+def stopping_at_the_third(done):
+    """A part that is interrupted where two are done."""
+    real = Parts._one
+
+    def stop(self, part, first, last):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(first)
+        return real(self, part, first, last)
+
+    return stop
+
+
 def in_fives(part, count):
     found = [part(start, min(start + 5, count)) for start in range(0, count, 5)]
     return {name: torch.cat([values[name] for values in found]) for name in found[0]}
@@ -79,14 +92,7 @@ def test_an_interrupted_audit_goes_on(run, tmp_path, monkeypatch, pictures, smal
     whole = run(*arguments, "--out", "whole")
     assert whole.exit_code == 0, whole.output
     real, done = Parts._one, []
-
-    def stop_at_the_third(self, part, start, stop):
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(start)
-        return real(self, part, start, stop)
-
-    monkeypatch.setattr(Parts, "_one", stop_at_the_third)
+    monkeypatch.setattr(Parts, "_one", stopping_at_the_third(done))
     stopped = run(*arguments, "--out", "out")
     assert stopped.exit_code == 130
     assert "--out out --preset quick --seed 0 --resume" in stopped.stderr
@@ -119,16 +125,8 @@ def test_parts_of_another_run_are_not_used(run, tmp_path, pictures, small_parts)
 
 def test_parts_of_other_data_are_made_anew(run, tmp_path, pictures, small_parts, monkeypatch):
     arguments = ["audit", "parts_model:net", pictures, "--quiet", "--json"]
-    real, done = Parts._one, []
-
-    def stop_at_the_third(self, part, start, stop):
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(start)
-        return real(self, part, start, stop)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "_one", stop_at_the_third)
+        patch.setattr(Parts, "_one", stopping_at_the_third([]))
         assert run(*arguments, "--out", "out").exit_code == 130
     arrays = dict(np.load(tmp_path / pictures))
     np.savez(tmp_path / pictures, **arrays | {"images": arrays["images"][:, ::-1]})

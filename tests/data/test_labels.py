@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Dataset
 
 from symmetries.data import array_file, from_array, from_dataset
 
@@ -12,19 +11,8 @@ IMAGES = np.zeros((4, 8, 8), np.uint8)
 NAMES = np.array(["dog", "cat", "dog", "eel"])
 
 
-class Items(Dataset):
-    def __init__(self, items):
-        self.items = items
-
-    def __len__(self):
-        return len(self.items)
-
-    def __getitem__(self, index):
-        return self.items[index]
-
-
 def labelled(*labels):
-    return Items([(torch.zeros(1, 8, 8), label) for label in labels])
+    return [(torch.zeros(1, 8, 8), label) for label in labels]
 
 
 @pytest.mark.parametrize("labels", [NAMES, NAMES[:, None], NAMES.tolist()])
@@ -92,11 +80,11 @@ def test_data_sets_with_other_labels(labels, message):
 
 def test_items_that_are_dicts():
     with pytest.raises(ValueError, match=r"pairs .*, got dicts of 'image', 'label'"):
-        from_dataset(Items([{"image": np.zeros((8, 8)), "label": 1}]))
+        from_dataset([{"image": np.zeros((8, 8)), "label": 1}])
 
 
 def test_palettes_with_transparency():
     picture = Image.new("P", (8, 9), 1)
     picture.putpalette([0] * 6)
     picture.info["transparency"] = 1
-    assert from_dataset(Items([picture])).images.min() == 1
+    assert from_dataset([picture]).images.min() == 1

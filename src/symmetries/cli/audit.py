@@ -94,12 +94,11 @@ def audit(
     source = Source(data, reading)
     away = None if drift is None else Source(drift, reading)
     if is_helper(run.processes):  # another process of the same run: it measures its share
-        prepared = prepare(model, trust, source, examples, fill, run)
-        measure(*prepared, group, run)
+        measure(*prepare(model, trust, source, group, examples, fill, run), run)
         stop_processes()
         return
-    with run.folder() as partial:
-        result = write(model, trust, source, away, group, examples, fill, run, partial)
+    with run.folder() as into:
+        result = write(model, trust, source, away, group, examples, fill, run, into)
     run.show(result, table(result), ("audit.json", "report.html"))
 
 
@@ -107,16 +106,19 @@ def prepare(
     name: str,
     trust: bool,
     source: "Source",
+    group: str,
     examples: int | None,
     fill: float | None,
     run: "Run",
-) -> "tuple[Loaded, ImageSet]":
-    """The model with the background that it is measured with, and the images."""
+) -> "tuple[Loaded, ImageSet, ImageAction]":
+    """The model, the images that it is measured on, and how they are moved."""
+    from symmetries.actions import ImageAction
     from symmetries.audit.models import untouched
     from symmetries.cli.classifiers import unlabelled
     from symmetries.cli.discover import spread_indices
     from symmetries.cli.inputs import around
     from symmetries.cli.models import check_batches, load_classifier
+    from symmetries.groups import parse_group
 
     images = source.splits()[1]
     if images.labels is None:
@@ -129,8 +131,8 @@ def prepare(
         images = with_labels(images, model.labels)
     with untouched(model.call):
         check_batches(model.call, some)
-    given = model.fill if fill is None else fill
-    return replace(model, fill=around(images, given, run)), images
+    value = around(images, model.fill if fill is None else fill, run)
+    return model, images, ImageAction(parse_group(group), fill=value)
 
 
 def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
@@ -157,14 +159,14 @@ def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
     )
 
 
-def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "AuditResult":
+def measure(
+    model: "Loaded", images: "ImageSet", action: "ImageAction", run: "Run"
+) -> "AuditResult":
     """Every measure that the model allows."""
-    from symmetries.actions import ImageAction
     from symmetries.audit import audit as measured
     from symmetries.cli.models import unfit
     from symmetries.cli.parts import Parts
     from symmetries.cli.progress import progress_bar
-    from symmetries.groups import parse_group
 
     inputs = images.images.to(run.place)
     labels = images.labels.to(run.place)  # type: ignore[union-attr]  # checked before
@@ -174,9 +176,9 @@ def measure(model: "Loaded", images: "ImageSet", group: str, run: "Run") -> "Aud
             return measured(
                 model.call,
                 (inputs, labels),
-                ImageAction(parse_group(group), fill=model.fill or 0.0),
+                action,
                 steps=PRESETS[run.preset][1],
-                baseline=model.fill or 0.0,
+                baseline=action.fill,
                 layers=None if model.layers and not is_helper(run.processes) else (),
                 gradients=model.without_gradients is None,
                 over=Parts(run, PART, advance, images),
@@ -199,16 +201,13 @@ def write(
     into: Path,
 ) -> "AuditResult":
     """Measure, draw, and write everything ``into`` a folder."""
-    from symmetries.actions import ImageAction
     from symmetries.cli.audit_pictures import draw
     from symmetries.cli.progress import progress_bar
     from symmetries.cli.runs import summary
-    from symmetries.groups import parse_group
     from symmetries.report import audit_page, render
 
-    model, images = prepare(name, trust, source, examples, fill, run)
-    result = measure(model, images, group, run)
-    action = ImageAction(parse_group(group), fill=model.fill or 0.0)
+    model, images, action = prepare(name, trust, source, group, examples, fill, run)
+    result = measure(model, images, action, run)
     with progress_bar("report", total=3, quiet=run.quiet) as advance:
         rows = () if away is None else drift_rows(model, images, away, action, run)
         advance("drift")

@@ -64,13 +64,13 @@ def write(
 
     parsed = parse_group(group)
     images = without_constant(source.load())
-    chosen = example_indices(images, EXAMPLES)
+    chosen, value = example_indices(images, EXAMPLES), around(images, fill, run)
     with progress_bar("orbits", total=parsed.dim + 1, quiet=run.quiet) as advance:
         study = study_orbits(
             images.images.to(run.place),
             parsed,
             examples=for_display(images.images[chosen].to(run.place)),
-            fill=around(images, fill, run),
+            fill=value,
             seed=run.seed,
             on_parameter=advance,
         )
