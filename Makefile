@@ -80,5 +80,5 @@ constraints: setup ## renew constraints.txt from .venv (torch's CUDA build names
 	mv constraints.new constraints.txt
 
 clean: ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist out docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist out docs/_build docs/api docs/papers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

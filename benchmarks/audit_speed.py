@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.audit import audit, integrated_gradients, largest_singular_value
+from symmetries.auditing import audit, integrated_gradients, largest_singular_value
 from symmetries.groups import Cyclic
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from symmetries.provenance import provenance, versions
+from symmetries._utils.provenance import provenance, versions
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("lightning-fabric", "lightning", "kornia")

@@ -26,7 +26,6 @@ from torch import Tensor, nn
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.groups import Cyclic
-from symmetries.kernels.available import VARIABLE
 from symmetries.learners import relaxed
 from symmetries.learners.invariant_vae import InvariantVAE
 from symmetries.learners.invariant_vae.config import resolve_config as joint_config
@@ -36,6 +35,7 @@ from symmetries.learners.symmetry_model.config import resolve_config as symmetry
 from symmetries.learners.vae import VAE
 from symmetries.learners.vae.config import resolve_config as vae_config
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
+from symmetries.ops.available import VARIABLE
 from symmetries.training import Job, Step, TrainConfig, ensemble, fit_together
 
 sys.path.insert(0, str(Path(__file__).parent))

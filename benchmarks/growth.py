@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.resample import warp
-from symmetries.audit import audit
+from symmetries.auditing import audit
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2, affine_exp

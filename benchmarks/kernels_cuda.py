@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from symmetries.actions.resample import warp
 from symmetries.distributions.spline import rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
-from symmetries.kernels.available import VARIABLE
-from symmetries.perceptron import gelu_norm
+from symmetries.nn.perceptron import gelu_norm
+from symmetries.ops.available import VARIABLE
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

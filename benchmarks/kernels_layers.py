@@ -30,10 +30,10 @@ from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.invariant_model import shallow_model
+from symmetries.nn.perceptron import head
 from symmetries.nn.position_conv import Geometry, position_conv2d
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
-from symmetries.perceptron import head
 from symmetries.training.adam import KernelAdamW
 from symmetries.training.triangular import TriangularAdam
 

@@ -35,7 +35,7 @@ from symmetries.learners.vae import VAE
 from symmetries.learners.vae.config import resolve_config as vae_config
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.training import History, Job, Step, TrainConfig, fit_together
-from symmetries.training.products import fast_products
+from symmetries.training.matmul_precision import fast_products
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

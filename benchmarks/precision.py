@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from symmetries.data import load, rotated
-from symmetries.kernels.amx import has_amx
 from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
 from symmetries.learners.symmetry_model.losses import generative_loss, lie_inference_loss
+from symmetries.ops.amx import has_amx
 from symmetries.training import Step
 
 sys.path.insert(0, str(Path(__file__).parent))

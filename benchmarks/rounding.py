@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.resample import warp
-from symmetries.audit import integrated_gradients, largest_singular_value
+from symmetries.auditing import integrated_gradients, largest_singular_value
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import affine_exp
 from symmetries.nn.gconv import GroupConv2d
+from symmetries.nn.perceptron import MLP
 from symmetries.nn.variational import VariationalLinear
-from symmetries.perceptron import MLP
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

@@ -26,12 +26,12 @@ from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.affine import generators
-from symmetries.kernels.amx import has_amx
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
+from symmetries.ops.amx import has_amx
 from symmetries.training import Step
-from symmetries.training.products import Products, fast_products
+from symmetries.training.matmul_precision import Products, fast_products
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from symmetries.provenance import commit, versions
+from symmetries._utils.provenance import commit, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tests send results elsewhere.

@@ -30,15 +30,15 @@ import symmetries.learners
 import symmetries.nn
 from symmetries import (
     actions,
-    audit,
+    auditing,
     data,
     distributions,
     estimators,
     groups,
-    orbits,
     sweeps,
     training,
 )
+from symmetries.analysis import orbits
 from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
@@ -46,7 +46,7 @@ from symmetries.learners import invariant_vae, invariant_weights, relaxed, symme
 from symmetries.nn import autoencoder, convert, relaxed_networks
 from symmetries.nn.relaxation import relaxed_layers
 
-FACES = (actions, audit, data, distributions, estimators, groups, orbits, sweeps, training)
+FACES = (actions, auditing, data, distributions, estimators, groups, orbits, sweeps, training)
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
@@ -442,26 +442,26 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         training.save_model,
         {"folder": files(), "module": network(), "meta": {"a": 1}},
     ),
-    "audit.DistributionInvariance": lambda: (
-        lambda x, group: audit.DistributionInvariance(group).update(network(), x),
+    "auditing.DistributionInvariance": lambda: (
+        lambda x, group: auditing.DistributionInvariance(group).update(network(), x),
         {"x": x(), "group": Cyclic(4)},
     ),
-    "audit.SaliencySimilarity": lambda: (
-        lambda x, y, group: audit.SaliencySimilarity(group).update(network(), x, y),
+    "auditing.SaliencySimilarity": lambda: (
+        lambda x, y, group: auditing.SaliencySimilarity(group).update(network(), x, y),
         {"x": x(), "y": y(), "group": Cyclic(4)},
     ),
-    "audit.distribution_invariance": lambda: (
-        audit.distribution_invariance,
+    "auditing.distribution_invariance": lambda: (
+        auditing.distribution_invariance,
         {"model": network(), "x": x(), "group": Cyclic(4)},
     ),
-    "audit.estimate": lambda: (audit.estimate, {"values": torch.rand(5, 3)}),
-    "audit.map_similarity": lambda: (audit.map_similarity, {"maps": x(), "moved": x()}),
-    "audit.normalised_logit_error": lambda: (
-        audit.normalised_logit_error,
+    "auditing.estimate": lambda: (auditing.estimate, {"values": torch.rand(5, 3)}),
+    "auditing.map_similarity": lambda: (auditing.map_similarity, {"maps": x(), "moved": x()}),
+    "auditing.normalised_logit_error": lambda: (
+        auditing.normalised_logit_error,
         {"logits": torch.rand(5, 3), "moved": torch.rand(5, 3)},
     ),
-    "audit.saliency_map": lambda: (
-        audit.saliency_map,
+    "auditing.saliency_map": lambda: (
+        auditing.saliency_map,
         {"model": network(), "x": x(), "target": y(), "steps": 3},
     ),
     "data.ImageSet": lambda: (

@@ -20,7 +20,7 @@ import torch
 from common import store
 from torch import nn
 
-from symmetries.audit import AuditResult, audit
+from symmetries.auditing import AuditResult, audit
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners.symmetry_model import SymmetryModel
 

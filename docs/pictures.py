@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from torch.nn.functional import pad
 
+from symmetries.analysis.orbits import study_orbits
 from symmetries.cli.orbit import for_display
 from symmetries.data import load
 from symmetries.groups import Affine2
-from symmetries.orbits import study_orbits
 from symmetries.report import figures
 from symmetries.report.orbits import overview
 

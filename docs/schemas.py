@@ -6,7 +6,7 @@ Run with: .venv/bin/python docs/schemas.py
 import json
 from pathlib import Path
 
-from symmetries.audit import AuditResult
+from symmetries.auditing import AuditResult
 from symmetries.results import FitResult, OrbitResult, Result, SweepResult, SymmetryResult
 
 FOLDER = Path(__file__).parent / "schemas"

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from symmetries.analysis.orbits import neighbour_distance, reach, study_orbits
 from symmetries.groups import Affine2, parse_group
-from symmetries.orbits import neighbour_distance, reach, study_orbits
 
 
 def bars(count=6, side=16):
@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_study():
 def test_many_images_are_taken_in_parts(monkeypatch):
     images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     whole = study_orbits(images, Affine2("rotation"), examples=images[:1], steps=5)
-    monkeypatch.setattr("symmetries.orbits.PIXELS_AT_ONCE", 1)
+    monkeypatch.setattr("symmetries.analysis.orbits.PIXELS_AT_ONCE", 1)
     parts = study_orbits(images, Affine2("rotation"), examples=images[:1], steps=5)
     torch.testing.assert_close(
         torch.tensor(whole.curves[0].change), torch.tensor(parts.curves[0].change)

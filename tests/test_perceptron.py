@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.perceptron import MLP, gelu_norm
+from symmetries.nn.perceptron import MLP, gelu_norm
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_hooks_see_what_each_layer_gave(network):
 
 
 def test_hooks_see_all_rows_at_once(network, monkeypatch):
-    monkeypatch.setattr("symmetries.perceptron._MOST", 64)
+    monkeypatch.setattr("symmetries.nn.perceptron._MOST", 64)
     rows, x = [], torch.randn(9, 6)
     expected = network(x)
     network[0].register_forward_hook(lambda module, inputs, output: rows.append(len(output)))

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries._validation.placement import call_model, check_broadcast, check_like, check_together
 from symmetries.actions import ImageAction, SignalAction
-from symmetries.audit import integrated_gradients, logit_invariance
+from symmetries.auditing import integrated_gradients, logit_invariance
 from symmetries.distributions.box import UniformBox
 from symmetries.groups import SE2, Affine2, Cyclic, CyclicShift, relative_angle
 from symmetries.nn.fourier import KernelNetwork
@@ -15,7 +16,6 @@ from symmetries.nn.invariant import InvariantLinear
 from symmetries.nn.orbit import OrbitAverage
 from symmetries.nn.tied import TiedConv2d, TiedLinear, pixel_permutations
 from symmetries.nn.variational import VariationalLinear
-from symmetries.placement import ask, check_broadcast, check_like, check_together
 
 EYE = torch.eye(3)[None]
 
@@ -96,7 +96,7 @@ def test_what_says_nothing_about_the_inputs_passes(error):
         raise error
 
     with pytest.raises(type(error)) as raised:
-        ask(model, torch.zeros(2))
+        call_model(model, torch.zeros(2))
     assert raised.value is error
 
 

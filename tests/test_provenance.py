@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from symmetries import provenance
+from symmetries._utils import provenance
 
 
 def test_commit_of_this_checkout_or_of_the_environment(

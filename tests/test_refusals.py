@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from symmetries.blaming import blaming_labels, blaming_values
-from symmetries.checks import as_device, as_folder, invalid
+from symmetries._validation.checks import as_device, as_folder, invalid
+from symmetries._validation.diagnose import diagnose_labels, diagnose_values
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.groups import Cyclic
 from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
@@ -44,10 +44,10 @@ def test_messages_show_something_and_end():
 def test_labels_are_blamed_only_for_what_they_did():
     with (
         pytest.raises(ValueError, match=r"0 to 2, got -1 to 1"),
-        blaming_labels(torch.tensor([-1, 1]), 3),
+        diagnose_labels(torch.tensor([-1, 1]), 3),
     ):
         raise IndexError("out of bounds")
-    with pytest.raises(RuntimeError, match="another"), blaming_labels(torch.tensor([0, 1]), 3):
+    with pytest.raises(RuntimeError, match="another"), diagnose_labels(torch.tensor([0, 1]), 3):
         raise RuntimeError("another")
 
 
@@ -55,10 +55,10 @@ def test_labels_are_blamed_only_for_what_they_did():
 def test_values_are_blamed_only_for_what_they_did(value):
     with (
         pytest.raises(ValueError, match=FORM.format("x")),
-        blaming_values(torch.tensor([0.0, value]), "x"),
+        diagnose_values(torch.tensor([0.0, value]), "x"),
     ):
         raise RuntimeError("invalid multinomial distribution")
-    with pytest.raises(RuntimeError, match="another"), blaming_values(torch.zeros(2), "x"):
+    with pytest.raises(RuntimeError, match="another"), diagnose_values(torch.zeros(2), "x"):
         raise RuntimeError("another")
 
 

@@ -12,8 +12,8 @@ import symmetries
 FOLDER = Path(__file__).resolve().parents[1] / "api"
 # The parts in reading order; others follow. Not shown: the command, which has a page of its own,
 # and helpers that users do not need.
-ORDER = ("groups", "actions", "distributions", "nn", "learners", "audit", "data", "training")
-HIDDEN = {"__main__", "cli", "caching", "folding", "kernels"}
+ORDER = ("groups", "actions", "distributions", "nn", "learners", "auditing", "data", "training")
+HIDDEN = {"__main__", "audit", "cli", "ops", "_utils", "_validation"}
 # Shown beside what a part exports: what others return.
 ALSO = {"distributions": ("symmetries.distributions.mixture",)}
 

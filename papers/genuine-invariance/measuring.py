@@ -10,7 +10,7 @@ import torch
 from fitting import Fit, Task
 from torch import Tensor, nn
 
-from symmetries.audit import (
+from symmetries.auditing import (
     distribution_invariance,
     drift_curve,
     largest_singular_value,

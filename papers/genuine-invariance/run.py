@@ -23,7 +23,7 @@ from fitting import METHODS, Fit, Task, fit_together
 from measuring import drift, pictures, proposition, table_row
 from tasks import paper_task, quick_task
 
-from symmetries.provenance import provenance
+from symmetries._utils.provenance import provenance
 
 TABLE = ("WT", "DA", "IR")
 EXTRA = ("IR-free", "IR-random", "NLI-random", "NLI-centred", "DI-random")

@@ -36,7 +36,7 @@ import sets
 from options import SHAPES, joint_config, parse
 from setting import figure9_setting, seeds_of
 
-from symmetries.provenance import provenance
+from symmetries._utils.provenance import provenance
 
 SETS = ("mnist", "mnist-alike")  # of which pictures are kept
 SAME = ("same", "same-learned")  # the joint model on the images of the VAEs

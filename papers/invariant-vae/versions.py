@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from framed import moments_of_each
 from torch import Tensor
 
+from symmetries._utils.per_example_random import per_example_random
 from symmetries.actions.images import ImageAction
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.vae import VAE
 from symmetries.learners.vae.model import Augment, elbo_loss
-from symmetries.rows import draw_rows
 from symmetries.training import History, Step
 from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.step import mix
@@ -83,7 +83,7 @@ def planted_anew(added: float) -> Augment:
 
     def augment(batch: Tensor, generator: torch.Generator) -> Tensor:
         shape = (len(batch), 4)
-        unit = 2 * draw_rows(torch.rand, shape, 0, generator, device=batch.device) - 1
+        unit = 2 * per_example_random(torch.rand, shape, 0, generator, device=batch.device) - 1
         first = math.pi * unit[:, :1]
         second = sets.ROTATION.exp(math.radians(added) * unit[:, 1:2] - first)
         second = second + F.pad(unit[:, 2:, None] / batch.shape[-1], (2, 0, 0, 1))

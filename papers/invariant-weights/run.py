@@ -31,7 +31,7 @@ from toy import toy
 from trainings import Stochastic
 from turns import fixed_widths
 
-from symmetries.provenance import provenance
+from symmetries._utils.provenance import provenance
 
 HERE = Path(__file__).parent
 EXTRA = {

@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from image_sets import flip_and_crop, images_of
 
+from symmetries._utils.provenance import provenance
 from symmetries.groups import Cyclic
 from symmetries.learners.relaxed import accuracy, fit
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
-from symmetries.provenance import provenance
 from symmetries.testing import invariance_error
 from symmetries.training import History, TrainConfig
 

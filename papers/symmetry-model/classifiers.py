@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from tasks import mnist_rotated
 from torch import Tensor, nn
 
+from symmetries._utils.provenance import provenance
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
@@ -26,7 +27,6 @@ from symmetries.groups.base import Group
 from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.nn.invariant_model import shallow_model
-from symmetries.provenance import provenance
 from symmetries.training import Step, TrainConfig, train
 
 COUNTS = (500, 5_000, 50_000)

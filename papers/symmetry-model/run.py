@@ -30,10 +30,10 @@ import planted
 from shown import pictures, special_pictures
 from tasks import ABLATIONS, OURS_NAME, QUICK_TASKS, TASKS, Task, with_steps
 
+from symmetries._utils.provenance import provenance
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
-from symmetries.provenance import provenance
 
 HERE = Path(__file__).parent
 FAMILY_IMAGES = 256

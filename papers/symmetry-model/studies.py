@@ -25,10 +25,10 @@ import sharp
 import torch
 from tasks import SETTLINGS, SPRITES_PAPER, TASKS, WIDE, sprites_small
 
+from symmetries._utils.provenance import provenance
 from symmetries.data import ImageSet, digits, load, rotated
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryConfig, SymmetryModel
-from symmetries.provenance import provenance
 
 FAMILY = ("rotation", "translation")
 QUICK = PRESETS["quick"]

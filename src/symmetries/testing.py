@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import invalid
 from symmetries.actions.base import Action
-from symmetries.checks import invalid
 from symmetries.groups.base import Group
 from symmetries.groups.shapes import check_eta
 

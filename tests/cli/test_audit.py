@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from symmetries.audit import AuditResult
+from symmetries.auditing import AuditResult
 from symmetries.cli import classifiers
 
 

@@ -146,7 +146,7 @@ def test_an_interrupt_leaves_nothing_behind(run, tmp_path, monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("symmetries.orbits.study_orbits", interrupt)
+    monkeypatch.setattr("symmetries.analysis.orbits.study_orbits", interrupt)
     result = run("orbit", "digits", "--out", "out")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -157,7 +157,7 @@ def test_an_unexpected_error_says_how_to_report_it(run, monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("wheel fell off\nand rolled away [red]")
 
-    monkeypatch.setattr("symmetries.orbits.study_orbits", fail)
+    monkeypatch.setattr("symmetries.analysis.orbits.study_orbits", fail)
     result = run("orbit", "digits")
     assert result.exit_code == 1
     assert "RuntimeError: wheel fell off and rolled away [red]; please report" in result.stderr
@@ -172,7 +172,7 @@ def test_a_termination_stops_like_an_interrupt(run, tmp_path, monkeypatch):
     def stop(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("symmetries.orbits.study_orbits", stop)
+    monkeypatch.setattr("symmetries.analysis.orbits.study_orbits", stop)
     result = run("orbit", "digits", "--out", "out")
     assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == []

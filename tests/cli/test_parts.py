@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from symmetries.audit import audit
+from symmetries.auditing import audit
 from symmetries.cli import audit as audit_command
 from symmetries.cli.parts import InPrecision, Parts
 from symmetries.cli.resuming import RANKS, is_helper

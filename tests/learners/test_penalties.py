@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.audit import logit_invariance, saliency_map, saliency_similarity
-from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
+from symmetries.auditing import logit_invariance, saliency_map, saliency_similarity
+from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.data import digits
 from symmetries.groups import Affine2, Cyclic, CyclicShift, Product, Signal
 from symmetries.learners.penalties import (

@@ -16,6 +16,7 @@ from symmetries.groups.names import parse_group
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import PRESETS
 from symmetries.learners.symmetry_model.coordinates import content_centre
+from symmetries.learners.symmetry_model.idempotence import settling
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
@@ -34,7 +35,6 @@ from symmetries.learners.symmetry_model.networks import (
     generator_shifts,
     unbind,
 )
-from symmetries.learners.symmetry_model.settling import settling
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from symmetries.groups import Cyclic
-from symmetries.nn import plane_kernel
+from symmetries.nn import conv_kernel
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 
 LAYERS = {
@@ -39,7 +39,7 @@ def unread(layer):
 def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
     layer, found = made(name), []
     for fuse in (True, False):
-        monkeypatch.setattr(plane_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
+        monkeypatch.setattr(conv_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
         bank, _ = layer.generate((9, 9))
         assert layer.positional or bank.is_contiguous(memory_format=torch.channels_last)
         given = torch.linspace(-1, 2, bank.numel(), dtype=bank.dtype).view_as(bank)
@@ -54,7 +54,7 @@ def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
 def test_second_gradients(name, monkeypatch):
     layer, found = made(name), []
     for fuse in (True, False):
-        monkeypatch.setattr(plane_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
+        monkeypatch.setattr(conv_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
         parameters = [p for n, p in layer.named_parameters() if n not in unread(layer)]
         total = layer.generate((9, 9)).weight.square().sum()
         first = torch.autograd.grad(total, parameters, create_graph=True)

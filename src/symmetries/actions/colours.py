@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import check_images, invalid
+from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
-from symmetries.checks import check_images, invalid
 from symmetries.groups.colour import Colour
 from symmetries.groups.special import wrap_angle
-from symmetries.placement import check_together
 
 _SEXTANT = math.pi / 3
 

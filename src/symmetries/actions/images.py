@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import check_choice, check_images, check_number, invalid
+from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.permute import permute, permutes_pixels
@@ -17,14 +19,12 @@ from symmetries.actions.resample import (
     warp,
     warp_shared,
 )
-from symmetries.checks import check_choice, check_images, check_number, invalid
 from symmetries.groups.affine import Affine2, affine_inverse
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
-from symmetries.placement import check_together
 
 
 class ImageAction(Action):

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from symmetries.caching import constant
-from symmetries.checks import invalid
+from symmetries._utils.caching import constant
+from symmetries._validation.checks import invalid
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import Tensor
 
+from symmetries._validation.checks import check_tensors, invalid
+from symmetries._validation.placement import exact_products
 from symmetries.actions.base import Action
-from symmetries.checks import check_tensors, invalid
 from symmetries.groups.base import Group
-from symmetries.placement import exact_products
 
 
 class PointAction(Action):

@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.caching import constant
+from symmetries._validation.checks import check_choice, check_images, invalid
+from symmetries._validation.placement import exact_products
 from symmetries.actions.spline import spline_coefficients, spline_sample
-from symmetries.caching import constant
-from symmetries.checks import check_choice, check_images, invalid
-from symmetries.folding import fold, foldable
-from symmetries.kernels.available import usable
-from symmetries.placement import exact_products
+from symmetries.ops.available import usable
+from symmetries.ops.vmap_rules import fold, foldable
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
@@ -116,8 +116,8 @@ def _resample(
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
     """Maps as in :func:`_resample`."""
-    from symmetries.kernels.warp import KernelWarp, maps_of
-    from symmetries.kernels.warp_cuda import plan
+    from symmetries.ops.warp import KernelWarp, maps_of
+    from symmetries.ops.warp_cuda import plan
 
     size = (images.shape[-2], images.shape[-1])
 

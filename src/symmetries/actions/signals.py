@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import check_choice, check_number, invalid
+from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
 from symmetries.actions.resample import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
-from symmetries.checks import check_choice, check_number, invalid
 from symmetries.groups.signal import Signal
-from symmetries.placement import check_together
 
 
 class SignalAction(Action):

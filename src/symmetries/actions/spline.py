@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.caching import constant
+from symmetries._utils.caching import constant
 
 # The prefilter forgets by a factor 0.268 a pixel: after this many it is below rounding.
 _MARGIN = {torch.float64: 26}

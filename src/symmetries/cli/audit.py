@@ -14,7 +14,7 @@ from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from symmetries.actions import ImageAction
-    from symmetries.audit import AuditResult, DriftRow
+    from symmetries.auditing import AuditResult, DriftRow
     from symmetries.cli.inputs import Source
     from symmetries.cli.models import Loaded
     from symmetries.cli.runs import Run
@@ -113,7 +113,7 @@ def prepare(
 ) -> "tuple[Loaded, ImageSet, ImageAction]":
     """The model, the images that it is measured on, and how they are moved."""
     from symmetries.actions import ImageAction
-    from symmetries.audit.models import untouched
+    from symmetries.auditing.models import untouched
     from symmetries.cli.classifiers import unlabelled
     from symmetries.cli.discover import spread_indices
     from symmetries.cli.inputs import around
@@ -139,7 +139,7 @@ def with_labels(images: "ImageSet", labels: tuple[int, ...]) -> "ImageSet":
     """The images whose label is among these, with its position there as their label."""
     import torch
 
-    from symmetries.checks import invalid
+    from symmetries._validation.checks import invalid
 
     known = torch.tensor(labels)
     match = images.labels[:, None] == known  # type: ignore[index]  # checked before
@@ -163,7 +163,7 @@ def measure(
     model: "Loaded", images: "ImageSet", action: "ImageAction", run: "Run"
 ) -> "AuditResult":
     """Every measure that the model allows."""
-    from symmetries.audit import audit as measured
+    from symmetries.auditing import audit as measured
     from symmetries.cli.models import unfit
     from symmetries.cli.parts import Parts
     from symmetries.cli.progress import progress_bar
@@ -232,9 +232,9 @@ def drift_rows(
     run: "Run",
 ) -> "tuple[DriftRow, ...]":
     """The measures as the images are blended into others of the same classes."""
-    from symmetries.audit import drift_curve
-    from symmetries.audit.run import drift_row
-    from symmetries.audit.saliency import saliency_map
+    from symmetries.auditing import drift_curve
+    from symmetries.auditing.run import drift_row
+    from symmetries.auditing.saliency import saliency_map
     from symmetries.cli.discover import spread_indices
     from symmetries.data import drift
 

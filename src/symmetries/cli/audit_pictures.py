@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries.actions import ImageAction
-from symmetries.audit.models import untouched
-from symmetries.audit.moves import make_moves
-from symmetries.audit.saliency import saliency_map
+from symmetries.auditing.models import untouched
+from symmetries.auditing.moves import make_moves
+from symmetries.auditing.saliency import saliency_map
 from symmetries.cli.models import Model
 from symmetries.cli.orbit import (
     element_labels,

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import invalid
 from symmetries.actions.images import ImageAction
-from symmetries.checks import invalid
 from symmetries.cli.progress import progress_bar
 from symmetries.cli.resuming import is_helper
 from symmetries.data import ImageSet

@@ -54,7 +54,7 @@ def fit(
 
     [dim]Example:[/] symmetries fit digits --method invariant --group rotation --out out/fit
     """
-    from symmetries.checks import check_choice, invalid
+    from symmetries._validation.checks import check_choice, invalid
     from symmetries.cli.inputs import Source
     from symmetries.cli.runs import begin
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.cli.options import Reading
 from symmetries.cli.runs import Run
 from symmetries.data import NAMES, ImageSet, background, load, picture_folder

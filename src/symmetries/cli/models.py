@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.cli.parts import in_precision
 from symmetries.training import load_state
 
@@ -101,7 +101,7 @@ def load_own(folder: Path) -> Loaded:
 
 def giving_logits(model: Loaded, images: Tensor) -> Loaded:
     """The model, or its logarithm where it gives probabilities; warns about that."""
-    from symmetries.audit.models import untouched
+    from symmetries.auditing.models import untouched
 
     try:
         with untouched(model.call), torch.no_grad():
@@ -138,7 +138,7 @@ def _log_of(call: Model) -> Model:
 
 
 def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
-    from symmetries.audit.onnx_graph import OnnxGraph, load_onnx
+    from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
 
     call, problem = load_onnx(path, images)
     if problem is not None:

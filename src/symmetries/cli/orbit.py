@@ -55,10 +55,10 @@ def write(
     source: "Source", group: str, fill: float | None, run: "Run", into: Path
 ) -> "OrbitResult":
     """Load, measure, draw, and write everything ``into`` a folder."""
+    from symmetries.analysis.orbits import study_orbits
     from symmetries.cli.inputs import around, without_constant
     from symmetries.cli.runs import summary
     from symmetries.groups import group_name, parse_group
-    from symmetries.orbits import study_orbits
     from symmetries.report import orbit_page, render
     from symmetries.results import OrbitResult
 

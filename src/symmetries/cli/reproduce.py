@@ -37,7 +37,7 @@ def reproduce(
 
     [dim]Example:[/] symmetries reproduce genuine-invariance --quick
     """
-    from symmetries.checks import check_choice, invalid
+    from symmetries._validation.checks import check_choice, invalid
 
     script = find_paper(paper)
     check_choice(preset, ("quick", "default", "paper"), "preset")
@@ -89,7 +89,7 @@ def papers_folder() -> Path | None:
 
 def find_paper(name: str) -> Path:
     """The script of a paper."""
-    from symmetries.checks import invalid
+    from symmetries._validation.checks import invalid
 
     folder = papers_folder()
     if folder is None:

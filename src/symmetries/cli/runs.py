@@ -18,10 +18,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from symmetries import __version__
+from symmetries._utils.provenance import commit, device_name, versions
 from symmetries.cli.options import Machine, Output
 from symmetries.cli.output import output_folder
 from symmetries.cli.resuming import Checkpoints, is_helper
-from symmetries.provenance import commit, device_name, versions
 from symmetries.results import DataSummary, Result, RunInfo
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
 
 def choose_preset(name: str | None, device: "torch.device") -> str:
     """The preset that ``--preset`` names; without it, what is right for the device."""
-    from symmetries.checks import check_choice
+    from symmetries._validation.checks import check_choice
 
     if name is None:
         return "quick" if device.type == "cpu" else "default"
@@ -153,7 +153,7 @@ def choose_device(name: str) -> "torch.device":
     """The device that ``--device`` names; "auto" is a GPU if there is one."""
     import torch
 
-    from symmetries.checks import invalid
+    from symmetries._validation.checks import invalid
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -171,7 +171,7 @@ def check_precision(name: str, device: "torch.device") -> None:
     Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
     way to find out is to let another process try.
     """
-    from symmetries.checks import check_choice, invalid
+    from symmetries._validation.checks import check_choice, invalid
     from symmetries.training.config import PRECISIONS
 
     check_choice(name, PRECISIONS, "precision")

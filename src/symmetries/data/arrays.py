@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import as_path, check_choice, invalid
+from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.files import AGAIN, check_claim, unreadable
 from symmetries.data.labels import names_in, numbered

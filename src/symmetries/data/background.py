@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_images, check_some, check_tensors
+from symmetries._validation.checks import check_images, check_some, check_tensors
 
 LIKE_THE_BACKGROUND = 0.02  # of the range of the values
 ENOUGH = 0.5

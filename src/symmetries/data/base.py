@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     as_path,
     check_finite,
     check_floats,
@@ -23,7 +23,7 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
-from symmetries.placement import check_together
+from symmetries._validation.placement import check_together
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 FAR = 10.0  # beyond [0, 1], further than noise and standardised images are

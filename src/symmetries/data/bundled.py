@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symmetries.checks import check_choice
+from symmetries._validation.checks import check_choice
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.data.draws import Draws

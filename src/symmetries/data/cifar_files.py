@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symmetries.checks import check_choice, invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, read_bytes

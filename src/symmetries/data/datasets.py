@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
 
-from symmetries.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.data.labels import of_items

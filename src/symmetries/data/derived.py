@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from symmetries._validation.checks import check_choice, check_flag, check_number, invalid
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_flag, check_number, invalid
 from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws, Floats
 from symmetries.groups.affine import Affine2

@@ -7,7 +7,7 @@ it. The derived sets are fixed by a seed, so they draw from the raw stream.
 import numpy as np
 from numpy.typing import NDArray
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

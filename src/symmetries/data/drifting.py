@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from symmetries._validation.checks import check_choice, check_number, invalid
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_number, invalid
 from symmetries.data.base import ImageSet, check_set
 from symmetries.data.draws import Draws
 from symmetries.data.idx import idx_set

@@ -5,7 +5,7 @@ import os
 import zlib
 from pathlib import Path
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 
 AGAIN = "fetch the file again"
 _DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from symmetries.checks import as_path, check_choice, check_whole, invalid
+from symmetries._validation.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
 from symmetries.data.files import AGAIN, check_claim, read_bytes

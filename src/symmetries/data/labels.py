@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import invalid, short
+from symmetries._validation.checks import invalid, short
 from symmetries.data.base import as_array
 
 Names = tuple[str, ...]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.data.files import AGAIN
 
 _RECONSTRUCT = {

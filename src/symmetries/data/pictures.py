@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from symmetries.checks import as_path, check_choice, check_pair, invalid
+from symmetries._validation.checks import as_path, check_choice, check_pair, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from symmetries.checks import as_path, invalid, wrong_type
+from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.data.arrays import array_file
 from symmetries.data.base import ImageSet
 from symmetries.data.bundled import digits

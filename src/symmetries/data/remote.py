@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from symmetries.checks import check_choice, invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.data.base import FOLDER_VARIABLE, data_folder
 
 _MNIST_HOSTS = (

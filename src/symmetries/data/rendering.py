@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.data.base import as_array
 
 SHAPES = ("square", "ellipse", "heart")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries.data.arrays import npy_header
 from symmetries.data.base import ImageSet, as_array, data_folder, missing
 from symmetries.data.draws import Draws, Floats, Integers

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from symmetries.checks import as_path, check_choice, check_pair, invalid, wrong_type
+from symmetries._validation.checks import as_path, check_choice, check_pair, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
 from symmetries.data.files import AGAIN, unreadable
 from symmetries.data.pictures import picture_files, read_picture

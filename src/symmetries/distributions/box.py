@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_whole, invalid, wrong_type
+from symmetries._validation.checks import check_choice, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
 
 Sampling = Literal["random", "sobol", "grid"]

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 
 
 class ConditionalCategorical(nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.distributions.spline import circular_spline, rational_quadratic, spline_rows
-from symmetries.perceptron import gelu_norm, is_followed
+from symmetries.nn.perceptron import gelu_norm, is_followed
 
 HALF = 3.0  # splines live on [-3, 3]
 Rows = tuple[Tensor, ...]

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries._utils.per_example_random import per_example_random
+from symmetries._validation.checks import invalid
 from symmetries.distributions.coupling import HALF, Coupling, bent_by, stacked
 from symmetries.distributions.flow_kernels import (
     MIN_SCALE,
@@ -18,10 +19,9 @@ from symmetries.distributions.flow_kernels import (
 )
 from symmetries.distributions.projection import projections
 from symmetries.distributions.spline import MIN_SHARE, wrap
-from symmetries.kernels import amx
-from symmetries.kernels.available import is_transformed
-from symmetries.perceptron import MLP, is_followed
-from symmetries.rows import draw_rows
+from symmetries.nn.perceptron import MLP, is_followed
+from symmetries.ops import amx
+from symmetries.ops.available import is_transformed
 
 Part = tuple[Tensor, Tensor, bool]
 
@@ -228,12 +228,12 @@ class ConditionalFlow(nn.Module):
             mean, scale = _base_law(self.base(context), n)
             shape = (len(self.straight), rows)
             place = {"dtype": dtype, "device": context.device}
-            z = mean + scale * draw_rows(torch.randn, shape, 1, generator, **place)
+            z = mean + scale * per_example_random(torch.randn, shape, 1, generator, **place)
             rows_of.update(zip(self.straight, z, strict=True))
         if self.around:
             shape = (len(self.around), rows)
             place = {"dtype": dtype, "device": context.device}
-            unit = draw_rows(torch.rand, shape, 1, generator, **place)
+            unit = per_example_random(torch.rand, shape, 1, generator, **place)
             z = HALF * (2 * unit - 1)
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import density_of, weights_of
-from symmetries.kernels.compiler import error_of
-from symmetries.kernels.flow_cuda import suits
-from symmetries.kernels.flow_shape import Shape
+from symmetries.ops.compiler import error_of
+from symmetries.ops.flow_cuda import suits
+from symmetries.ops.flow_shape import Shape
 
 LARGEST_ERROR = 0.05  # in the norm: products may be TF32; a kernel that is wrong is so by far
 CONTEXTS, FEATURES, SPREAD = 64, 8, 0.1

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from symmetries.distributions.coupling import HALF
 from symmetries.distributions.spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
-from symmetries.kernels.available import usable
-from symmetries.kernels.branches import Branches, current_branches
-from symmetries.kernels.flow_shape import Shape
-from symmetries.kernels.rounded import RoundedLinear
-from symmetries.perceptron import head
+from symmetries.nn.perceptron import head
+from symmetries.ops.available import usable
+from symmetries.ops.flow_shape import Shape
+from symmetries.ops.rounded import RoundedLinear
+from symmetries.ops.side_streams import Branches, current_branches
 
 if TYPE_CHECKING:
     from symmetries.distributions.flow import ConditionalFlow
@@ -76,7 +76,7 @@ def density_of(
     base: Tensor,
 ) -> Tensor:
     """The same from what the context gives; where the mask is 0, units are dropped."""
-    from symmetries.kernels.flow import KernelFlow
+    from symmetries.ops.flow import KernelFlow
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
         kept = None if mask is None else (mask != 0) / (1 - shape.dropout)
@@ -97,7 +97,7 @@ def weights_of(flow: "ConditionalFlow") -> list[Tensor]:
 def pack_ahead(flow: "ConditionalFlow", made: Branches) -> None:
     """Put the weights of all layers side by side, before the kernels need them so."""
     if not flow.around and flow.dim > 1:
-        from symmetries.kernels.flow import packed
+        from symmetries.ops.flow import packed
 
         made.ahead(lambda: [packed([w.detach() for w in weights_of(flow)])], flow.project.bias)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_finite,
     check_floats,
     check_generator,
@@ -15,7 +15,7 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
-from symmetries.placement import check_together, exact_products
+from symmetries._validation.placement import check_together, exact_products
 
 COMPONENTS = (1, 3, 10, 30, 100, 300)  # tried, as long as points held out become likelier
 HELD_OUT = 0.1

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.checks import invalid
-from symmetries.folding import fold, foldable
-from symmetries.kernels.available import usable
-from symmetries.perceptron import is_followed
+from symmetries._validation.checks import invalid
+from symmetries.nn.perceptron import is_followed
+from symmetries.ops.available import usable
+from symmetries.ops.vmap_rules import fold, foldable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
 MIN_SLOPE = 1e-3
@@ -124,7 +124,7 @@ def _closed(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[
 def _kernel_spline(
     x: Tensor, parameters: Tensor, half: float, inverse: bool, bins: int, circular: bool
 ) -> tuple[Tensor, Tensor]:
-    from symmetries.kernels.spline import KernelSpline
+    from symmetries.ops.spline import KernelSpline
 
     def plain(x: Tensor, parameters: Tensor) -> tuple[Tensor, Tensor]:
         return (_closed if circular else _straight)(x, parameters, half, inverse)

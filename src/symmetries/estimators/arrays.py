@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
 
-from symmetries.checks import invalid, short
+from symmetries._validation.checks import invalid, short
 
 # Part of scikit-learn's words, what is expected then, and what to do.
 Reasons = tuple[tuple[str, str, str], ...]

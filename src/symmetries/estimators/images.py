@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from symmetries.checks import as_device, check_number, invalid, short
+from symmetries._validation.checks import as_device, check_number, invalid, short
 from symmetries.data.background import LOOKED_AT, background
 from symmetries.estimators.arrays import read_rows
 from symmetries.estimators.saving import Saved

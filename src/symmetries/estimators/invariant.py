@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from symmetries.checks import check_flag, check_positive, check_whole, invalid
+from symmetries._validation.checks import check_flag, check_positive, check_whole, invalid
 from symmetries.estimators.arrays import given_seed, read_classes, read_numbers, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.profile import profile

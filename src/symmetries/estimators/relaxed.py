@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_number, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_number, check_whole, invalid
 from symmetries.estimators.arrays import given_seed, read_classes, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups import Cyclic, Dihedral

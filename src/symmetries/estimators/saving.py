@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.estimators.profile import Invariance
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group

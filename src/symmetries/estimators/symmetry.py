@@ -12,7 +12,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.estimators.arrays import read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups.base import Group

@@ -15,8 +15,8 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_floats, invalid
-from symmetries.folding import fold, foldable
+from symmetries._validation.checks import check_floats, invalid
+from symmetries._validation.placement import exact_products
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.exponential import (
     affine_exp as affine_exp,
@@ -29,8 +29,8 @@ from symmetries.groups.exponential import (
 from symmetries.groups.inverse import affine_inverse as affine_inverse
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
-from symmetries.kernels.available import products_as_written, usable
-from symmetries.placement import exact_products
+from symmetries.ops.available import products_as_written, usable
+from symmetries.ops.vmap_rules import fold, foldable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -99,7 +99,7 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
     if left.is_cpu and products_as_written() and left.ndim == 3 and left.shape == right.shape:
         return torch.bmm(left, right)  # at once what @ finds out
     if usable(left, right):
-        from symmetries.kernels.matrices import KernelProduct
+        from symmetries.ops.matrices import KernelProduct
 
         product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
         return product

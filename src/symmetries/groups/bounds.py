@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symmetries.checks import invalid, short, wrong_type
+from symmetries._validation.checks import invalid, short, wrong_type
 from symmetries.groups.base import Group
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_floats
+from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import choose, spread
 from symmetries.groups.special import wrap_angle

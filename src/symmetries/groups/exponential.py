@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.caching import constant
-from symmetries.folding import fold, foldable
+from symmetries._utils.caching import constant
+from symmetries._validation.placement import exact_products
 from symmetries.groups.phi import phi1_backward, phi1_forward
-from symmetries.kernels.available import is_transformed, usable
-from symmetries.placement import exact_products
+from symmetries.ops.available import is_transformed, usable
+from symmetries.ops.vmap_rules import fold, foldable
 
 _FEW = 160  # elements below which a CPU is faster with products of matrices than entry by entry
 _FAR = 8.0  # turns from which the closed form needs more doublings
@@ -82,7 +82,7 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
         if few(eta) and not foldable(eta):
             return exp_by_squaring(eta, columns)
         return affine_exp(six_columns(eta, columns))
-    from symmetries.kernels.exponential import KernelExp
+    from symmetries.ops.exponential import KernelExp
 
     def plain(eta: Tensor) -> Tensor:
         return _exp_plain(six_columns(eta, columns))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_whole, invalid
+from symmetries._validation.placement import check_broadcast
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
-from symmetries.placement import check_broadcast
 
 AXES = ("x", "y")
 

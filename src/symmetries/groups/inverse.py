@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.folding import fold, foldable
+from symmetries._validation.placement import exact_products
 from symmetries.groups.exponential import last_row, with_last_row
-from symmetries.kernels.available import undisturbed, usable
-from symmetries.placement import exact_products
+from symmetries.ops.available import undisturbed, usable
+from symmetries.ops.vmap_rules import fold, foldable
 
 # On a CPU: numbers from which on it pays to treat them entry by entry, forward and backward, and
 # matrices at a time that stay in the cache.
@@ -39,7 +39,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
             return inverse
         return _inverse_value(matrix)
     if usable(matrix):
-        from symmetries.kernels.matrices import KernelInverse
+        from symmetries.ops.matrices import KernelInverse
 
         inverse = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
         return inverse

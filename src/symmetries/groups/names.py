@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from symmetries.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour

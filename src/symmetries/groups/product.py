@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_floats, check_tensors, invalid
+from symmetries._validation.checks import check_floats, check_tensors, invalid
 from symmetries.groups.base import Parameter
 
 _MATRIX = torch.Size((3, 3))

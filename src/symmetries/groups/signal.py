@@ -6,7 +6,7 @@ r"""What can happen to a 1-D signal: its time is shifted and scaled, its values 
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_floats
+from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, choose, spread
 from symmetries.groups.special import phi1

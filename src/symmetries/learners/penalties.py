@@ -1,7 +1,7 @@
 """Training for invariance: penalties on what a model says along orbits, and their weight.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
-weight-tying", sections 3.3 and 4.4. A penalty is a measure of :mod:`symmetries.audit` with a
+weight-tying", sections 3.3 and 4.4. A penalty is a measure of :mod:`symmetries.auditing` with a
 gradient.
 """
 
@@ -14,10 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from symmetries.actions.images import ImageAction
-from symmetries.audit.metrics import distribution_error, logit_error, normalised_logit_error
-from symmetries.blaming import blaming_labels
-from symmetries.checks import (
+from symmetries._utils.per_example_random import per_example_random
+from symmetries._validation.checks import (
     check_choice,
     check_class_range,
     check_classes,
@@ -33,10 +31,12 @@ from symmetries.checks import (
     short,
     wrong_type,
 )
+from symmetries._validation.diagnose import diagnose_labels
+from symmetries._validation.placement import call_model, check_together
+from symmetries.actions.images import ImageAction
+from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
-from symmetries.placement import ask, check_together
-from symmetries.rows import draw_rows
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -122,9 +122,9 @@ def random_elements(
     check_whole(n, "n")
     if isinstance(group, FiniteGroup):
         below = functools.partial(torch.randint, group.order)
-        return draw_rows(below, (n,), 0, generator, device=device)
+        return per_example_random(below, (n,), 0, generator, device=device)
     width = torch.tensor(group.bounds if half_width is None else half_width, device=device)
-    eta = 2 * draw_rows(torch.rand, (n, group.dim), 0, generator, device=device) - 1
+    eta = 2 * per_example_random(torch.rand, (n, group.dim), 0, generator, device=device) - 1
     return group.exp(eta * width)
 
 
@@ -210,9 +210,9 @@ def regularised_loss(
         )
         elements = _by_image(flat, n, s)
     orbit = ImageAction(group).orbit(elements, x)
-    logits = ask(model, orbit.flatten(0, 1))
+    logits = call_model(model, orbit.flatten(0, 1))
     check_floats(logits, "logits", "N", "K")
-    with blaming_labels(y, logits.shape[1], "y"):
+    with diagnose_labels(y, logits.shape[1], "y"):
         task = F.cross_entropy(logits, y.repeat_interleave(orbit.shape[1]))
     logits = logits.unflatten(0, orbit.shape[:2])
     penalty = orbit_penalty(logits, kind)

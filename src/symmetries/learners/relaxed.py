@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.blaming import blaming_labels
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_classes,
     check_finite,
     check_flag,
@@ -28,9 +27,10 @@ from symmetries.checks import (
     check_whole,
     wrong_type,
 )
+from symmetries._validation.diagnose import diagnose_labels
+from symmetries._validation.placement import call_model, check_together
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
-from symmetries.placement import ask, check_together
 from symmetries.training import Batch, History, Step, TrainConfig
 from symmetries.training.ensemble import Fitting, Job, Numbers, fit_alone
 
@@ -69,7 +69,7 @@ def relaxed_loss(
             draw = torch.rand((), generator=step.generator, device=images.device)
             turn_grid(model, 2 * torch.pi * draw)
         logits = model(images)
-        with blaming_labels(labels, logits.shape[1]):
+        with diagnose_labels(labels, logits.shape[1]):
             cross_entropy = F.cross_entropy(logits.float(), labels)
         relaxation = relaxation_penalty(model)
         weight = penalty["penalty"] if isinstance(penalty, Numbers) else penalty
@@ -209,7 +209,7 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int =
     model.eval()
     right = torch.zeros((), device=device)
     for part, truth in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-        right += (ask(model, part.to(device), "images").argmax(1) == truth.to(device)).sum()
+        right += (call_model(model, part.to(device), "images").argmax(1) == truth.to(device)).sum()
     model.train(training)
     return float(right) / len(images)
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_class_range,
     check_classes,
     check_finite,
@@ -29,7 +29,7 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
-from symmetries.placement import check_together
+from symmetries._validation.placement import check_together
 from symmetries.training import TrainConfig, train
 
 

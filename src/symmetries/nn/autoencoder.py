@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_chw,
     check_floats,
     check_image_shape,
@@ -18,9 +18,9 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
-from symmetries.perceptron import _fused as has_kernel
-from symmetries.perceptron import gelu_norm
-from symmetries.placement import check_like, check_together
+from symmetries._validation.placement import check_like, check_together
+from symmetries.nn.perceptron import _fused as has_kernel
+from symmetries.nn.perceptron import gelu_norm
 
 REDUCED = 3  # channels before images become one row of numbers
 LOG_TWO_PI = math.log(2 * math.pi)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.distributions.mixture import (
     COMPONENTS,
     GaussianMixture,

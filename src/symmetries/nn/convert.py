@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     as_path,
     check_flag,
     check_images,
@@ -16,11 +16,11 @@ from symmetries.checks import (
     check_tensors,
     invalid,
 )
+from symmetries._validation.placement import call_model
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.plane_conv import PlaneConv2d
-from symmetries.placement import ask
 
 
 def relax_convolutions(
@@ -170,7 +170,7 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
     ]
     try:
         with torch.no_grad():
-            ask(model, example, "example")
+            call_model(model, example, "example")
     finally:
         for hook in hooks:
             hook.remove()

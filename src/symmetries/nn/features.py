@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_chw,
     check_image_shape,
@@ -15,9 +15,9 @@ from symmetries.checks import (
     check_whole,
     wrong_type,
 )
-from symmetries.kernels.available import usable
-from symmetries.perceptron import MLP
-from symmetries.placement import check_like
+from symmetries._validation.placement import check_like
+from symmetries.nn.perceptron import MLP
+from symmetries.ops.available import usable
 
 Network = Literal["mlp", "cnn"]
 NETWORKS = ("mlp", "cnn")
@@ -102,7 +102,7 @@ class ImageFeatures(nn.Module):
 
     def _standardised(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         if usable(images, self.mean):
-            from symmetries.kernels.standardise import KernelStandardise
+            from symmetries.ops.standardise import KernelStandardise
 
             x: Tensor = KernelStandardise.apply(images, self.mean, self.scale, dtype)  # type: ignore[no-untyped-call]
             return x

@@ -14,8 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_floats, check_positive, check_whole, invalid, wrong_type
-from symmetries.placement import check_broadcast, check_like
+from symmetries._validation.checks import (
+    check_floats,
+    check_positive,
+    check_whole,
+    invalid,
+    wrong_type,
+)
+from symmetries._validation.placement import check_broadcast, check_like
 
 SHARE = 0.1  # of the first layer's variance at the start, that the absolute argument gives
 

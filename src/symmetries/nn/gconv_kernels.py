@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, invalid, short, wrong_type
+from symmetries._validation.checks import check_choice, invalid, short, wrong_type
+from symmetries._validation.placement import exact_products
 from symmetries.groups.finite import Cyclic, Dihedral, principal_steps
 from symmetries.groups.special import wrap_angle, x_cot_x
-from symmetries.placement import exact_products
 
 PointGroup = Cyclic | Dihedral
 SHIFTS = ("shift_x", "shift_y")

@@ -7,11 +7,17 @@ count over all elements of a field together, and so commute with the group.
 import torch
 from torch import Tensor, nn
 
+from symmetries._validation.checks import (
+    check_choice,
+    check_images,
+    check_number,
+    check_whole,
+    invalid,
+)
+from symmetries._validation.placement import check_together
 from symmetries.actions.permute import permute, permutes_pixels
-from symmetries.checks import check_choice, check_images, check_number, check_whole, invalid
 from symmetries.nn.field_norm import fused_norm, has_kernel
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
-from symmetries.placement import check_together
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from symmetries.actions.resample import gaussian_blur, warp
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_chw,
     check_floats,
@@ -17,11 +16,12 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
+from symmetries._validation.placement import check_like
+from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.groups.affine import affine_inverse
-from symmetries.kernels.available import usable
 from symmetries.nn.plane_checks import exporting
 from symmetries.nn.resampling import resample
-from symmetries.placement import check_like
+from symmetries.ops.available import usable
 
 Side = Literal["auto", "weights", "inputs"]
 Estimator = Literal["weights", "input-gather"]

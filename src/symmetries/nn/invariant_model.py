@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_floats, invalid
+from symmetries._validation.checks import check_choice, check_floats, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.nn.feature_maps import InvariantFeatures

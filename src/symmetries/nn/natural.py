@@ -18,9 +18,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_positive, check_whole
+from symmetries._validation.checks import check_positive, check_whole
+from symmetries._validation.placement import check_like
 from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
-from symmetries.placement import check_like
 
 # Largest factor by which a step may change the prior variance: early posteriors say little.
 PRIOR_STEP = 1.1

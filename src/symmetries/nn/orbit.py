@@ -5,10 +5,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from symmetries._validation.checks import check_choice, check_module, check_whole, wrong_type
+from symmetries._validation.placement import call_model
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_choice, check_module, check_whole, wrong_type
 from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
-from symmetries.placement import ask
 
 Space = Literal["features", "logits", "probabilities"]
 SPACES = ("features", "logits", "probabilities")
@@ -78,11 +78,11 @@ class OrbitAverage(nn.Module):
         """Outputs averaged over given elements, with leading shape (S,) or (N, S)."""
         views = self.action.orbit(element, images)
         n, s = views.shape[:2]
-        out: Tensor = ask(self.module, views.flatten(0, 1), "images")
+        out: Tensor = call_model(self.module, views.flatten(0, 1), "images")
         if self.space != "features":
-            out = out if self.head is None else ask(self.head, out, "features")
+            out = out if self.head is None else call_model(self.head, out, "features")
             out = out.softmax(-1) if self.space == "probabilities" else out
         mean: Tensor = out.unflatten(0, (n, s)).mean(1)
         if self.space == "features" and self.head is not None:
-            mean = ask(self.head, mean, "features")
+            mean = call_model(self.head, mean, "features")
         return mean

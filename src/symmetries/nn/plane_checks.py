@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_images, invalid
+from symmetries._validation.checks import check_images, invalid
 from symmetries.nn.fused_bank import can_fuse
 from symmetries.nn.gconv_kernels import PointGroup
 from symmetries.nn.position_conv import Geometry

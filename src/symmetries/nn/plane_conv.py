@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_whole, invalid
+from symmetries._validation.placement import check_like, check_together
+from symmetries.nn.conv_kernel import PlaneKernel
 from symmetries.nn.gconv_kernels import (
     PointGroup,
     check_as_conv2d,
@@ -18,7 +20,6 @@ from symmetries.nn.gconv_kernels import (
     relaxed_coordinates,
 )
 from symmetries.nn.plane_checks import check_fields, exporting, plain
-from symmetries.nn.plane_kernel import PlaneKernel
 from symmetries.nn.position_conv import (
     ORDERS,
     Geometry,
@@ -27,7 +28,6 @@ from symmetries.nn.position_conv import (
     position_conv2d,
 )
 from symmetries.nn.tile_conv import pays, tile_conv2d
-from symmetries.placement import check_like, check_together
 
 MODES = ("strict", "soft", "partial")
 NOTHING = (None, None, None)

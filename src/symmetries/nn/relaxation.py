@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_images,
     check_module,
@@ -14,10 +14,10 @@ from symmetries.checks import (
     check_tensors,
     invalid,
 )
+from symmetries._validation.placement import call_model
 from symmetries.nn.gconv_kernels import SHIFTS, coordinate_names
 from symmetries.nn.gpool import act_on_fields
 from symmetries.nn.plane_conv import PlaneConv2d
-from symmetries.placement import ask
 
 
 def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:
@@ -123,7 +123,7 @@ def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str,
     ]
     training = model.training
     try:
-        ask(model.eval(), images, "images")
+        call_model(model.eval(), images, "images")
         found: dict[str, dict[str, float | None]] = {}
         for name, x in list(seen.items()):
             names = coordinate_names(layers[name].group)

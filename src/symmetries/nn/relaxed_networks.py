@@ -10,11 +10,11 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_images, check_whole, wrong_type
+from symmetries._validation.checks import check_images, check_whole, wrong_type
+from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
-from symmetries.placement import check_like
 
 
 @dataclass(frozen=True)

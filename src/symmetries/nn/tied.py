@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from symmetries.actions.images import ImageAction
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_floats,
     check_tensors,
@@ -22,8 +21,9 @@ from symmetries.checks import (
     invalid,
     wrong_type,
 )
+from symmetries._validation.placement import check_like
+from symmetries.actions.images import ImageAction
 from symmetries.groups.finite import Cyclic, Dihedral, FiniteGroup, Flip
-from symmetries.placement import check_like
 
 Pool = Literal["max", "mean"]
 POOLS = ("max", "mean")

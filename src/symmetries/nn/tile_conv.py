@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.grad import conv2d_input, conv2d_weight
 
-from symmetries.checks import check_floats, check_images, check_whole, invalid
-from symmetries.placement import check_like
+from symmetries._validation.checks import check_floats, check_images, check_whole, invalid
+from symmetries._validation.placement import check_like
 
 TILE = 16  # outputs along each side of a tile, about
 GAIN = 3.0  # how many times fewer multiplications there must be; half of it is gained in time

@@ -13,11 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, check_floats, check_positive, check_whole, invalid
-from symmetries.kernels.available import usable
+from symmetries._utils.per_example_random import per_example_random
+from symmetries._validation.checks import (
+    check_choice,
+    check_floats,
+    check_positive,
+    check_whole,
+    invalid,
+)
+from symmetries._validation.placement import check_like
 from symmetries.nn.full_moments import FullMoments
-from symmetries.placement import check_like
-from symmetries.rows import draw_rows
+from symmetries.ops.available import usable
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
 COVARIANCES = ("full", "diagonal", "low-rank", "point")
@@ -179,7 +185,7 @@ class VariationalLinear(nn.Module):
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
         if off_diagonal is not None and usable(self.mean, self.log_diagonal, off_diagonal):
-            from symmetries.kernels.gaussians import KernelKL
+            from symmetries.ops.gaussians import KernelKL
 
             kl: Tensor = KernelKL.apply(  # type: ignore[no-untyped-call]
                 self.mean, self.log_diagonal, off_diagonal, self.prior_variance, self.learn_prior
@@ -247,7 +253,9 @@ def sample_outputs(
 def output_noise(like: Tensor, draws: int, generator: torch.Generator | None) -> Tensor:
     """Standard normal numbers (draws, 1, ..., B, outputs), each row that of its example."""
     shape = (draws, *([1] * (like.ndim - 2)), *like.shape[-2:])
-    return draw_rows(torch.randn, shape, -2, generator, device=like.device, dtype=like.dtype)
+    return per_example_random(
+        torch.randn, shape, -2, generator, device=like.device, dtype=like.dtype
+    )
 
 
 def _normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from symmetries.checks import as_path, invalid
+from symmetries._validation.checks import as_path, invalid
 
 Value = bool | int | float | str | tuple[int | float, ...]
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_choice, invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.data import ImageSet
 from symmetries.groups import parse_group
 from symmetries.training import Step, TrainConfig, train
@@ -125,7 +125,7 @@ def penalties(
     layers: int = 5,
 ) -> dict[str, float]:
     """Paper 1: a perceptron with a penalty; "accuracy", "li" (logit error), "si" (saliency)."""
-    from symmetries.audit import audit
+    from symmetries.auditing import audit
     from symmetries.learners.penalties import regularised_loss
 
     check_choice(kind, ("li", "nli", "di"), "kind")

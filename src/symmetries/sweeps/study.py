@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from symmetries.checks import as_folder, invalid
+from symmetries._validation.checks import as_folder, invalid
 from symmetries.data import ImageSet, load
 from symmetries.results import RunInfo, SweepResult, Trial
 from symmetries.sweeps.config import Range, SweepConfig

@@ -7,10 +7,10 @@ from symmetries.training.ensemble import Job, Numbers, fit_many, fit_together, t
 from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
 from symmetries.training.loop import train
+from symmetries.training.pruning import watching
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step
 from symmetries.training.update import LossError
-from symmetries.training.watching import watching
 
 __all__ = [
     "Batch",

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.training.step import example_seed, order_seed
 
 Batch = tuple[Tensor, ...]

@@ -17,7 +17,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from symmetries.checks import as_folder, as_path, invalid, wrong_type
+from symmetries._validation.checks import as_folder, as_path, invalid, wrong_type
 from symmetries.training.files import write_atomic, writing
 
 FORMAT = "symmetries-state"

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_number,
     check_positive,

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import check_number, invalid, short
+from symmetries._validation.checks import check_number, invalid, short
 from symmetries.training.batches import Batch, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.history import History
 from symmetries.training.loop import OnStep, check_run, run_loop, train
+from symmetries.training.matmul_precision import Products, fast_products
 from symmetries.training.optim import ParamGroups
-from symmetries.training.products import Products, fast_products
 from symmetries.training.stacked import Ensemble
 from symmetries.training.step import Step
 from symmetries.training.update import Loss, Metrics

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from symmetries.checks import as_device
+from symmetries._validation.checks import as_device
 from symmetries.training.config import TrainConfig
 
 if TYPE_CHECKING:

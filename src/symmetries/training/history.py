@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.training.files import write_atomic, writing
 
 

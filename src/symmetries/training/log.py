@@ -10,9 +10,9 @@ from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
 from symmetries.training.progress import ProgressBar
+from symmetries.training.pruning import tell
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics
-from symmetries.training.watching import tell
 
 
 class Log:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from symmetries.checks import check_module, wrong_type
+from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
@@ -18,10 +18,10 @@ from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
 from symmetries.training.interrupt import Interrupt
 from symmetries.training.log import Log, advice
+from symmetries.training.nonfinite import BadBatches
 from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
-from symmetries.training.skipping import BadBatches
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Loss, Metrics, Objective, Update

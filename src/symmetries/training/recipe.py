@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Protocol, Self, TypeVar
 
-from symmetries.checks import check_number, check_positive, check_whole, invalid, short
+from symmetries._validation.checks import check_number, check_positive, check_whole, invalid, short
 from symmetries.training.config import TrainConfig
 
 T = TypeVar("T")

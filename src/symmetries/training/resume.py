@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.training.checkpoint import (
     has_state,
     load_state,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from symmetries.checks import check_held, invalid
+from symmetries._validation.checks import check_held, invalid
 from symmetries.training.batches import (
     Batch,
     Batches,

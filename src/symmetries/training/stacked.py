@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.training.batches import Batch
-from symmetries.training.numbers import OwnNumbers
+from symmetries.training.stacked_rng import OwnNumbers
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Metrics
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from symmetries.checks import as_device, check_whole
-from symmetries.rows import ExampleGenerator, draw_rows
+from symmetries._utils.per_example_random import ExampleGenerator, per_example_random
+from symmetries._validation.checks import as_device, check_whole
 
 _MASK = (1 << 64) - 1
 
@@ -73,7 +73,8 @@ class Step:
     - ``generator`` gives the same numbers in every process: for draws shared by the whole batch.
     - ``rand`` and ``randn`` give numbers that belong to the examples: with several processes each
       gets the rows of its own examples, as one process with the whole batch would. Functions that
-      take a generator do the same with :func:`symmetries.rows.draw_rows`.
+      take a generator do the same with
+      :func:`~symmetries._utils.per_example_random.per_example_random`.
     - Layers that draw from the global generators have them seeded here, alike in every process;
       dropout then drops in each example what it would drop in one process.
 
@@ -156,18 +157,18 @@ class Step:
 
     def rand(self, *shape: int) -> Tensor:
         """Uniform numbers in [0, 1), of which the first axis runs over this process's examples."""
-        return draw_rows(torch.rand, shape, 0, self.generator, device=self.device)
+        return per_example_random(torch.rand, shape, 0, self.generator, device=self.device)
 
     def randn(self, *shape: int) -> Tensor:
         """Standard normal numbers; the first axis runs over this process's examples."""
-        return draw_rows(torch.randn, shape, 0, self.generator, device=self.device)
+        return per_example_random(torch.randn, shape, 0, self.generator, device=self.device)
 
 
 class Steps(Step):
     """The step of several models that train as one: each has the random numbers of its own seed.
 
     ``rand``, ``randn`` and ``generator`` are those of the first seed, except where
-    :class:`symmetries.training.numbers.OwnNumbers` is active.
+    :class:`symmetries.training.stacked_rng.OwnNumbers` is active.
 
     Args:
         total: steps of the whole run.

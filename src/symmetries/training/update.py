@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
+from symmetries.training.nonfinite import BadBatches
 from symmetries.training.optim import clipped_parameters
-from symmetries.training.skipping import BadBatches
 from symmetries.training.step import Step
 from symmetries.training.triangular import TriangularAdam
 
 if TYPE_CHECKING:
-    from symmetries.kernels.factors import FactorGradient
+    from symmetries.ops.factors import FactorGradient
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]

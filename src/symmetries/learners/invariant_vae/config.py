@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_flag,
     check_number,
@@ -12,6 +11,7 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
+from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
     PlainData,

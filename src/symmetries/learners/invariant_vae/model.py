@@ -8,9 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries._utils.eval_mode import eval_mode
+from symmetries._utils.per_example_random import per_example_random
+from symmetries._validation.checks import (
+    check_generator,
+    check_image_shape,
+    check_number,
+    check_whole,
+)
+from symmetries._validation.diagnose import diagnose_values
+from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
-from symmetries.blaming import blaming_values
-from symmetries.checks import check_generator, check_image_shape, check_number, check_whole
 from symmetries.data.base import ImageSet, images_to_learn, told_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
@@ -27,7 +35,6 @@ from symmetries.learners.invariant_vae.config import (
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import joint_loss
 from symmetries.learners.invariant_vae.networks import Posterior, Prior
-from symmetries.modes import evaluating
 from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
@@ -38,8 +45,6 @@ from symmetries.nn.autoencoder import (
     split_gaussian,
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
-from symmetries.placement import check_like
-from symmetries.rows import draw_rows
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.recipe import plain_settings
@@ -204,7 +209,7 @@ class InvariantVAE(nn.Module):
             if generator is None and not self.training:
                 generator = torch.Generator(x.device).manual_seed(0)
             shape = (len(x), views, self.group.dim)
-            unit = draw_rows(torch.rand, shape, 0, generator, device=x.device)
+            unit = per_example_random(torch.rand, shape, 0, generator, device=x.device)
             if not self.training:  # evenly, from a random start: less noise
                 steps = torch.arange(views, device=x.device)[:, None] / views
                 unit = torch.remainder(unit if self.group.dim > 1 else unit[:, :1] + steps, 1.0)
@@ -248,7 +253,7 @@ class InvariantVAE(nn.Module):
         check_like(x, self.free_noise, "x")
         check_generator(generator)
         parts = x.split(max(1, ROWS // n))
-        with blaming_values(x, "x"):
+        with diagnose_values(x, "x"):
             return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
 
     @torch.no_grad()
@@ -317,7 +322,7 @@ class InvariantVAE(nn.Module):
         check_generator(generator)
         order = cast(FiniteGroup, self.group).order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
-        with evaluating(self), blaming_values(x, "x"):
+        with eval_mode(self), diagnose_values(x, "x"):
             return torch.cat(
                 [importance_bound(log_weights(self, p, samples, generator)) for p in parts]
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_whole
+from symmetries._validation.checks import check_choice, check_whole
 from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,

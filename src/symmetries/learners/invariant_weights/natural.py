@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
-from symmetries.checks import invalid
+from symmetries._validation.checks import invalid
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.natural_config import NaturalConfig
 from symmetries.learners.invariant_weights.natural_loss import NaturalLoss

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_flag,
     check_number,

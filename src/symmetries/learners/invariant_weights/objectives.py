@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.blaming import blaming_labels
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_class_range,
     check_classes,
@@ -23,11 +22,12 @@ from symmetries.checks import (
     short,
     wrong_type,
 )
+from symmetries._validation.diagnose import diagnose_labels
+from symmetries._validation.placement import check_dtype, check_together
 from symmetries.distributions.box import SAMPLINGS, Sampling
-from symmetries.kernels.available import usable
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import output_noise, sample_outputs
-from symmetries.placement import check_dtype, check_together
+from symmetries.ops.available import usable
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
@@ -65,14 +65,14 @@ def log_likelihood(
         return terms.sum(-1)
     check_classes(targets, mean.shape[1], "targets")
     if usable(mean, variance) and mean.shape[-1] <= MOST_CLASSES:
-        from symmetries.kernels.classes import KernelClasses
+        from symmetries.ops.expected_log_softmax import KernelClasses
 
         noise = output_noise(mean, draws, generator)[:, 0]
         fit: Tensor = KernelClasses.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
         return fit
     log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
     index = targets[None, None, :, None].expand(*log_p.shape[:-1], 1)
-    with blaming_labels(targets, log_p.shape[-1], "targets"):
+    with diagnose_labels(targets, log_p.shape[-1], "targets"):
         return log_p.gather(-1, index)[..., 0].mean(0)
 
 
@@ -193,7 +193,7 @@ def elbo_loss(
 def _bound(kl: Tensor, fit: Tensor, examples: int) -> dict[str, Tensor]:
     """The loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
     if usable(kl, fit):
-        from symmetries.kernels.bounds import KernelBound
+        from symmetries.ops.elbo import KernelBound
 
         parts: tuple[Tensor, ...] = KernelBound.apply(kl, fit, examples)  # type: ignore[no-untyped-call]
         return dict(zip(("loss", "log_likelihood", "kl"), parts, strict=True))

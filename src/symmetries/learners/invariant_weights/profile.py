@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_finite, check_floats, check_number, check_whole, invalid
+from symmetries._validation.checks import (
+    check_finite,
+    check_floats,
+    check_number,
+    check_whole,
+    invalid,
+)
+from symmetries._validation.placement import check_like, check_together
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
     expected_sites,
@@ -16,7 +23,6 @@ from symmetries.learners.invariant_weights.objectives import (
 )
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural import FULL_PRIOR_STEP, NaturalLinear
-from symmetries.placement import check_like, check_together
 
 # Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
 # at the ends of an interval.

@@ -7,7 +7,13 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_choice, check_number, check_whole, invalid, wrong_type
+from symmetries._validation.checks import (
+    check_choice,
+    check_number,
+    check_whole,
+    invalid,
+    wrong_type,
+)
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.profile import refitted_elbo

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from symmetries.actions.resample import INTERPOLATIONS, Interpolation
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_choice,
     check_flag,
     check_number,
@@ -14,6 +13,7 @@ from symmetries.checks import (
     short,
     wrong_type,
 )
+from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.nn.features import NETWORKS, Network
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (

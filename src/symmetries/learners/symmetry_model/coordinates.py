@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.caching import constant
+from symmetries._utils.caching import constant
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2

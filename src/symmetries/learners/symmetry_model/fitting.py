@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from symmetries.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.names import group_name
-from symmetries.kernels.branches import RoundedWeights
 from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
     check_frame,
@@ -26,6 +25,7 @@ from symmetries.learners.symmetry_model.losses import (
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
+from symmetries.ops.side_streams import RoundedWeights
 from symmetries.training import History
 from symmetries.training.ensemble import Fitting, Job
 from symmetries.training.recipe import plain_settings

@@ -21,9 +21,9 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
-from symmetries.kernels.available import usable
-from symmetries.kernels.branches import Branches, RoundedWeights, branches
+from symmetries.learners.symmetry_model.affine_jitter import blurred, varied
 from symmetries.learners.symmetry_model.config import SymmetryConfig
+from symmetries.learners.symmetry_model.idempotence import settling
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.moves import (
     flat,
@@ -39,14 +39,14 @@ from symmetries.learners.symmetry_model.networks import (
     LieInference,
     unbind,
 )
-from symmetries.learners.symmetry_model.settling import settling
 from symmetries.learners.symmetry_model.turns import (
     distance_to_identity,
     distance_to_symmetry,
     has_turns,
     turns_of,
 )
-from symmetries.learners.symmetry_model.variety import blurred, varied
+from symmetries.ops.available import usable
+from symmetries.ops.side_streams import Branches, RoundedWeights, branches
 from symmetries.training import Step
 
 Terms = dict[str, Tensor]
@@ -242,7 +242,7 @@ def _generative_terms(
 def _negative_mean(x: Tensor) -> Tensor:
     if not usable(x):
         return -x.mean()
-    from symmetries.kernels.sums import KernelNegativeMean
+    from symmetries.ops.sums import KernelNegativeMean
 
     mean: Tensor = KernelNegativeMean.apply(x)  # type: ignore[no-untyped-call]
     return mean

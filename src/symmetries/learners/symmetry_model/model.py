@@ -8,8 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries.actions.images import ImageAction
-from symmetries.checks import (
+from symmetries._validation.checks import (
     check_chw,
     check_classes,
     check_image_shape,
@@ -17,6 +16,8 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
+from symmetries._validation.placement import check_like
+from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
@@ -33,7 +34,6 @@ from symmetries.learners.symmetry_model.fitting import STAGES, fitting
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
-from symmetries.placement import check_like
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.ensemble import Fitting, fit_alone
 from symmetries.training.step import seeded

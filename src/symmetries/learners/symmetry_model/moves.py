@@ -12,9 +12,9 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
-from symmetries.kernels.available import usable
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.nn.features import ImageFeatures, is_rounded
+from symmetries.ops.available import usable
 
 
 def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
@@ -33,7 +33,7 @@ def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noq
         tensor([ 0.0000, -0.5000])
     """
     if isinstance(group, Affine2) and usable(unit, bounds):
-        from symmetries.kernels import moves
+        from symmetries.ops import moves
 
         return moves.undone_moves(unit, bounds, group.columns)
     return group.exp(F.pad(torch.lerp(bounds, -bounds, unit.to(bounds.dtype)), (0, 0, 1, 0)))
@@ -105,8 +105,8 @@ def _standardised(
         return None
     if undone.dtype != images.dtype:
         return None
-    from symmetries.kernels.warp import maps_of
-    from symmetries.kernels.warp_cuda import standardised
+    from symmetries.ops.warp import maps_of
+    from symmetries.ops.warp_cuda import standardised
 
     maps, mode = maps_of(undone[..., :2, :]), act.interpolation
     x = standardised(images, maps, mode, features.mean, features.scale)
@@ -126,7 +126,7 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
     """
     group = inference.group
     if isinstance(group, Affine2) and not inference.positional and usable(found, undone):
-        from symmetries.kernels import moves
+        from symmetries.ops import moves
 
         return moves.composed(undone, found, group.columns)
     return group.compose(undone, inference.element_at(found))

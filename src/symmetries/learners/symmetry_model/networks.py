@@ -17,7 +17,6 @@ from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.phi import phi1_coefficients
-from symmetries.kernels.branches import Branches
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import (
     has_shifts,
@@ -26,7 +25,8 @@ from symmetries.learners.symmetry_model.moments import (
     standard_view,
 )
 from symmetries.nn.features import ImageFeatures
-from symmetries.perceptron import head
+from symmetries.nn.perceptron import head
+from symmetries.ops.side_streams import Branches
 
 INITIAL_SCALE = 0.01
 WIDE = 32  # inputs and outputs of layers whose products may be rounded

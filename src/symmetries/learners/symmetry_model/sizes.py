@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from symmetries.checks import check_image_shape, invalid
+from symmetries._validation.checks import check_image_shape, invalid
 from symmetries.learners.symmetry_model.moments import size_columns
 from symmetries.learners.symmetry_model.networks import LieInference
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from symmetries._utils.per_example_random import per_example_random
+from symmetries._validation.checks import check_number, invalid, wrong_type
 from symmetries.actions.images import ImageAction
-from symmetries.checks import check_number, invalid, wrong_type
 from symmetries.learners.vae.model import Augment
-from symmetries.rows import draw_rows
 
 
 def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augment:
@@ -39,7 +39,7 @@ def fixed_augmentation(act: ImageAction, half_width: tuple[float, ...]) -> Augme
         if batch.device not in limits:
             limits[batch.device] = torch.tensor(half_width, device=batch.device)
         shape = (len(batch), act.group.dim)
-        unit = 2 * draw_rows(torch.rand, shape, 0, generator, device=batch.device) - 1
+        unit = 2 * per_example_random(torch.rand, shape, 0, generator, device=batch.device) - 1
         return act(act.group.exp(unit * limits[batch.device]), batch)
 
     return augment

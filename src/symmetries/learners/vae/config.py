@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from symmetries.checks import check_flag, check_number, check_whole, invalid
+from symmetries._validation.checks import check_flag, check_number, check_whole, invalid
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
     PlainData,

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.checks import check_generator, check_image_shape, check_whole
+from symmetries._validation.checks import check_generator, check_image_shape, check_whole
+from symmetries._validation.placement import check_like
 from symmetries.data.base import ImageSet, images_to_learn, told_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.vae.config import VAEConfig, resolve_config
@@ -24,7 +25,6 @@ from symmetries.nn.autoencoder import (
     split_gaussian,
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
-from symmetries.placement import check_like
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import Fitting, Job, fit_alone
 from symmetries.training.recipe import plain_settings

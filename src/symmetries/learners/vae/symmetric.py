@@ -7,8 +7,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries.actions.images import ImageAction
-from symmetries.checks import (
+from symmetries._utils.eval_mode import eval_mode
+from symmetries._validation.checks import (
     as_folder,
     check_choice,
     check_generator,
@@ -16,6 +16,7 @@ from symmetries.checks import (
     check_whole,
     invalid,
 )
+from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.colour import Colour
@@ -31,7 +32,6 @@ from symmetries.learners.vae.model import (
 from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import settled
 from symmetries.learners.vae.symmetry import Symmetry, as_module
-from symmetries.modes import evaluating
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.nn.codes import check_own_prior
 from symmetries.training import History, load_learner
@@ -214,7 +214,7 @@ class InvVAE(nn.Module):
             remedy = "colours of a variance mean nothing: take 'image'"
             raise invalid("noise", f"'image' for {self.symmetry.group!r}", noise, remedy)
         check_generator(generator)
-        with evaluating(self):
+        with eval_mode(self):
             return self._bound(x, samples, generator, self.moves_pixels and noise != "image")
 
     def _bound(

@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from symmetries._validation.checks import wrong_type
 from symmetries.actions.images import ImageAction
-from symmetries.checks import wrong_type
 from symmetries.groups.base import Group
 
 

@@ -1,0 +1,99 @@
+"""Where a number comes from: the commit, the device, the versions and the day.
+
+Stored beside every result, of the commands as of the papers and benchmarks, so that it can be made
+again.
+"""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+#: Where there is no git, this variable of the environment may name the commit.
+COMMIT_VARIABLE = "SYMMETRIES_COMMIT"
+
+_CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def commit() -> str | None:
+    """The commit of the checkout that the package lies in, "+" if the package was changed.
+
+    Returns:
+        A short hash; outside a checkout what $SYMMETRIES_COMMIT says, or None.
+    """
+    if not (_CHECKOUT / ".git").exists():
+        return os.environ.get(COMMIT_VARIABLE)
+    try:
+        head = _git("rev-parse", "--short=12", "HEAD")
+        changed = _git("status", "--porcelain", "--", "src")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get(COMMIT_VARIABLE)
+    return head + ("+" if changed else "")
+
+
+def device_name(device: "torch.device | str") -> str:
+    """A device in words: the name of the GPU, or that of the processor.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", or the torch object.
+    """
+    import torch
+
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python, of torch and numpy, and of those of ``packages`` that are installed.
+
+    Example:
+        >>> sorted(versions("no-such-package"))
+        ['numpy', 'python', 'torch']
+    """
+    found = {"python": platform.python_version()}
+    for package in ("torch", "numpy", *packages):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def provenance(device: "torch.device | str") -> dict[str, Any]:
+    """What a stored number says about how it came about.
+
+    Args:
+        device: that it was made on.
+
+    Returns:
+        Command, commit ("unknown" where nothing tells it), date, device, and the versions of torch
+        and Python.
+    """
+    found = versions()
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": commit() or "unknown",
+        "date": time.strftime("%Y-%m-%d"),
+        "device": device_name(device),
+        "torch": found["torch"],
+        "python": found["python"],
+    }
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(_CHECKOUT), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

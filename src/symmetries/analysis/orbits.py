@@ -1,0 +1,206 @@
+"""How far does each transformation move an image, measured with the data's own yardstick?
+
+For each parameter of a group, on its own: the root-mean-square change ``g x - x`` of a pixel along
+the orbit, compared with the distance between an image and its nearest neighbour in the data.
+No model and no training: a first look at a data set under a group.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import (
+    check_finite,
+    check_held,
+    check_images,
+    check_number,
+    check_some,
+    check_whole,
+    invalid,
+    wrong_type,
+)
+from symmetries._validation.placement import check_like
+from symmetries.actions.images import ImageAction
+from symmetries.actions.resample import Interpolation
+from symmetries.groups.base import Group
+from symmetries.results import OrbitCurve
+
+__all__ = ["OrbitStudy", "neighbour_distance", "study_orbits"]
+
+PIXELS_AT_ONCE = 2**24
+
+
+@dataclass(frozen=True)
+class OrbitStudy:
+    """What :func:`study_orbits` found.
+
+    Args:
+        curves: one per parameter.
+        neighbour_distance: median distance between an image and its nearest neighbour.
+        frames: by name of the parameter, (examples, steps, C, H, W).
+    """
+
+    curves: tuple[OrbitCurve, ...]
+    neighbour_distance: float
+    frames: dict[str, Tensor]
+
+
+def study_orbits(
+    images: Tensor,
+    group: Group[Any],
+    *,
+    examples: Tensor,
+    steps: int = 41,
+    sample: int = 256,
+    interpolation: Interpolation = "bicubic",
+    fill: float = 0.0,
+    seed: int = 0,
+    on_parameter: Callable[[str], None] | None = None,
+) -> OrbitStudy:
+    """Walk along each parameter of the group, from one bound to the other.
+
+    Args:
+        images: (N, C, H, W), N at least 2.
+        group: with continuous parameters.
+        examples: (E, C, H, W) images to keep the frames of; of any size.
+        steps: positions along each parameter; odd, so that the middle one changes nothing.
+        sample: number of images, drawn without replacement, that curves and yardstick use.
+        interpolation: of :class:`ImageAction`.
+        fill: background value of the images.
+        seed: of the draw.
+        on_parameter: called with each parameter's name when it is done.
+
+    Example:
+        >>> from symmetries.groups import Affine2
+        >>> images = torch.rand(20, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> study = study_orbits(images, Affine2("rotation"), examples=images[:2], steps=5)
+        >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
+        ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
+    """
+    _check_study(images, examples, group)
+    check_whole(steps, "steps", most=2**16)
+    if steps < 3 or steps % 2 == 0:
+        raise invalid("steps", "an odd number of at least 3", steps, "choose one")
+    check_whole(sample, "sample", 2)
+    check_number(fill, "fill")
+    check_whole(seed, "seed", 0, 2**63 - 1)
+    generator = torch.Generator().manual_seed(seed)
+    chosen = images[torch.randperm(len(images), generator=generator)[:sample]]
+    distance = neighbour_distance(chosen)
+    _warn_of_copies(chosen)
+    act = ImageAction(group, interpolation=interpolation, fill=fill)
+    curves, frames = [], {}
+    for index, parameter in enumerate(group.parameters):
+        values = torch.linspace(-parameter.bound, parameter.bound, steps, dtype=torch.float64)
+        eta = torch.zeros(steps, group.dim, dtype=images.dtype, device=images.device)
+        eta[:, index] = values
+        element = group.exp(eta)
+        frames[parameter.name] = act.orbit(element, examples).clamp(0, 1)
+        change = _change(act, element, chosen, steps)
+        side = max(images.shape[-2:])
+        shown = [parameter.display(value, side) for value in values.tolist()]
+        curves.append(_curve(parameter.name, shown, change, distance))
+        if on_parameter is not None:
+            on_parameter(parameter.name)
+    return OrbitStudy(tuple(curves), distance, frames)
+
+
+def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
+    check_images(images)
+    check_images(examples, "examples")
+    for name, values in {"images": images, "examples": examples}.items():
+        check_some(values, name)
+        check_finite(values, name)
+        low, high = (float(end) for end in values.aminmax())
+        if low < 0 or high > 1:
+            got = f"{low:g} to {high:g}"
+            raise invalid(name, "values from 0 to 1", got, f"use {name} / {name}.max()")
+    check_like(examples, images, "examples")
+    if not isinstance(group, Group):
+        raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
+    if "step" in group.units:
+        remedy = "name continuous parameters, such as rotation or affine"
+        raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
+
+
+def neighbour_distance(images: Tensor) -> float:
+    """Median over the images of the root-mean-square distance to the nearest other image.
+
+    Example:
+        >>> neighbour_distance(torch.tensor([0.0, 0.5, 0.75]).view(3, 1, 1, 1).expand(3, 1, 8, 8))
+        0.25
+    """
+    check_images(images)
+    check_held(images, "images")
+    if len(images) < 2:
+        raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
+    flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))
+    distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
+    return float(distances.amin(1).median() / math.sqrt(flat.shape[1]))
+
+
+def _warn_of_copies(images: Tensor) -> None:
+    """Warn where the yardstick is 0: most images have a copy among them."""
+    _, place, count = images.flatten(1).unique(dim=0, return_inverse=True, return_counts=True)
+    copied = int((count[place] > 1).sum())
+    if 2 * copied > len(images):
+        text = f"images: {copied} of {len(images)} have a copy among them, at a distance of 0"
+        warnings.warn(f"{text}; leave out copies to compare", RuntimeWarning, stacklevel=3)
+
+
+def _change(act: ImageAction, element: Any, images: Tensor, steps: int) -> Tensor:  # noqa: ANN401
+    """Root-mean-square change (N, S) of a pixel along an orbit, some images at a time."""
+    at_once = max(1, PIXELS_AT_ONCE // (steps * images[0].numel()))
+    parts = [
+        (act.orbit(element, part).clamp(0, 1) - part[:, None]).square().mean((2, 3, 4)).sqrt()
+        for part in images.split(at_once)
+    ]
+    return torch.cat(parts)
+
+
+def _curve(
+    name: str, shown: list[tuple[float, str]], change: Tensor, distance: float
+) -> OrbitCurve:
+    values = tuple(value for value, _ in shown)
+    quantiles = torch.tensor([0.1, 0.9], dtype=change.dtype, device=change.device)
+    low, high = change.quantile(quantiles, dim=0)
+    mean = tuple(change.mean(0).tolist())
+    return OrbitCurve(
+        name=name,
+        unit=shown[0][1],
+        values=values,
+        change=mean,
+        change_low=tuple(low.tolist()),
+        change_high=tuple(high.tolist()),
+        reach=reach(values, mean, distance),
+    )
+
+
+def reach(
+    values: tuple[float, ...], change: tuple[float, ...], level: float
+) -> tuple[float, float] | None:
+    """The interval around the middle value in which ``change`` stays below ``level``.
+
+    Linear between the values; None if that is all of them.
+
+    Example:
+        >>> reach((-2.0, -1.0, 0.0, 1.0, 2.0), (4.0, 2.0, 0.0, 1.0, 1.5), level=1.0)
+        (-0.5, 1.0)
+    """
+    middle = len(values) // 2
+    ends = []
+    for direction in (-1, 1):
+        i = middle
+        while 0 <= i + direction < len(values) and change[i + direction] <= level:
+            i += direction
+        end = values[i]
+        if 0 <= i + direction < len(values):
+            part = (level - change[i]) / (change[i + direction] - change[i])
+            end += part * (values[i + direction] - values[i])
+        ends.append(end)
+    return None if ends == [values[0], values[-1]] else (ends[0], ends[1])

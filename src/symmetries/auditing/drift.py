@@ -1,0 +1,121 @@
+"""How invariance and accuracy fare as data moves away from what a model was trained on.
+
+Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-tying", section 4.3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import check_finite, check_tensors, invalid
+from symmetries.actions.base import Action
+from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.examine import SIMILARITY, examine
+from symmetries.auditing.models import Model, check_classifier, untouched
+from symmetries.auditing.moves import make_moves
+from symmetries.auditing.saliency import Saliency, saliency_map
+from symmetries.groups.base import Group
+
+BETAS = tuple(i / 10 for i in range(11))
+
+
+@dataclass(frozen=True)
+class DriftPoint:
+    """The measures at one degree of drift.
+
+    Args:
+        beta: degree of drift, 0 to 1.
+        accuracy: on D(beta).
+        accuracy_ratio: accuracy on D(beta) by accuracy on D(0); NaN if the latter is 0.
+        logit_invariance: LI.
+        distribution_invariance: DI.
+        saliency_similarity: SI; None where gradients were not asked for.
+    """
+
+    beta: float
+    accuracy: Estimate
+    accuracy_ratio: float
+    logit_invariance: Estimate
+    distribution_invariance: Estimate
+    saliency_similarity: Estimate | None
+
+
+def drift_curve(
+    model: Model,
+    first: Tensor,
+    second: Tensor,
+    y: Tensor,
+    group: Group[Any] | Action,
+    *,
+    betas: Sequence[float] = BETAS,
+    saliency: Saliency | None = None,
+    steps: int = 50,
+    gradients: bool = True,
+    identity: bool = False,
+    samples: int = 16,
+    half_width: float | Sequence[float] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> tuple[DriftPoint, ...]:
+    """The measures on D(beta) = (1 - beta) D1 + beta D2.
+
+    Args:
+        model: from inputs to logits.
+        first: D1, (N, ...).
+        second: D2, of the same shape; row i belongs to row i of D1
+            (``symmetries.data.drift`` pairs equal labels).
+        y: (N,) class numbers of both.
+        group: a group or an action.
+        betas: degrees of drift.
+        saliency: gives the maps; the paper's by default.
+        steps: of the integrated gradients, for the default saliency.
+        gradients: False for a model that has none; SI is then left out.
+        identity: whether the identity of a finite group counts.
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box that they are drawn from.
+        batch_size: examples at once.
+        seed: of the draw; all degrees share it.
+
+    Example:
+        >>> from symmetries.groups import Flip
+        >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+        >>> first, second = torch.rand(2, 8, 1, 4, 4)
+        >>> curve = drift_curve(model, first, second, torch.zeros(8).long(), Flip("x"))
+        >>> len(curve), curve[-1].beta
+        (11, 1.0)
+    """
+    check_tensors(first=first, second=second, y=y)
+    if first.shape != second.shape:
+        got = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise invalid("second", "the shape of first", got, "pair and resize the two sets")
+    if first.dtype != second.dtype:
+        got = f"{first.dtype} and {second.dtype}"
+        raise invalid("second", "the dtype of first", got, "use second.to(first.dtype)")
+    if not betas or not all(0 <= beta <= 1 for beta in betas):
+        raise invalid("betas", "numbers from 0 to 1", list(betas), "0 gives D1, 1 gives D2")
+    with untouched(model):
+        check_classifier(model, first, y)
+        check_finite(second, "second")
+    moves = make_moves(
+        group, first, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    look = (saliency or partial(saliency_map, steps=steps)) if gradients else None
+    measure = partial(
+        examine, model, y=y, moves=moves, saliency=look, batch_size=batch_size, round_trip=False
+    )
+    values = {beta: measure(x=torch.lerp(first, second, float(beta))) for beta in betas}
+    start = estimate((values[0] if 0 in values else measure(x=first))["accuracy"]).mean
+    points = []
+    for beta, found in values.items():
+        accuracy = estimate(found["accuracy"])
+        ratio = accuracy.mean / start if start > 0 else float("nan")
+        logits, distribution = (
+            estimate(found[name]) for name in ("logit_invariance", "distribution_invariance")
+        )
+        similarity = estimate(found[SIMILARITY]) if gradients else None
+        points.append(DriftPoint(beta, accuracy, ratio, logits, distribution, similarity))
+    return tuple(points)

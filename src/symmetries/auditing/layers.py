@@ -1,0 +1,255 @@
+"""Equivariance error of the layers of a model, by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._validation.checks import check_finite, check_whole, invalid, wrong_type
+from symmetries._validation.placement import call_model
+from symmetries.actions.base import Action
+from symmetries.actions.images import ImageAction
+from symmetries.auditing.models import check_examples, model_device, untouched
+from symmetries.auditing.moves import Moves, make_moves
+from symmetries.groups.base import Group
+from symmetries.groups.colour import Colour
+from symmetries.groups.finite import FiniteGroup
+
+Act = Callable[[Any, Tensor], Tensor]
+
+CLEARLY = 0.8  # how much smaller the error of the regular law must be for it to be the one
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How far the output of a layer is from moving with the input.
+
+    Args:
+        name: of the layer, as in ``model.named_modules()``.
+        shape: of its output for one example.
+        law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
+            h(x) = h(g x); "regular" equivariance of channels that stand for the elements of a
+            finite group, field after field, and change places with them.
+        error: norm of the difference relative to the norm of h(x); None where the group cannot
+            act on the layer's output.
+        discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
+            alone explains. None where ``error`` is.
+        standard_error: of ``error``, over examples and the elements drawn for each.
+        relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
+            ``relaxation()``, as relaxed group convolutions do; None otherwise.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    law: str
+    error: float | None
+    discretisation: float | None
+    standard_error: float | None = None
+    relaxation: dict[str, float] | None = None
+
+
+def layer_equivariance(
+    model: nn.Module,
+    x: Tensor,
+    group: Group[Any] | Action,
+    *,
+    layers: Sequence[str] | None = None,
+    actions: Mapping[str, Act] | None = None,
+    identity: bool = False,
+    samples: int = 4,
+    half_width: float | Sequence[float] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> tuple[LayerError, ...]:
+    """|h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements together.
+
+    The group acts on feature maps (N, C, H, W) as on images of C channels (channels are not
+    mixed, colours leave them), and not at all on vectors (N, D), whose invariance is measured; so
+    too for maps under colours alone. Group convolutions have
+    a channel for each element of a finite group, (F, |G|) of them or F |G| in a row: where that
+    law holds clearly better, it is the one that is measured.
+
+    Args:
+        model: the model.
+        x: (N, ...).
+        group: a group or an action.
+        layers: names; by default every layer without children that returns one tensor, and those
+            that say how far they are relaxed.
+        actions: for some names, how an element acts on that layer's output,
+            ``act(element, output)``: for representations other than the trivial one.
+        identity: whether the identity of a finite group counts.
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box that they are drawn from.
+        batch_size: examples at once.
+        seed: of the draw.
+
+    Returns:
+        One row per layer, in the order of the model.
+
+    Example:
+        >>> from symmetries.groups import CyclicShift
+        >>> conv = nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")
+        >>> model = nn.Sequential(conv, nn.Flatten(), nn.Linear(72, 2))
+        >>> rows = layer_equivariance(model, torch.rand(4, 1, 6, 6), CyclicShift("x", 3))
+        >>> [(row.name, row.law, row.error < 1e-5) for row in rows]
+        [('0', 'equivariance', True), ('1', 'invariance', False), ('2', 'invariance', False)]
+    """
+    if not isinstance(model, nn.Module):
+        raise wrong_type("model", "an nn.Module", model, "only modules have layers")
+    check_examples(x)
+    check_finite(x, "x")
+    check_whole(batch_size, "batch_size")
+    moves = make_moves(
+        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    chosen = _choose(model, layers)
+    sums: dict[str, dict[str, list[Tensor]]] = {}
+    shapes: dict[str, torch.Size] = {}
+    device = model_device(model, x)
+    with untouched(model), torch.no_grad():
+        for start in range(0, len(x), batch_size):
+            batch = x[start : start + batch_size].to(device)
+            still = _outputs(model, chosen, batch)
+            sofar: dict[tuple[str, str], Tensor] = {}
+            for element in moves.of(start, start + len(batch), device):
+                moved = _outputs(model, chosen, moves.action(element, batch))
+                again = _outputs(model, chosen, moves.there_and_back(element, batch))
+                for name, h in still.items():
+                    given = (actions or {}).get(name)
+                    laws = {"equivariance": given} if given else _laws(moves, h)
+                    for law, act in laws.items():
+                        row = _squares(act, moves, element, h, moved[name], again[name])
+                        sofar[name, law] = sofar.get((name, law), 0) + row
+                    shapes[name] = h.shape[1:]
+            for (name, law), found in sofar.items():
+                sums.setdefault(name, {}).setdefault(law, []).append(found)
+    rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
+    return tuple(replace(row, relaxation=_relaxation(chosen[row.name])) for row in rows)
+
+
+def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+    every = dict(model.named_modules())
+    if layers is None:
+        whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}
+        return {name: module for name, module in whole.items() if name}
+    unknown = [name for name in layers if name not in every]
+    if unknown:
+        known = ", ".join(name for name in every if name)
+        raise invalid("layers", f"names among {known}", ", ".join(unknown), "check the spelling")
+    return {name: every[name] for name in layers}
+
+
+def _says(module: nn.Module) -> bool:
+    """Whether a layer says how far it is relaxed."""
+    return callable(getattr(module, "relaxation", None))
+
+
+def _relaxation(module: Any) -> dict[str, float] | None:  # noqa: ANN401 - it has the method
+    return (dict(module.relaxation()) or None) if _says(module) else None
+
+
+def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
+    """What the chosen layers return, in the order in which they run."""
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
+            if isinstance(output, Tensor) and output.is_floating_point() and output.ndim >= 2:
+                found[name] = output.detach().clone()  # a later layer may work in place
+
+        return hook
+
+    handles = [module.register_forward_hook(keep(name)) for name, module in chosen.items()]
+    try:
+        call_model(model, x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
+    """How the group may act on an output, by name, the usual way first; None where it cannot.
+
+    Feature maps move like images; a vector stays; channels of a finite group change places.
+    """
+    action = moves.action
+    spatial = isinstance(action, ImageAction)
+    order = action.group.order if isinstance(action.group, FiniteGroup) else 0
+    if output.ndim in (3, 5) and spatial and output.shape[2] == order:
+        return {"regular": partial(_regular, moves)}
+    laws: dict[str, Act | None] = {"equivariance": None}
+    if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
+        laws = {"invariance": lambda _, h: h}
+    elif output.ndim == 4 and spatial:
+        laws = {"equivariance": moves.place}
+    if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
+        laws["regular"] = partial(_regular, moves)
+    return laws
+
+
+def _regular(moves: Moves, element: Tensor, h: Tensor) -> Tensor:
+    """(g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if it has any."""
+    group: Any = moves.action.group
+    source = group.compose(group.inverse(element), group.elements(h.device))
+    fields = h if h.ndim in (3, 5) else h.unflatten(1, (-1, group.order))
+    turned: Tensor = fields[:, :, source].flatten(1, 2)
+    turned = turned if h.ndim in (2, 3) else moves.place(element, turned)
+    return turned.reshape(h.shape)
+
+
+def _squares(
+    act: Act | None,
+    moves: Moves,
+    element: Any,  # noqa: ANN401 - elements differ by group
+    h: Tensor,
+    moved: Tensor,
+    again: Tensor,
+) -> Tensor:
+    """(3, N): squared norms of h(g x) - g h(x), of the round trip, of h(x); NaN if g cannot act."""
+    size = _square(h)
+    try:
+        if act is None:
+            raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
+        error = _square(moved - act(element, h))
+        there = act(element, again)
+        undo = moves.back if act == moves.place else _inverse(act, moves)
+        back = undo(element, there)
+    except ValueError:
+        return torch.stack((size * torch.nan, size * torch.nan, size))
+    return torch.stack((error, _square(back - h), size))
+
+
+def _inverse(act: Act, moves: Moves) -> Act:
+    return lambda element, h: act(moves.inverse(element), h)
+
+
+def _square(h: Tensor) -> Tensor:
+    return h.flatten(1).double().square().sum(1)
+
+
+def _row(name: str, shape: torch.Size, parts: Mapping[str, Sequence[Tensor]]) -> LayerError:
+    every = {law: torch.cat([*found], 1).cpu() for law, found in parts.items()}
+    rows = {law: found.sum(1).tolist() for law, found in every.items()}
+    law = next(iter(rows))
+    if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
+        law = "regular"
+    error, back, size = rows[law]
+    if error != error:  # NaN: the group could not act
+        return LayerError(name, tuple(shape), law, None, None)
+    scale = size if size > 0 else 1.0
+    root = (error / scale) ** 0.5
+    spread = _ratio_error(every[law][0], every[law][2]) / (2 * root) if root > 0 else 0.0
+    return LayerError(name, tuple(shape), law, root, (back / scale) ** 0.5, spread)
+
+
+def _ratio_error(errors: Tensor, sizes: Tensor) -> float:
+    """Standard error of sum(errors) / sum(sizes) over the examples, to first order."""
+    n, total = len(errors), float(sizes.sum())
+    if n < 2 or total == 0:
+        return float("nan") if n < 2 else 0.0
+    left = errors - errors.sum() / total * sizes
+    return float((left.square().sum() * n / (n - 1)).sqrt()) / total

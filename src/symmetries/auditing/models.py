@@ -1,0 +1,134 @@
+"""Looking at a model without leaving a trace, and finding out early what is wrong with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._utils.eval_mode import eval_mode
+from symmetries._validation.checks import (
+    check_class_range,
+    check_finite,
+    check_held,
+    check_tensors,
+    invalid,
+    to_floats,
+    wrong_type,
+)
+from symmetries._validation.placement import call_model
+
+Model = Callable[[Tensor], Tensor]
+
+PROBE = 16  # examples that the checks look at
+
+
+@contextmanager
+def untouched(model: Model) -> Iterator[None]:
+    """Evaluation mode inside; afterwards modes and random states are as they were.
+
+    Nothing here ever calls ``backward``, so gradients stay what they are.
+    """
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    mode = eval_mode(model) if isinstance(model, nn.Module) else nullcontext()
+    with torch.random.fork_rng(devices), mode:
+        yield
+
+
+def model_device(model: Model, x: Tensor) -> torch.device:
+    """Where the model's parameters are; where the data is, if it has none."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    first = next(parameters, None)
+    return x.device if first is None else first.device
+
+
+def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
+    """Raise unless the model gives finite, repeatable logits (N, K); returns K.
+
+    Call it under :func:`untouched`. It looks at the first examples only.
+
+    Args:
+        model: from inputs to logits.
+        x: (N, ...).
+        y: (N,) class numbers, if there are any.
+    """
+    check_callable(model)
+    _check_data(x, y)
+    some = x[:PROBE].to(model_device(model, x))
+    with torch.no_grad():
+        logits, again = logits_of(model, some), model(some)
+    _check_values(logits)
+    if float((logits - again).abs().max()) > 1e-3 * float(logits.abs().max()):
+        got = f"outputs that differ by {float((logits - again).abs().max()):.3g}"
+        remedy = "turn off dropout and sampling, or average inside of the model"
+        raise invalid("model", "the same outputs when called twice", got, remedy)
+    classes = logits.shape[1]
+    if y is not None:
+        check_class_range(y, classes, "y")
+    return classes
+
+
+def logits_of(model: Model, x: Tensor) -> Tensor:
+    """What the model says about x: floating-point logits (N, K), or an error; waits for nothing."""
+    logits = call_model(model, x)
+    check_logits(logits, len(x))
+    return logits
+
+
+def check_logits(logits: object, count: int) -> None:
+    """Raise unless ``logits`` are floating-point (N, K), for N = ``count`` examples."""
+    if not isinstance(logits, Tensor):
+        got = type(logits).__name__
+        remedy = "wrap the model so that it returns its logits alone"
+        raise invalid("model", "one tensor of logits (N, K)", got, remedy)
+    if logits.ndim != 2 or len(logits) != count:
+        got = f"shape {tuple(logits.shape)} for {count} examples"
+        remedy = "wrap the model so that it returns one row of K logits per example"
+        raise invalid("model", "logits of shape (N, K)", got, remedy)
+    if not logits.is_floating_point():
+        got = f"{logits.dtype}"
+        raise invalid("model", "floating-point logits", got, "return logits, not class numbers")
+
+
+def check_callable(model: object) -> None:
+    """Raise unless ``model`` can be called."""
+    if not callable(model):
+        remedy = "give a network"
+        if hasattr(model, "module"):
+            remedy = "give its network: model.module()"
+        elif hasattr(model, "predict_proba"):
+            remedy = "give a function of tensors that returns the logarithm of its predict_proba, "
+            remedy += "with gradients=False"
+        raise wrong_type("model", "a function from inputs to logits", model, remedy)
+
+
+def check_examples(x: Tensor, name: str = "x") -> None:
+    """Raise unless ``x`` is a floating-point tensor (N, ...) with at least one example."""
+    check_tensors(**{name: x})
+    if x.ndim < 2 or len(x) == 0 or not x.is_floating_point():
+        got = f"shape {tuple(x.shape)}, {x.dtype}"
+        remedy = to_floats(x, name, "reshape it" if len(x.shape) < 2 else "check the loader")
+        raise invalid(name, "floating-point (N, ...) with at least one example", got, remedy)
+
+
+def _check_data(x: Tensor, y: Tensor | None) -> None:
+    check_examples(x)
+    check_finite(x, "x")
+    if y is None:
+        return
+    check_tensors(y=y)
+    if y.shape != (len(x),) or y.is_floating_point() or y.is_complex():
+        got = f"shape {tuple(y.shape)}, {y.dtype}"
+        raise invalid("y", f"{len(x)} class numbers", got, "give one whole number per example")
+    check_held(y, "y")
+
+
+def _check_values(logits: Tensor) -> None:
+    if logits.shape[1] < 2:
+        got = f"shape {tuple(logits.shape)}"
+        remedy = "wrap the model so that it returns one row of K >= 2 logits per example"
+        raise invalid("model", "logits of shape (N, K) with K >= 2", got, remedy)
+    check_finite(logits, "model outputs")
+    if bool((logits >= 0).all()) and bool(((logits.sum(1) - 1).abs() < 1e-3).all()):
+        remedy = "leave out the softmax, or return log-probabilities: probabilities.log()"
+        raise invalid("model", "logits", "probabilities (rows that sum to 1)", remedy)

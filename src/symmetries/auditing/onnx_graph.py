@@ -1,0 +1,273 @@
+"""ONNX files as classifiers: converted to PyTorch where that is possible, else as they are.
+
+A converted graph has gradients and layers, so that every measure applies to it. It is compared with
+ONNX Runtime on the data at hand before it is trusted; where an operator is missing or an output
+differs, ONNX Runtime itself answers, without gradients. Needs the extra ``symmetries[onnx]``.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._validation.checks import invalid
+from symmetries.auditing.onnx_operators import OPERATORS, Attributes
+
+TOLERANCE = 1e-3  # of the largest logit: rounding of different kernels
+
+
+class Node(nn.Module):
+    """One node of a graph.
+
+    Args:
+        operator: name among :data:`OPERATORS`.
+        attributes: of the node.
+    """
+
+    def __init__(self, operator: str, attributes: Attributes) -> None:
+        super().__init__()
+        self.operator = operator
+        self.attributes = attributes
+
+    def forward(self, *inputs: Tensor | None) -> Any:  # noqa: ANN401 - one tensor or several
+        """The outputs."""
+        return OPERATORS[self.operator](list(inputs), self.attributes)
+
+
+class OnnxGraph(nn.Module):
+    """A graph as a module from (N, ...) to (N, K); nodes are its layers, by name.
+
+    Args:
+        graph: ``onnx.load(path).graph``.
+        batch: the fixed number of examples that it takes at once; None for any number.
+    """
+
+    def __init__(self, graph: Any, batch: int | None = None) -> None:  # noqa: ANN401 - protobuf
+        super().__init__()
+        self.batch = batch
+        self.steps: list[tuple[str, list[str], list[str]]] = []
+        self.constants: dict[str, str] = {}
+        for weight in graph.initializer:
+            self._keep(weight.name, _tensor(weight))
+        for node in graph.node:
+            given = {part.name: _attribute(part) for part in node.attribute}
+            if node.op_type == "Constant":
+                self._keep(node.output[0], torch.as_tensor(next(iter(given.values()))))
+                continue
+            name = self._fresh(re.sub(r"\W+", "_", node.name).strip("_") or node.op_type)
+            self.add_module(name, Node(node.op_type, given))
+            self.steps.append((name, list(node.input), list(node.output)))
+        names = {weight.name for weight in graph.initializer}
+        (self.input,) = [part.name for part in graph.input if part.name not in names]
+        self.output: str = graph.output[0].name
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The first output."""
+        if self.batch is None:
+            return self._run(x)
+        return in_batches(self._run, x, self.batch)
+
+    def _run(self, x: Tensor) -> Tensor:
+        values: dict[str, Any] = {name: getattr(self, key) for name, key in self.constants.items()}
+        values |= {"": None, self.input: x}
+        for name, inputs, outputs in self.steps:
+            found = getattr(self, name)(*(values[key] for key in inputs))
+            found = found if isinstance(found, tuple) else (found,)
+            values.update(zip(outputs, found, strict=False))
+        result: Tensor = values[self.output]
+        return result
+
+    def _keep(self, name: str, value: Tensor) -> None:
+        key = self._fresh("constant_" + re.sub(r"\W+", "_", name))
+        self.register_buffer(key, value)
+        self.constants[name] = key
+
+    def _fresh(self, name: str) -> str:
+        known = {*self._modules, *self._buffers, *dir(nn.Module)}
+        key, number = name, 1
+        while key in known:
+            number += 1
+            key = f"{name}_{number}"
+        return key
+
+
+class OnnxSession:
+    """The same by ONNX Runtime: exact, and without gradients.
+
+    Args:
+        path: of the file.
+        batch: see :class:`OnnxGraph`.
+    """
+
+    def __init__(self, path: Path, batch: int | None = None) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # what goes wrong is raised, not printed
+        self.session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        self.input = self.session.get_inputs()[0]
+        self.batch = batch
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The first output, on the device of x."""
+        kind = {"tensor(double)": torch.float64, "tensor(float16)": torch.float16}
+        values = x.detach().cpu().to(kind.get(self.input.type, torch.float32))
+
+        def run(rows: Tensor) -> Tensor:
+            found = self.session.run(None, {self.input.name: rows.numpy()})[0]
+            return torch.from_numpy(found)
+
+        return in_batches(run, values, self.batch or len(x)).to(x)
+
+
+def in_batches(run: Callable[[Tensor], Tensor], x: Tensor, size: int) -> Tensor:
+    """Outputs for any number of rows of a function that takes exactly ``size`` at once."""
+    parts = []
+    for part in x.split(size):
+        filled = torch.cat((part, part[-1:].expand(size - len(part), *part.shape[1:])))
+        parts.append(run(filled)[: len(part)])
+    return torch.cat(parts)
+
+
+class Permuted(nn.Module):
+    """A module for images with channels last, given images (N, C, H, W)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs (N, K)."""
+        result: Tensor = self.model(x.permute(0, 2, 3, 1))
+        return result
+
+
+def load_onnx(
+    path: str | Path, x: Tensor | None = None
+) -> tuple[Callable[[Tensor], Tensor], str | None]:
+    """The classifier in an ONNX file, and why it has no gradients (None if it has).
+
+    Args:
+        path: of the file.
+        x: (N, C, H, W), some images to compare ONNX Runtime and the conversion on.
+
+    Returns:
+        A module where every operator could be converted and gives what ONNX Runtime gives; else a
+        function without gradients.
+
+    Example:
+        >>> load_onnx("nothing.onnx")
+        Traceback (most recent call last):
+        ValueError: nothing.onnx: expected an ONNX file, got nothing there; check the name
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise invalid(str(path), "an ONNX file", "nothing there", "check the name")
+    onnx = _onnx()
+    try:
+        graph = onnx.load(path).graph
+        shape = _input_shape(graph)
+        batch = shape[0] if shape and isinstance(shape[0], int) else None
+        exact = OnnxSession(path, batch)
+    except ValueError:
+        raise
+    except Exception as error:  # whatever is wrong with the file
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise invalid(str(path), "an ONNX file", first, "export it again") from error
+    last = _channels_last(shape, x)
+    plain = (lambda images: exact(images.permute(0, 2, 3, 1).contiguous())) if last else exact
+    expected = None if x is None else _outputs(plain, x, path, shape)
+    missing = sorted({n.op_type for n in graph.node} - {*OPERATORS, "Constant"})
+    if missing:
+        return plain, f"operators that are not converted: {', '.join(missing)}"
+    converted: nn.Module = OnnxGraph(graph, batch).eval()
+    converted = Permuted(converted) if last else converted
+    if x is not None and expected is not None:
+        problem = _difference(converted, expected, x)
+        if problem is not None:
+            return plain, problem
+    return converted, None
+
+
+def _onnx() -> Any:  # noqa: ANN401 - a module
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401 - both are needed
+    except ImportError as error:
+        remedy = "install them: pip install 'symmetries[onnx]'"
+        raise invalid("model", "onnx and onnxruntime for an ONNX file", error, remedy) from error
+    return onnx
+
+
+def _input_shape(graph: Any) -> list[int | str]:  # noqa: ANN401 - protobuf
+    names = {weight.name for weight in graph.initializer}
+    inputs = [part for part in graph.input if part.name not in names]
+    if len(inputs) != 1:
+        got = f"inputs {', '.join(part.name for part in inputs) or 'none'}"
+        raise invalid("model", "an ONNX file with one input, the images", got, "export it so")
+    dims = inputs[0].type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else str(dim.dim_param) for dim in dims]
+
+
+def _channels_last(shape: list[int | str], x: Tensor | None) -> bool:
+    """Whether the file takes (N, H, W, C): its sizes fit x that way and not the usual one."""
+    if x is None or len(shape) != 4:
+        return False
+    _, channels, height, width = x.shape
+
+    def fits(sizes: tuple[int, ...]) -> bool:
+        return all(isinstance(a, str) or a == b for a, b in zip(shape[1:], sizes, strict=True))
+
+    return fits((height, width, channels)) and not fits((channels, height, width))
+
+
+def _outputs(
+    exact: Callable[[Tensor], Tensor], x: Tensor, path: Path, shape: list[int | str]
+) -> Tensor:
+    try:
+        return exact(x)
+    except Exception as error:  # whatever ONNX Runtime raises
+        takes = f"a file that takes {len(x)} images {tuple(x.shape[1:])}"
+        why = str(error).strip().splitlines()[0].rpartition("Status Message: ")[2]
+        got = f"one for ({', '.join(map(str, shape))}): {why}"
+        remedy = "see --resize, or export it with a dynamic first axis"
+        raise invalid(str(path), takes, got, remedy) from error
+
+
+def _difference(converted: nn.Module, expected: Tensor, x: Tensor) -> str | None:
+    """What is wrong with a conversion; None if nothing is."""
+    try:
+        with torch.no_grad():
+            found = converted.to(x.device)(x)
+    except Exception as error:  # an operator used in a way that is not converted
+        return f"the conversion failed: {str(error).splitlines()[0] if str(error) else error!r}"
+    if found.shape != expected.shape:
+        return f"the conversion gives {tuple(found.shape)}, not {tuple(expected.shape)}"
+    off = float((found - expected).abs().max())
+    if not off <= TOLERANCE * max(1.0, float(expected.abs().max())):
+        return f"the conversion is off by {off:.2g}"
+    return None
+
+
+def _attribute(part: Any) -> Any:  # noqa: ANN401 - protobuf
+    import onnx
+
+    value = onnx.helper.get_attribute_value(part)
+    if isinstance(value, onnx.TensorProto):
+        return _tensor(value)
+    if isinstance(value, int | float | bytes):
+        return value
+    if isinstance(value, onnx.GraphProto):
+        return value
+    return list(value)
+
+
+def _tensor(value: Any) -> Tensor:  # noqa: ANN401 - protobuf
+    import onnx
+
+    return torch.tensor(onnx.numpy_helper.to_array(value).copy())

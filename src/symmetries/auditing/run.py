@@ -1,0 +1,284 @@
+"""One call: how invariant is this classifier?"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor, nn
+
+from symmetries._validation.checks import check_finite, check_flag, invalid
+from symmetries.actions.base import Action
+from symmetries.auditing.drift import DriftPoint
+from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
+from symmetries.auditing.layers import layer_equivariance
+from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
+from symmetries.auditing.moves import make_moves
+from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
+from symmetries.auditing.saliency import Saliency, saliency_map
+from symmetries.auditing.spectrum import largest_singular_value
+from symmetries.groups.base import Group
+from symmetries.groups.names import group_name, parse_group
+
+Part = Callable[[int, int], dict[str, Tensor]]
+Over = Callable[[Part, int], dict[str, Tensor]]
+
+SHARES = ("accuracy", "accuracy_moved", SIMILARITY)
+LAYER_EXAMPLES = 256  # for the table of layers, whose rows are ratios of large sums
+
+
+def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
+    """All examples at once."""
+    return part(0, count)
+
+
+def audit(
+    model: Model,
+    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]],
+    group: Group[Any] | Action | str,
+    *,
+    saliency: Saliency | None = None,
+    steps: int = 50,
+    baseline: float | Tensor = 0.0,
+    identity: bool = False,
+    samples: int = 16,
+    half_width: float | Sequence[float] | None = None,
+    layers: Sequence[str] | None = None,
+    gradients: bool = True,
+    over: Over = in_one_piece,
+    level: float = 0.95,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool = True,
+) -> AuditResult:
+    """Measure the invariance of a classifier under a group, from every side.
+
+    Accuracy, logit invariance LI, distribution invariance DI, saliency similarity SI, sensitivity
+    and equivariance error by layer, all with what resampling alone explains beside them. Finite
+    groups are gone through whole; continuous ones are sampled, anew for each example. The model's
+    mode, its gradients and all random states are left as they were.
+
+    Args:
+        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
+        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
+            batch by batch. Arrays of floats become float64 for a model of float64, torch's default
+            dtype for others.
+        group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
+            and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
+        saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
+        steps: of the integrated gradients, for the default saliency.
+        baseline: of the integrated gradients, for the default saliency.
+        identity: whether the identity of a finite group counts in the means.
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box of parameters that they are drawn from; the group's bounds by
+            default.
+        layers: names of layers for the table; all by default, () for none.
+        gradients: False for a model that has none; SI and sensitivity are then left out.
+        over: how to go through the examples, ``over(part, N)`` with ``part(start, stop)`` giving
+            the numbers of some examples: in parts, with resumption, on several machines, ...
+        level: of the confidence intervals (normal approximation).
+        batch_size: examples at once.
+        seed: of everything drawn.
+        progress: show a bar.
+
+    Returns:
+        Plain numbers; ``save`` writes them as JSON.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> model = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.ReLU(), nn.Linear(16, 3))
+        >>> import torch
+        >>> x, y = torch.rand(32, 1, 6, 6), torch.randint(3, (32,))
+        >>> found = audit(model, (x, y), Cyclic(4), progress=False)
+        >>> found.logit_invariance.discretisation, found.elements
+        (0.0, 3)
+        >>> audit(model, (x.numpy(), y.numpy()), "c4", progress=False).accuracy == found.accuracy
+        True
+    """
+    begin = time.perf_counter()
+    for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
+        check_flag(flag, name)
+    check_callable(model)
+    x, y = _pair(data, model)
+    group = parse_group(group) if isinstance(group, str) else group
+    with untouched(model):
+        classes = check_classifier(model, x, y)
+    moves = make_moves(
+        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    look = saliency or partial(saliency_map, steps=steps, baseline=baseline)
+    watch = partial(_bar, shown=progress)
+
+    def part(start: int, stop: int) -> dict[str, Tensor]:
+        rows = slice(start, stop)
+        found = examine(
+            model,
+            x[rows],
+            y[rows],
+            moves.rows(start, stop),
+            look if gradients else None,
+            batch_size=batch_size,
+            watch=watch,
+        )
+        if gradients:
+            sigma = largest_singular_value(model, x[rows], batch_size=batch_size, seed=seed)
+            found["sensitivity"] = sigma.cpu()
+        return found
+
+    values = over(part, len(x))
+    _check_values(values)
+    measures: dict[str, Any] = {
+        name: _measure(estimate(values[name]), level, _back(values, name), name in SHARES)
+        for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
+        if name in values
+    }
+    measures = dict.fromkeys((SIMILARITY, "sensitivity")) | measures
+    rows: tuple[LayerRow, ...] = ()
+    if isinstance(model, nn.Module) and (layers is None or len(layers)):
+        found = layer_equivariance(
+            model,
+            x[:LAYER_EXAMPLES],
+            group,
+            layers=layers,
+            identity=identity,
+            half_width=half_width,
+            seed=seed,
+        )
+        rows = tuple(LayerRow(**dataclasses.asdict(row)) for row in found)
+    return AuditResult(
+        group=_name(moves.action.group),
+        elements=len(moves),
+        exhaustive=moves.shared,
+        identity=identity and moves.shared,
+        examples=len(x),
+        classes=classes,
+        level=level,
+        layers=rows,
+        seconds=time.perf_counter() - begin,
+        **measures,
+    )
+
+
+def _check_values(values: dict[str, Tensor]) -> None:
+    silent = int(values["normalised_logit_invariance"].isinf().sum())
+    if silent:
+        expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
+        raise invalid("model", expected, got, "look at the model: most of its units may be dead")
+    for name, numbers in values.items():
+        check_finite(numbers, name.replace("_", " "))
+
+
+def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
+    """A point of :func:`symmetries.auditing.drift_curve` as plain data."""
+    similarity = point.saliency_similarity
+    return DriftRow(
+        beta=point.beta,
+        accuracy=_measure(point.accuracy, level, None, share=True),
+        accuracy_ratio=point.accuracy_ratio if math.isfinite(point.accuracy_ratio) else None,
+        logit_invariance=_measure(point.logit_invariance, level, None),
+        distribution_invariance=_measure(point.distribution_invariance, level, None),
+        saliency_similarity=(
+            None if similarity is None else _measure(similarity, level, None, share=True)
+        ),
+    )
+
+
+def _pair(
+    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]], model: Model
+) -> tuple[Tensor, Tensor]:
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        got = type(data).__name__
+        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
+    x, y = data
+    x = _inputs(x, _float_dtype(model)) if isinstance(x, np.ndarray) else x
+    y = _labels(y) if isinstance(y, np.ndarray) else y
+    if not isinstance(y, Tensor):
+        got = type(y).__name__
+        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
+    if isinstance(x, Tensor) and len(x) < 2:
+        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+    return x, y
+
+
+def _float_dtype(model: Model) -> torch.dtype:
+    """What arrays of floats become: float64 if the model has that, else torch's default."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    own = next((one.dtype for one in parameters if one.is_floating_point()), None)
+    return torch.float64 if own == torch.float64 else torch.get_default_dtype()
+
+
+def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """An array of inputs as a tensor of ``dtype``."""
+    kind, got = values.dtype.kind, values.dtype.name
+    if kind == "f":
+        return torch.tensor(_plain(values), dtype=dtype)
+    if kind == "c":
+        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
+    remedy = "use x.astype('float32') / 255"
+    if kind not in "iub":
+        remedy = "use x.astype('float32'), with all examples of one shape"
+    elif got != "uint8":
+        remedy += " if they are bytes, x.astype('float32') otherwise"
+    raise invalid("x", "floats in [0, 1]", got, remedy)
+
+
+def _labels(values: NDArray[Any]) -> Tensor:
+    """An array of labels as a tensor; whole numbers as int64."""
+    kind = values.dtype.kind
+    if kind in "iub":
+        return torch.tensor(np.ascontiguousarray(values, np.int64))
+    if kind in "fc":
+        return torch.tensor(_plain(values))  # what is said of such tensors suits it
+    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
+    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as torch takes them: in rows, in this machine's byte order."""
+    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
+    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
+    return np.ascontiguousarray(values, dtype)
+
+
+def _back(values: dict[str, Tensor], name: str) -> float | None:
+    found = values.get(name + ROUND_TRIP)
+    return None if found is None else float(found.double().mean())
+
+
+def _measure(
+    found: Estimate, level: float, discretisation: float | None, share: bool = False
+) -> Measure:
+    """The numbers of a measure; no interval goes below 0, that of a share not beyond 1."""
+    low, high = found.interval(level)
+    return Measure(
+        mean=found.mean,
+        standard_error=found.standard_error,
+        low=min(max(low, 0.0), found.mean),
+        high=max(min(high, 1.0), found.mean) if share else high,
+        discretisation=discretisation,
+    )
+
+
+def _name(group: Group[Any]) -> str:
+    try:
+        return group_name(group)
+    except ValueError:  # a group of the user's own
+        return repr(group)
+
+
+def _bar(batches: Iterable[int], shown: bool) -> Iterable[int]:
+    return track(
+        list(batches),
+        "audit",
+        console=Console(stderr=True),
+        disable=not shown,
+        transient=True,
+    )

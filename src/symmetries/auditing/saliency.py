@@ -1,0 +1,189 @@
+"""Where a classifier looks: saliency maps, and how alike they stay when the input moves.
+
+Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
+weight-tying", sections 3.2 and 4.1.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from symmetries._validation.checks import check_choice, check_finite, check_floats, check_number
+from symmetries._validation.placement import check_same
+from symmetries.actions.base import Action
+from symmetries.auditing.estimate import Estimate, Reduction, estimate
+from symmetries.auditing.gradients import integrated_gradients
+from symmetries.auditing.models import (
+    Model,
+    check_callable,
+    check_classifier,
+    logits_of,
+    model_device,
+    untouched,
+)
+from symmetries.auditing.moves import Moves, check_moves, make_moves
+from symmetries.groups.base import Group
+
+Saliency = Callable[[Model, Tensor, Tensor], Tensor]
+
+
+def saliency_map(
+    model: Model,
+    x: Tensor,
+    target: Tensor,
+    *,
+    steps: int = 50,
+    baseline: float | Tensor = 0.0,
+    absolute: Literal["after", "before"] = "after",
+    threshold: float = 0.9,
+    sigma: float = 1.0,
+) -> Tensor:
+    """The paper's saliency map (section 4.1): the few most important pixels, slightly smoothed.
+
+    Absolute integrated gradients; what is below ``threshold`` times the maximum of an example
+    becomes zero; a 3 x 3 Gaussian filter (see :func:`smooth` for the border).
+
+    Args:
+        model: from images to logits.
+        x: (N, C, H, W); data of another rank is not smoothed.
+        target: (N,) int64, the class that is explained.
+        steps: of the integration.
+        baseline: of the integration.
+        absolute: "after" the integration, or "before" it.
+        threshold: share of the maximum.
+        sigma: of the filter, in pixels; 0 leaves it out.
+
+    Returns:
+        Non-negative maps of the shape of x.
+    """
+    check_choice(absolute, ("after", "before"), "absolute")
+    check_number(threshold, "threshold", 0, 1)
+    found = integrated_gradients(
+        model, x, target, steps=steps, baseline=baseline, absolute=absolute
+    )
+    largest = found.flatten(1).amax(1).reshape(-1, *[1] * (found.ndim - 1))
+    kept = torch.where(found < threshold * largest, torch.zeros_like(found), found)
+    return smooth(kept, sigma) if x.ndim == 4 and sigma > 0 else kept
+
+
+def smooth(maps: Tensor, sigma: float) -> Tensor:
+    """A 3 x 3 Gaussian filter of maps (N, C, H, W); sigma in pixels.
+
+    Beyond the border the maps go on from the other side: so the filter commutes with quarter
+    turns, flips and cyclic shifts alike, and an invariant model has a similarity of exactly 1.
+
+    Example:
+        >>> round(smooth(torch.ones(1, 1, 3, 3), 1.0)[0, 0, 0, 0].item(), 6)
+        1.0
+    """
+    offsets = torch.tensor([-1.0, 0.0, 1.0], dtype=maps.dtype, device=maps.device)
+    taps = torch.exp(-0.5 * (offsets / sigma).square())
+    taps = taps / taps.sum()
+    flat = maps.reshape(-1, 1, *maps.shape[-2:])
+    flat = F.pad(flat, (1, 1, 1, 1), mode="circular")
+    return F.conv2d(flat, (taps[:, None] * taps)[None, None]).reshape(maps.shape)
+
+
+def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
+    """Cosine of two saliency maps (N, ...) of each example, (N,); 1 where both are zero."""
+    check_floats(maps, "maps", "...", "P")
+    check_same(maps=maps, moved=moved)
+    a, b = maps.flatten(1), moved.flatten(1)
+    scale = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
+    both_zero = (a == 0).all(1) & (b == 0).all(1)
+    cosine = (a * b).sum(1) / scale.clamp_min(torch.finfo(a.dtype).tiny)
+    return torch.where(both_zero, torch.ones_like(cosine), cosine)
+
+
+def saliency_similarity(
+    model: Model,
+    x: Tensor,
+    group: Group[Any] | Action,
+    y: Tensor | None = None,
+    *,
+    saliency: Saliency = saliency_map,
+    reduction: Reduction = "mean",
+    identity: bool = False,
+    samples: int = 16,
+    half_width: float | Sequence[float] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> Estimate:
+    """SI: the mean cosine of m(x) and g^-1 m(g x) over examples and elements (equation 3).
+
+    Args:
+        model: any callable from (N, ...) to logits (N, K).
+        x: (N, ...).
+        group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
+        y: (N,) the classes that the maps explain; those predicted for x by default.
+        saliency: ``saliency(model, x, y)`` gives maps of the shape of x. The paper's by default;
+            for other options of it use ``functools.partial(saliency_map, steps=20)``.
+        reduction: "mean" or "sum".
+        identity: whether the identity of a finite group counts (its cosine is 1).
+        samples: elements drawn for each example where the group is continuous.
+        half_width: of the box that they are drawn from; the group's bounds by default.
+        batch_size: examples at once.
+        seed: of the draw.
+
+    Example:
+        >>> from symmetries.groups import Cyclic
+        >>> x = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+        >>> by_sum = lambda x: x.sum((2, 3)) * torch.tensor([1.0, -1.0])
+        >>> round(saliency_similarity(by_sum, x, Cyclic(4)).mean, 6)
+        1.0
+    """
+    with untouched(model):
+        check_classifier(model, x, y)
+    moves = make_moves(
+        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+    )
+    values = mean_similarity(model, x, y, moves, saliency, batch_size)
+    return estimate(values, reduction, len(moves))
+
+
+def mean_similarity(
+    model: Model,
+    x: Tensor,
+    y: Tensor | None,
+    moves: Moves,
+    saliency: Saliency = saliency_map,
+    batch_size: int = 256,
+) -> Tensor:
+    """(N,): the cosine of m(x) and g^-1 m(g x) for each example, averaged over the elements g.
+
+    Args:
+        model: from inputs to logits.
+        x: (N, ...).
+        y: (N,) the classes that the maps explain; those predicted for x where None.
+        moves: the elements.
+        saliency: the maps.
+        batch_size: examples at once.
+    """
+    check_callable(model)
+    check_moves(x, moves, batch_size)
+    device = model_device(model, x)
+    values = []
+    with untouched(model):
+        for start in range(0, len(x), batch_size):
+            batch = x[start : start + batch_size].to(device)
+            target = targets(model, batch, None if y is None else y[start : start + batch_size])
+            maps = saliency(model, batch, target)
+            total = torch.zeros_like(maps.flatten(1)[:, 0])
+            for element in moves.of(start, start + len(batch), device):
+                moved = saliency(model, moves.action(element, batch), target)
+                total += map_similarity(maps, moves.back(element, moved))
+            values.append(total / len(moves))
+    result = torch.cat(values)
+    check_finite(result, "saliency maps")
+    return result
+
+
+def targets(model: Model, x: Tensor, y: Tensor | None) -> Tensor:
+    """The classes to explain: given, or else predicted."""
+    if y is not None:
+        return y.to(x.device)
+    with torch.no_grad():
+        return logits_of(model, x).argmax(1)

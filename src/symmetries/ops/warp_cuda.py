@@ -1,0 +1,264 @@
+"""Host side of the warps in CUDA C (``warp.cu``): when they are used, and how they are launched."""
+
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+from symmetries.ops.available import largest_difference
+from symmetries.ops.compiler import (
+    CudaError,
+    CudaKernel,
+    cuda_kernel,
+    error_of,
+    has_compiler,
+)
+
+MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
+_MOST_SHARED = 96 * 1024  # bytes of a block
+_MOST_WARPS = 16
+_MOST_BLOCKS = 65535  # of a grid, along its second and third axis
+_MARGIN = 12  # of spline coefficients around an image: beyond it they are below rounding
+_FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pixels apart
+_LARGEST_ERRORS = (1e-4, 1e-4, 2e-2)  # of values and gradients; slopes jump at pixels
+_MOST_PLANS = 4096
+_right: dict[tuple[int, ...], bool] = {}  # by size, mode and GPU: whether results are right there
+_standard: dict[tuple[int, ...], bool] = {}  # the same for standardised ones
+_ROUNDING = 0.01  # to bfloat16
+_plans: "dict[tuple[object, ...], Plan | None]" = {}  # by all that they depend on
+
+
+class Plan:
+    """How one size of images is worked on.
+
+    Args:
+        images: (N, C, H + 2m, W + 2m); for "bspline", coefficients with a margin m, or images.
+        theta: (N or 1, S, 6).
+        mode: of interpolation.
+        height: of the result.
+        width: of the result.
+    """
+
+    def __init__(self, images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> None:
+        self.n, self.channels, rows, columns = images.shape
+        filtered = mode == "bspline" and columns == width  # by the kernels
+        if filtered:
+            rows, columns = rows + 2 * _MARGIN, columns + 2 * _MARGIN
+        self.versions = theta.shape[1]
+        self.device = images.device.index or 0
+        taps = 2 if mode == "bilinear" else 4
+        tiles = -(-width // 8)
+        pitch = _pitch(columns + 2 * taps)
+        self.source = 4 * (-(-(rows + 2 * taps) * pitch // 4) * 4)
+        self.steps = steps(theta)
+        self.kernels: dict[tuple[object, ...], CudaKernel] = {}
+        self.aligned = width % 4 == 0 and columns == width and images.data_ptr() % 16 == 0
+        self.constants = {
+            "H": height,
+            "W": width,
+            "MARGIN": (columns - width) // 2,
+            "MODE": MODES[mode],
+            "PITCH": pitch,
+            "WARPS": tiles * max(1, 4 // tiles),
+            "COLUMNS": tiles,
+            "FILTER": int(filtered),
+        }
+
+    def fits(self) -> bool:
+        """Whether a picture and its gradient fit in shared memory, and all blocks in a grid."""
+        small = 2 * self.source <= _MOST_SHARED and self.constants["WARPS"] <= _MOST_WARPS
+        return small and max(self.channels, self.versions) <= _MOST_BLOCKS
+
+    def by_fours(self, to_images: bool, to_map: bool) -> bool:
+        """Whether rows are copied four numbers at a time; where it was not faster they are not."""
+        wide = self.constants["W"] > 32 or self.constants["MODE"] > 0
+        return self.aligned and wide and (to_images or not to_map)
+
+    def kernel(
+        self, name: str, to_images: bool = False, to_map: bool = False, standard: bool = False
+    ) -> CudaKernel:
+        """A kernel, compiled for this size and these gradients."""
+        flags = {
+            "TO_IMAGES": int(to_images),
+            "TO_MAP": int(to_map),
+            "FOURS": int(self.by_fours(to_images, to_map)),
+            "STANDARD": int(standard),
+        }
+        constants = tuple((self.constants | flags).items())
+        shared = max(1, to_images + to_map) * self.source
+        return cuda_kernel("warp.cu", name, constants, shared, self.device)
+
+    def compile_all(self) -> None:
+        """Compile all kernels at once: one after another is four times as long."""
+        flags = ((True, True), (True, False), (False, True))
+        with ThreadPoolExecutor(1 + len(flags)) as pool:
+            jobs = [pool.submit(self.kernel, "warp_forward")]
+            jobs += [pool.submit(self.kernel, "warp_backward", *each) for each in flags]
+            for job in jobs:
+                job.result()
+
+    def launch(
+        self,
+        name: str,
+        *tensors: Tensor,
+        to_images: bool = False,
+        to_map: bool = False,
+        standard: bool = False,
+    ) -> None:
+        """Run a kernel."""
+        which = (name, to_images, to_map, standard)
+        kernel = self.kernels.get(which)
+        if kernel is None:
+            kernel = self.kernels[which] = self.kernel(*which)
+        grid = (self.n, self.channels, 1 if to_images else self.versions)
+        kernel(grid, 32 * self.constants["WARPS"], *tensors, self.versions, *self.steps)
+
+
+def steps(theta: Tensor) -> tuple[int, int]:
+    """Distances in memory between the maps of two images, and of two versions of one image."""
+    return theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1)
+
+
+def _pitch(length: int) -> int:
+    return next(p for p in range(length, length + 32) if p % 32 in _FEW_CONFLICTS)
+
+
+Oracle = Callable[[Tensor, Tensor], Tensor]
+
+
+def plan(
+    images: Tensor, theta: Tensor, mode: str, height: int, width: int, oracle: Oracle | None = None
+) -> Plan | None:
+    """A plan if the kernels can be used: on CUDA, with a compiler, for pictures small enough.
+
+    At the first use of a size their results are compared with those of ``oracle``, torch's form of
+    the same function of images (N, C, H, W) and maps (N, S, 6); where these differ, or without it,
+    there is no plan.
+    """
+    if not images.is_cuda or not has_compiler():
+        return None
+    place = (images.device, images.data_ptr() % 16 == 0)
+    known = (images.shape, theta.shape[1], steps(theta), mode, height, width, place)
+    if known in _plans:
+        return _plans[known]
+    found = Plan(images, theta, mode, height, width)
+    right = found.fits() and _is_right(found, images, mode, oracle)
+    if right is not None:  # it is known now
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[known] = found if right else None
+    return found if right else None
+
+
+def _is_right(found: Plan, images: Tensor, mode: str, oracle: Oracle | None) -> bool | None:
+    """Whether kernels of a plan give what torch's operations give; None if not to be found out."""
+    height, width = found.constants["H"], found.constants["W"]
+    key = (found.device, found.aligned, *found.constants.values())
+    if key not in _right:
+        busy = torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
+        if oracle is None or busy:
+            return None
+        _right[key] = _agrees(images, mode, (height, width), oracle, found.aligned)
+        if not _right[key]:
+            message = f"warps of {height} x {width} in CUDA C are wrong here; Triton's are used"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return _right[key]
+
+
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
+def _agrees(
+    like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle, aligned: bool = True
+) -> bool:
+    """Whether a few random pictures come out right, with gradients to images, maps, and both."""
+    source = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        drawn = torch.randn(shape, generator=source, dtype=torch.float32, device="cpu")
+        return drawn.to(like.device)
+
+    images, weight = normal(3, 2, *like.shape[2:]), normal(3, 2, 2, *size)
+    maps = 0.4 * normal(3, 2, 6)
+    maps[..., 0::4] += 1
+    maps[1] *= 2.5  # much of it lies outside
+    slow = [x.double().requires_grad_() for x in (images, maps)]
+    value = oracle(*slow)
+    exact = (value.detach(), *torch.autograd.grad(value, slow, weight.double()))
+    made = Plan(images, maps, mode, *size)
+    made.aligned &= aligned
+    out = torch.full_like(weight, torch.nan)
+    with suppress(CudaError):
+        made.compile_all()
+        forward(made, images, maps, out)
+        both = backward(made, images, maps, weight, (True, True))
+        alone = backward(made, images, maps, weight, (True, False))[0]
+        found = [(out, *both), (out, alone, backward(made, images, maps, weight, (False, True))[1])]
+        return all(
+            a is not None and bool((a - b).norm() < most * b.norm())
+            for each in found
+            for a, b, most in zip(each, exact, _LARGEST_ERRORS, strict=True)
+        )
+    return False
+
+
+def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
+    """Warp into out (N, S, C, H, W)."""
+    made.launch("warp_forward", images, theta, out)
+
+
+def standardised(
+    images: Tensor, theta: Tensor, mode: str, mean: Tensor, scale: Tensor
+) -> Tensor | None:
+    """Warped pictures (N, S, C, H, W) less their mean, over their scale, in bfloat16.
+
+    None where there is no plan for them yet, or its results are wrong. No gradients.
+
+    Args:
+        images: (N, C, H, W), float32.
+        theta: maps (N, S, 6).
+        mode: of interpolation.
+        mean: without axes, like the scale.
+        scale: of what is left.
+    """
+    made = plan(images, theta, mode, *images.shape[-2:])
+    if made is None:
+        return None
+    shape = (made.n, made.versions, *images.shape[1:])
+    out = torch.empty(shape, dtype=torch.bfloat16, device=images.device)
+    key = (made.device, *made.constants.values(), made.by_fours(False, False))
+    if key not in _standard:
+        if torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode():
+            return None
+        _standard[key] = error_of(lambda: _off(made, images, theta, mean, scale)) < _ROUNDING
+    if not _standard[key]:
+        return None
+    made.launch("warp_forward", images, theta, out, mean, scale, standard=True)
+    return out
+
+
+def _off(made: Plan, images: Tensor, theta: Tensor, mean: Tensor, scale: Tensor) -> float:
+    """How far standardised pictures are from what the usual kernel gives."""
+    shape = (made.n, made.versions, *images.shape[1:])
+    plain, found = (torch.full(shape, torch.nan, device=images.device) for _ in "pf")
+    forward(made, images, theta, plain)
+    out = found.to(torch.bfloat16)
+    made.launch("warp_forward", images, theta, out, mean, scale, standard=True)
+    return largest_difference([(out, (plain - mean) / scale)])
+
+
+def backward(
+    made: Plan, images: Tensor, theta: Tensor, grad_out: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients to the images, like them, and (N, S, 6) to the maps, if needed."""
+    to_images = torch.empty_like(images) if needs[0] else images
+    size = (made.n, made.versions, made.channels, 6)
+    each = torch.empty(size, dtype=theta.dtype, device=theta.device) if needs[1] else theta
+    tensors = (images, theta, grad_out, to_images, each)
+    made.launch("warp_backward", *tensors, to_images=needs[0], to_map=needs[1])
+    to_theta = None
+    if needs[1]:
+        to_theta = each[:, :, 0] if made.channels == 1 else each.sum(2)
+    return to_images if needs[0] else None, to_theta

@@ -1,0 +1,99 @@
+import pytest
+import torch
+from torch import nn
+
+from symmetries.auditing import largest_singular_value
+from symmetries.auditing.adjoint import convolution_adjoint
+
+
+def oracle(model, x):
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda one: model(one[None])[0]))(x)
+    return torch.linalg.svdvals(jacobian.flatten(2))[:, 0].detach()
+
+
+def mlp(outputs):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(64, 20),
+        nn.ReLU(),
+        nn.Linear(20, 20),
+        nn.ReLU(),
+        nn.Linear(20, outputs),
+    ).double()
+
+
+def cnn():
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 3, 3), nn.Softplus(), nn.Flatten(), nn.Linear(108, 5))
+    return nn.Sequential(*layers).double()
+
+
+@pytest.mark.parametrize("model", [mlp(9), cnn(), lambda x: x.flatten(1)[:, :4].square()])
+@pytest.mark.parametrize("method", ["exact", "power", "auto"])
+def test_both_methods_are_the_svd(model, method):
+    x = torch.randn(12, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = largest_singular_value(model, x, method=method, tolerance=1e-9, batch_size=5)
+    tolerance = 1e-9 if method != "power" else 1e-3  # power comes from below, slowly
+    torch.testing.assert_close(found, oracle(model, x), rtol=tolerance, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding", [0, 1, (0, 2), 4, 6, "same", "valid"])
+@pytest.mark.parametrize(("channels", "kernel"), [(1, 5), (3, (3, 4)), (2, 1)])
+@pytest.mark.parametrize("side", [(8, 8), (9, 11)])
+def test_the_adjoint_of_a_convolution_is_its_gradient(channels, kernel, padding, side):
+    layer = nn.Conv2d(channels, 6, kernel, padding=padding).double()
+    x = torch.rand(2, channels, *side, dtype=torch.float64, requires_grad=True)
+    output = layer(x)
+    g = torch.randn_like(output)
+    adjoint = convolution_adjoint(layer, x.shape[1:])
+    if adjoint is None:  # more padding than a kernel reaches
+        assert padding in {1, (0, 2), 4, 6}
+        return
+    expected = torch.autograd.grad(output, x, g)[0]
+    torch.testing.assert_close(adjoint(g), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(1, 4, 3, stride=2),
+        nn.Conv2d(1, 4, 3, dilation=2),
+        nn.Conv2d(2, 4, 3, groups=2),
+        nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"),
+        nn.Conv2d(8, 4, 3),
+        nn.Linear(3, 3),
+    ],
+)
+def test_other_first_layers_go_the_usual_way(layer):
+    assert convolution_adjoint(layer, torch.Size((1, 8, 8))) is None
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "circular"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutional_networks_of_all_kinds_are_the_svd(padding_mode, stride):
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 6, 3, stride, 1, padding_mode=padding_mode), nn.ReLU())
+    model = nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(5)).double()
+    x = torch.randn(4, 3, 8, 8, dtype=torch.float64)
+    model(x)
+    found = largest_singular_value(model, x)
+    torch.testing.assert_close(found, oracle(model, x), rtol=1e-9, atol=0)
+
+
+def test_many_outputs_go_by_power_iteration():
+    model = mlp(200)
+    x = torch.randn(6, 1, 8, 8, dtype=torch.float64)
+    found = largest_singular_value(model, x, tolerance=1e-8, iterations=1000)
+    torch.testing.assert_close(found, oracle(model, x), rtol=1e-3, atol=0)
+
+
+def test_a_constant_model_has_no_sensitivity():
+    assert float(largest_singular_value(lambda x: x[:, :2] * 0, torch.rand(3, 5)).max()) == 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="method"):
+        largest_singular_value(mlp(3), torch.rand(2, 1, 8, 8).double(), method="svd")
+    with pytest.raises(ValueError, match="Jacobian"):
+        largest_singular_value(lambda x: (x - x).sqrt(), torch.rand(2, 3))
