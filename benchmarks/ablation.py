@@ -11,7 +11,8 @@ Operations that a step does not use are left out. A cell that fails is kept with
 Order: all on and all off for every step, then single operations, then ``torch.compile``, which
 compiles for long. ``--budget`` ends the run in time; what was measured is stored all along.
 
-    python benchmarks/ablation.py [--steps VAE,penalties] [--only warp,Adam] [--budget 340]
+    python benchmarks/ablation.py [--steps "VAE;penalties"] [--only "warp;Adam"]
+    python benchmarks/ablation.py --only torch.compile --out FILE    # another time: it takes long
     python benchmarks/ablation.py --device cpu --dry     # every cell for two small steps
 """
 
@@ -40,6 +41,7 @@ ON, OFF, EAGER, COMPILED = "all on", "all off", "all off, no graph", "torch.comp
 TOGETHER = 12  # cells that live at the same time: each has the memory of its graph
 BLOCK, GROUP_SECONDS = 0.02, 5.0  # of a measurement, and of all measurements of a group
 ROUNDS, LEAST_ROUNDS = 11, 3
+COMPILING = 60.0  # seconds that torch.compile may take: begun only if so many are left
 SETTLE = 6  # first steps: kernels are compiled, the graph is captured
 
 
@@ -61,9 +63,9 @@ class Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
     known: dict[str, Any] = field(default_factory=environment)
 
-    def over(self) -> bool:
-        """Whether the time is spent."""
-        return time.perf_counter() > self.end
+    def over(self, left: float = 0.0) -> bool:
+        """Whether the time is spent, or no more than so many seconds are left."""
+        return time.perf_counter() + left > self.end
 
     def keep(self, rows: Iterable[dict[str, Any]]) -> None:
         """Add rows, and write them all."""
@@ -222,6 +224,7 @@ def _measure(run: Run, cells: list[Cell]) -> None:
 
 def measure(run: Run, steps: list[str], only: set[str]) -> None:
     """All groups in their order, while there is time."""
+    least = 0.0 if run.sizes.dry else COMPILING
     jobs: dict[str, Jobs] = {}
     used: dict[str, list[str]] = {}
     ends = [name for name in (OFF, EAGER) if not only or name in only]
@@ -243,7 +246,7 @@ def measure(run: Run, steps: list[str], only: set[str]) -> None:
             names.insert(0, ON)
             run.keep([row for row in group(run, step, names, made) if row["cell"] != ON])
     for step, made in jobs.items():
-        if not run.over() and (not only or COMPILED in only):
+        if not run.over(least) and (not only or COMPILED in only):
             rows = group(run, step, [ON, COMPILED], made)
             run.keep([row for row in rows if row["cell"] == COMPILED])
     missing = [step for step in steps if step not in jobs]
