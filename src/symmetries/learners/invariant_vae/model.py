@@ -19,7 +19,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.diagnose import diagnose_values
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
-from symmetries.data.base import ImageSet, images_to_learn, told_if_large
+from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
@@ -171,7 +171,7 @@ class InvariantVAE(nn.Module):
     def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = told_if_large(images_to_learn(images, self.shape))
+        data = warn_if_large(images_to_learn(images, self.shape))
         self.posterior.features.standardise(data)
         self.codes = None  # they will change
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_generator, check_image_shape, check_whole
 from symmetries._validation.placement import check_like
-from symmetries.data.base import ImageSet, images_to_learn, told_if_large
+from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.vae.config import VAEConfig, resolve_config
 from symmetries.learners.vae.health import warn_if_collapsed
@@ -138,7 +138,7 @@ class VAE(nn.Module):
     ) -> Fitting[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = told_if_large(images_to_learn(images, self.shape))
+        data = warn_if_large(images_to_learn(images, self.shape))
         self.codes = None  # they will change
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
