@@ -110,7 +110,7 @@ def test_learners_tell_of_bytes_as_floats(largest):
         SymmetryModel("rotation", (1, 8, 8)).fit(bytes_)
     for model in (VAE((1, 8, 8)), InvariantVAE("rotation", (1, 8, 8))):
         with pytest.warns(RuntimeWarning, match=rf"values in \[0, {largest:g}\].* divide by 255"):
-            next(model.fitting(bytes_))
+            next(model.train_jobs(bytes_))
 
 
 def test_noisy_and_standardised_images_are_fine():

@@ -46,7 +46,7 @@ from symmetries.nn.autoencoder import (
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
-from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
@@ -166,9 +166,9 @@ class InvariantVAE(nn.Module):
         """
         run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
         run |= {"progress": progress, "graph": graph, "log_every": log_every}
-        return fit_alone(self.fitting(images, **run))
+        return fit_alone(self.train_jobs(images, **run))
 
-    def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
+    def train_jobs(self, images: Tensor | ImageSet, **run: Any) -> TrainJobs[History]:  # noqa: ANN401
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
@@ -181,7 +181,7 @@ class InvariantVAE(nn.Module):
         known = {"group": group_name(self.group), "bounds": self.bounds, "fill": self.act.fill}
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config, **known)}
         config = self.config.train_config(seed=mix(self.seed, 0), **run)
-        history = yield Job(self, loss, (data,), config, products="tf32")
+        history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)
         return history

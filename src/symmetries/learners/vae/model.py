@@ -26,7 +26,7 @@ from symmetries.nn.autoencoder import (
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
-from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
@@ -127,15 +127,15 @@ class VAE(nn.Module):
         """
         run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
         run |= {"progress": progress, "graph": graph, "log_every": log_every}
-        return fit_alone(self.fitting(images, augment=augment, **run))
+        return fit_alone(self.train_jobs(images, augment=augment, **run))
 
-    def fitting(
+    def train_jobs(
         self,
         images: Tensor | ImageSet,
         *,
         augment: Augment | None = None,
         **run: Any,  # noqa: ANN401
-    ) -> Fitting[History]:
+    ) -> TrainJobs[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
@@ -150,7 +150,7 @@ class VAE(nn.Module):
 
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config)}
         config = self.config.train_config(seed=mix(self.seed, 0), **run)
-        history = yield Job(self, loss, (data,), config, products="tf32")
+        history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
         warn_if_collapsed(self, data)
