@@ -1,4 +1,4 @@
-"""What a training run is told: plain numbers, checked when they are set."""
+"""Configuration of a training run, checked on construction."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from symmetries._validation.checks import (
     wrong_type,
 )
 
-# Of Fabric's precisions those without a gradient scale, which would have to look at the gradients.
+# The precisions of Fabric without gradient scaling, which would have to read the gradients.
 PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed")
 SCHEDULES = ("cosine", "constant")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 GRAPH_MODES = ("auto", "off")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
-# What may differ between a run and its resumption without moving a single weight.
+# Fields that may differ between a run and its resumption without changing the weights.
 FREE_AT_RESUME = frozenset(
     {"out", "resume", "checkpoint_every", "log_every", "device", "devices", "nodes"}
     | {"progress", "title", "tensorboard", "graph", "workers", "given_seed"}
@@ -30,39 +30,40 @@ FREE_AT_RESUME = frozenset(
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that :func:`symmetries.training.train` needs besides model, loss and data.
+    """Configuration of :func:`symmetries.training.train`: everything but model, loss and data.
 
     Args:
         steps: number of optimiser steps of the whole run.
         batch_size: examples per step, over all processes together.
-        lr: learning rate at its peak.
-        warmup: steps over which the rate rises linearly to ``lr``.
-        schedule: "cosine" falls from ``lr`` to ``final_lr``; "constant" stays.
-        final_lr: where the cosine ends.
-        clip: largest norm of the gradient; None leaves it alone.
-        weight_decay: of the optimiser (decoupled for "adamw", an L2 term for the others).
+        lr: peak learning rate.
+        warmup: number of steps over which the rate rises linearly to ``lr``.
+        schedule: "cosine" decays from ``lr`` to ``final_lr``; "constant" stays at ``lr``.
+        final_lr: learning rate at the end of the cosine schedule.
+        clip: largest norm of the gradient; None disables clipping.
+        weight_decay: weight decay (decoupled for "adamw", an L2 term for the others).
         optimizer: "adam", "adamw" or "sgd".
-        betas: of Adam.
-        momentum: of SGD.
-        seed: fixes the order of the data and all random numbers of the steps.
+        betas: coefficients of Adam.
+        momentum: momentum of SGD.
+        seed: random seed of the order of the data and of all random numbers of the steps.
         out: folder for checkpoints and metrics; None writes nothing.
-        resume: go on from the checkpoint in ``out`` if there is one. Without it, a run starts
-            afresh and what an earlier one left in ``out`` is replaced.
-        checkpoint_every: steps between checkpoints (one more is written at the end).
-        log_every: steps between two looks at the metrics. Each look waits for the device.
+        resume: continue from the checkpoint in ``out`` if there is one. If False, the run starts
+            from the beginning and replaces an earlier run in ``out``.
+        checkpoint_every: number of steps between checkpoints (one more is written at the end).
+        log_every: number of steps between logged metrics. Logging synchronises with the device.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as Fabric names them.
-        devices: processes per node.
+        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as in Fabric.
+        devices: number of processes per node.
         nodes: number of nodes.
-        progress: show a progress bar.
-        title: what the bar calls the run.
-        tensorboard: also write TensorBoard event files (an extra: ``symmetries[tensorboard]``).
-        graph: "auto" captures the step as a CUDA graph where that is possible; "off" never.
-        workers: loader processes for a ``Dataset``.
-        skip_bad: how many batches with a NaN or infinite loss or gradient to leave out (and count,
-            as "skipped") before the run is stopped; 0 stops at the first one.
-        given_seed: what messages call the seed, where ``seed`` was made from another number.
-        settings: of the learner, as JSON, that a resumed run must share: :func:`plain_settings`.
+        progress: whether to show a progress bar.
+        title: title of the progress bar.
+        tensorboard: whether to write TensorBoard event files (needs ``symmetries[tensorboard]``).
+        graph: "auto" captures the step as a CUDA graph if possible; "off" never does.
+        workers: number of loader processes for a ``Dataset``.
+        skip_bad: number of batches with a NaN or infinite loss or gradient to skip (and count,
+            as "skipped") before the run stops; 0 stops at the first one.
+        given_seed: the seed to show in messages, if ``seed`` was derived from another number.
+        settings: the learner's settings as JSON (see :func:`plain_settings`), which a resumed run
+            must share.
 
     Example:
         >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
@@ -133,17 +134,17 @@ class TrainConfig:
             raise invalid("out", f"a folder, as {name}=True", None, "name the run's folder")
 
     def identity(self) -> dict[str, object]:
-        """The fields that decide the weights: a resumed run must agree on them."""
+        """Return the fields that determine the weights, on which a resumed run must agree."""
         free = set(FREE_AT_RESUME)
         if self.schedule == "constant":
-            free.add("steps")  # training longer than first asked changes nothing done so far
+            free.add("steps")  # training for longer does not change the steps already done
         fields = dataclasses.asdict(self)
         fields["betas"] = list(self.betas)
         return {name: value for name, value in fields.items() if name not in free}
 
 
 def check_betas(betas: object) -> None:
-    """Raise unless these can be Adam's."""
+    """Raise an error unless ``betas`` are valid coefficients of Adam."""
     pair = isinstance(betas, tuple | list) and len(betas) == 2
     if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
         raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")

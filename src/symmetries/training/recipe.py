@@ -1,4 +1,4 @@
-"""What the configurations of learners share: plain data, and one way to the training loop."""
+"""Shared parts of learner configurations: plain data, and conversion to a TrainConfig."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def chosen(config: T | str, kind: type[T], presets: Mapping[str, T]) -> T:
-    """A configuration, or the preset of that name."""
+    """Return a configuration, or the preset of that name."""
     if isinstance(config, kind):
         return config
     if not isinstance(config, str) or config not in presets:
@@ -23,24 +23,24 @@ def chosen(config: T | str, kind: type[T], presets: Mapping[str, T]) -> T:
 
 
 class PlainData:
-    """A dataclass of numbers, text, tuples and the like that goes into JSON and comes back."""
+    """Base class of a dataclass of plain values that converts to JSON and back."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        """Return the object from the output of :meth:`to_dict`, with tuples or lists."""
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
 
 
 class Recipe(Protocol):
-    """How long and how fast to train."""
+    """Fields of a configuration that determine the length and speed of training."""
 
     @property
     def steps(self) -> int:
-        """Of the optimiser."""
+        """Number of optimiser steps."""
 
     @property
     def batch_size(self) -> int:
@@ -52,7 +52,7 @@ class Recipe(Protocol):
 
     @property
     def final(self) -> float:
-        """The last rate as a share of ``lr``."""
+        """Final learning rate as a fraction of ``lr``."""
 
     @property
     def clip(self) -> float | None:
@@ -60,11 +60,11 @@ class Recipe(Protocol):
 
     @property
     def weight_decay(self) -> float:
-        """Of AdamW."""
+        """Weight decay of AdamW."""
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Raise unless the training loop will take these numbers."""
+    """Raise an error unless the training loop accepts these numbers."""
     check_whole(recipe.steps, "steps")
     check_whole(recipe.batch_size, "batch_size")
     check_positive(recipe.lr, "lr")
@@ -75,7 +75,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_sizes(sizes: object, name: str) -> None:
-    """Raise unless these are the sizes of layers: whole numbers of at least 1."""
+    """Raise an error unless these are sizes of layers: integers of at least 1."""
     if not isinstance(sizes, tuple | list):
         raise invalid(name, "a tuple of whole numbers", short(sizes), "try (64, 32)")
     for size in sizes:
@@ -83,11 +83,13 @@ def check_sizes(sizes: object, name: str) -> None:
 
 
 def plain_settings(config: PlainData, **others: Any) -> str:  # noqa: ANN401 - plain data
-    """What of a learner decides its weights beside the fields of :class:`TrainConfig`, as JSON.
+    """Return the settings of a learner that determine its weights, as JSON.
+
+    Fields of :class:`TrainConfig` are not repeated here.
 
     Args:
-        config: of the learner; parts of it that are recipes themselves are left out.
-        others: such as bounds and the background.
+        config: configuration of the learner; nested recipes are left out.
+        others: further settings, such as bounds and the background.
     """
     every = config.to_dict() | others
     own = {field.name for field in fields(TrainConfig)}
@@ -95,11 +97,11 @@ def plain_settings(config: PlainData, **others: Any) -> str:  # noqa: ANN401 - p
 
 
 def adamw_config(recipe: Recipe, warmup: int, **run: Any) -> TrainConfig:  # noqa: ANN401
-    """For the training loop, with AdamW.
+    """Return a :class:`TrainConfig` with AdamW.
 
     Args:
-        recipe: steps, batch, rates.
-        warmup: steps in which the rate rises.
+        recipe: number of steps, batch size and learning rates.
+        warmup: number of steps over which the rate rises.
         run: further fields of :class:`TrainConfig`, such as the seed and the folder.
     """
     return TrainConfig(
