@@ -106,9 +106,7 @@ class GraphedUpdate:
         self.step.host = False
         try:
             # Other threads (a loader's) may go on using the device meanwhile.
-            # Urgent: branches of the step must not hold up its main line.
-            main = torch.cuda.Stream(priority=-1)
-            with torch.cuda.graph(graph, stream=main, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._metrics = self.update(self._inputs)
         except RuntimeError as error:
             error.add_note("while capturing the step as a CUDA graph; graph='off' turns it off")
