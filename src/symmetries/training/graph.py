@@ -107,9 +107,7 @@ class GraphedUpdate:
         self.step.host = False
         try:
             # Other threads (of a loader) may continue to use the device meanwhile.
-            # High priority: side branches of the step must not delay its main branch.
-            main = torch.cuda.Stream(priority=-1)
-            with torch.cuda.graph(graph, stream=main, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._metrics = self.update(self._inputs)
         except RuntimeError as error:
             error.add_note("while capturing the step as a CUDA graph; graph='off' turns it off")

@@ -25,7 +25,6 @@ from symmetries.learners.symmetry_model.losses import (
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
-from symmetries.ops.side_streams import RoundedWeights
 from symmetries.training import History
 from symmetries.training.ensemble import TrainJob, TrainJobs
 from symmetries.training.recipe import plain_settings
@@ -103,13 +102,12 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs
     net, inference = model.generative, model.inference
     net.features.standardise(data)
     inference.eval()
-    frozen = RoundedWeights(inference)
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
         weight = next(inference.parameters())
         if (weight.device, weight.dtype) != (batch[0].device, batch[0].dtype):
             inference.to(batch[0])
-        return generative_loss(net, batch[0], step, inference, model.act, model.config, frozen)
+        return generative_loss(net, batch[0], step, inference, model.act, model.config)
 
     config = model.config.generative.train_config(**run)
     kept, watch = data, None
