@@ -20,9 +20,9 @@ import symmetries
 
 # Functions that decide whether a kernel is used, by the module that defines them.
 DECIDE = {
-    "symmetries.ops.available": ("usable", "wanted"),
-    "symmetries.ops.adam": ("has_kernel",),
-    "symmetries.ops.compiler": ("has_compiler",),
+    "symmetries.ops._dispatch": ("usable", "wanted"),
+    "symmetries.ops.cuda.adam": ("has_kernel",),
+    "symmetries.ops.cuda.compiler": ("has_compiler",),
     "symmetries.ops.side_streams": ("branches", "later_if_alone"),
     "symmetries.nn.fused_filters": ("can_take",),
     "symmetries.nn.fused_bank": ("can_fuse",),

@@ -35,7 +35,7 @@ from symmetries.learners.symmetry_model.config import resolve_config as symmetry
 from symmetries.learners.vae import VAE
 from symmetries.learners.vae.config import resolve_config as vae_config
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
-from symmetries.ops.available import VARIABLE
+from symmetries.ops._dispatch import VARIABLE
 from symmetries.training import Step, TrainConfig, TrainJob, ensemble, fit_together
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -29,7 +29,7 @@ from symmetries.actions.resample import warp
 from symmetries.distributions.spline import rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
 from symmetries.nn.perceptron import gelu_norm
-from symmetries.ops.available import VARIABLE
+from symmetries.ops._dispatch import VARIABLE
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

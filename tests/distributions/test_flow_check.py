@@ -41,7 +41,7 @@ def test_right_kernels_are_used_and_tried_once(shape, monkeypatch):
 @pytest.mark.parametrize("factor", [1.1, float("nan")])
 def test_wrong_kernels_are_not_used(shape, monkeypatch, factor):
     monkeypatch.setattr(flow_check, "density_of", by_torch(factor))
-    with pytest.warns(RuntimeWarning, match="torch's are used"):
+    with pytest.warns(RuntimeWarning, match="torch's operations are used"):
         assert flow_check.kernel_shape(shape, CPU) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -8,7 +8,7 @@ import torch
 from symmetries.groups import Cyclic
 from symmetries.nn import conv_kernel, fused_filters, gathered_conv
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
-from symmetries.ops.compiler import CudaError, error_of
+from symmetries.ops.cuda.compiler import CudaError, error_of
 
 
 @pytest.fixture

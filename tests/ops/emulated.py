@@ -15,7 +15,7 @@ import torch
 
 from symmetries.actions.resample import _grid_warp
 from symmetries.groups.affine import affine_exp
-from symmetries.ops import warp_cuda
+from symmetries.ops.cuda import warp_cuda
 
 SOURCE = Path(warp_cuda.__file__).with_name("warp.cu")
 SANITIZER = sys.argv[1] if len(sys.argv) > 1 else "address"

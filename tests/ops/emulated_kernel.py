@@ -1,6 +1,6 @@
 """A kernel in CUDA C on a CPU, a thread for each of its own, under a sanitizer; needs g++.
 
-In the place of :func:`symmetries.ops.compiler.cuda_kernel`; see ``emulation.h``.
+In the place of :func:`symmetries.ops.cuda.compiler.cuda_kernel`; see ``emulation.h``.
 """
 
 import ctypes
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import symmetries.ops
+import symmetries.ops.cuda
 
-SOURCE = Path(symmetries.ops.__file__).parent
+SOURCE = Path(symmetries.ops.cuda.__file__).parent
 SANITIZER = sys.argv[1] if len(sys.argv) > 1 else "address"
 MAIN = """
 #include "{header}"

@@ -12,7 +12,8 @@ import torch
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.nn import fused_filters
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
-from symmetries.ops import available, filters
+from symmetries.ops import _dispatch as available
+from symmetries.ops.triton import filters
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"hidden": 16, "features": 16}

@@ -1,7 +1,6 @@
 """Log-density of a flow by kernels against torch's operations; run with TRITON_INTERPRET=1.
 
-On a GPU, ``python tests/ops/flow_interpreted.py`` checks the compiled kernels, and
-``flow_compiled.py`` those in CUDA C.
+On a GPU, ``python tests/ops/flow_interpreted.py`` checks the compiled kernels.
 """
 
 import copy

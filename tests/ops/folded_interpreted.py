@@ -13,7 +13,7 @@ from symmetries.distributions.spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import affine_inverse, affine_product
 from symmetries.groups.exponential import affine_exp
 from symmetries.nn.perceptron import hidden_units
-from symmetries.ops import vmap_rules as folding
+from symmetries.ops import _vmap_rules as folding
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MODELS = 2

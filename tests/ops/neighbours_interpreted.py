@@ -40,7 +40,7 @@ def compare(images, fields_in, fields_out, height, width, k, padding, hidden):
 
 def broken_kernels_are_not_used():
     """A kernel that is wrong on a device is found out there."""
-    from symmetries.ops import neighbours
+    from symmetries.ops.triton import neighbours
 
     kept, neighbours.correlate = neighbours.correlate, lambda x, *_: torch.ones_like(_[1])
     x, phi = torch.randn(2, 6, 5, 5, device=DEVICE), torch.randn(25, 9, 1, 16, device=DEVICE)

@@ -13,8 +13,8 @@ from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.invariant import _product
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
-from symmetries.ops.available import usable
-from symmetries.ops.expected_log_softmax import KernelClasses
+from symmetries.ops._dispatch import usable
+from symmetries.ops.triton.expected_log_softmax import KernelClasses
 from symmetries.training.triangular import TriangularAdam, is_triangular
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,14 +1,11 @@
-"""Kernels in CUDA C against float64, small enough for a memory checker: warps, or flow and norm.
+"""Kernels in CUDA C against float64, small enough for a memory checker.
 
-    compute-sanitizer --tool memcheck --error-exitcode 9 python tests/ops/sanitized.py [flow]
+    compute-sanitizer --tool memcheck --error-exitcode 9 python tests/ops/sanitized.py
 
 Warps are of every mode, size and wildness. Maps that zoom out by more than two, where a kernel once
 read behind its shared memory, are among them. Needs a GPU.
 """
 
-import sys
-
-import flow_compiled
 import torch
 
 from symmetries.actions.resample import warp
@@ -47,8 +44,4 @@ def warps():
 
 
 if __name__ == "__main__":
-    if "flow" in sys.argv:
-        flow_compiled.norms()
-        flow_compiled.flows(flow_compiled.SHAPES[:5], blocks=1)
-    else:
-        warps()
+    warps()

@@ -9,9 +9,9 @@ import threading
 import pytest
 import torch
 
-from symmetries.ops import adam, compiler, warp_cuda
-from symmetries.ops.available import VARIABLE, usable, wanted
-from symmetries.ops.compiler import _value, has_compiler
+from symmetries.ops._dispatch import VARIABLE, usable, wanted
+from symmetries.ops.cuda import adam, compiler, warp_cuda
+from symmetries.ops.cuda.compiler import _value, has_compiler
 from symmetries.training import adam as steps
 
 
@@ -99,10 +99,10 @@ def test_arguments_become_what_c_expects():
 def test_all_kernels_can_be_turned_off(monkeypatch):
     assert wanted()
     monkeypatch.setenv(VARIABLE, "0")
-    monkeypatch.setattr("symmetries.ops.available._INTERPRETED", True)
+    monkeypatch.setattr("symmetries.ops._dispatch._INTERPRETED", True)
     assert not wanted()
     assert not usable(torch.zeros(3))
-    monkeypatch.setattr("symmetries.ops.compiler._compiles", lambda: True)
+    monkeypatch.setattr("symmetries.ops.cuda.compiler._compiles", lambda: True)
     assert not has_compiler()
     monkeypatch.delenv(VARIABLE)
     assert has_compiler()

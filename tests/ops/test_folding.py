@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._vmap_rules import fold, foldable
 
 SCRIPT = Path(__file__).with_name("folded_interpreted.py")
 

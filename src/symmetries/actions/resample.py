@@ -15,8 +15,8 @@ from symmetries._utils.caching import constant
 from symmetries._validation.checks import check_choice, check_images, invalid
 from symmetries._validation.placement import exact_products
 from symmetries.actions.spline import spline_coefficients, spline_sample
-from symmetries.ops.available import usable
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._dispatch import usable
+from symmetries.ops._vmap_rules import fold, foldable
 
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
@@ -116,8 +116,8 @@ def _resample(
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
     """Resample with the GPU kernel; maps as in :func:`_resample`."""
-    from symmetries.ops.warp import KernelWarp, maps_of
-    from symmetries.ops.warp_cuda import plan
+    from symmetries.ops.cuda.warp_cuda import plan
+    from symmetries.ops.triton.warp import KernelWarp, maps_of
 
     size = (images.shape[-2], images.shape[-1])
 

@@ -21,7 +21,7 @@ from symmetries.distributions.projection import projections
 from symmetries.distributions.spline import MIN_SHARE, wrap
 from symmetries.nn.perceptron import MLP, is_followed
 from symmetries.ops import amx
-from symmetries.ops.available import is_transformed
+from symmetries.ops._dispatch import is_transformed
 
 Part = tuple[Tensor, Tensor, bool]
 

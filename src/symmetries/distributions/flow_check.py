@@ -8,9 +8,8 @@ from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import density_of, weights_of
-from symmetries.ops.compiler import error_of
-from symmetries.ops.flow_cuda import suits
-from symmetries.ops.flow_shape import Shape
+from symmetries.ops.cuda.compiler import error_of
+from symmetries.ops.triton.flow_shape import Shape
 
 LARGEST_ERROR = 0.05  # in the norm: products may be TF32; a kernel that is wrong is so by far
 CONTEXTS, FEATURES, SPREAD = 64, 8, 0.1
@@ -19,13 +18,8 @@ _agreed: dict[tuple[object, ...], bool] = {}
 
 
 def kernel_shape(shape: Shape, device: torch.device) -> Shape | None:
-    """The shape, with a note which kernels are right for it on a device; None if none are.
-
-    Those in CUDA C are faster, those in Triton suit more shapes.
-    """
-    ways = (True, False) if suits(shape, device) else (False,)
-    known = (shape._replace(cuda=cuda) for cuda in ways)
-    return next((each for each in known if _agrees(each, device)), None)
+    """The shape if the kernels are right for it on a device, else None."""
+    return shape if _agrees(shape, device) else None
 
 
 def _agrees(shape: Shape, device: torch.device) -> bool:
@@ -46,8 +40,7 @@ def _agrees(shape: Shape, device: torch.device) -> bool:
         error = error_of(lambda: _largest_error(shape, device, rounded=rounded))
         _agreed[key] = error < LARGEST_ERROR
         if not _agreed[key]:
-            which, instead = ("CUDA C", "Triton's") if shape.cuda else ("Triton", "torch's")
-            message = f"the flow's kernels in {which} are wrong on this device; {instead} are used"
+            message = "the flow's fused form is wrong on this device; torch's operations are used"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
     return _agreed[key]
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from symmetries.distributions.coupling import HALF
 from symmetries.distributions.spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.nn.perceptron import head
-from symmetries.ops.available import usable
-from symmetries.ops.flow_shape import Shape
+from symmetries.ops._dispatch import usable
 from symmetries.ops.rounded import RoundedLinear
+from symmetries.ops.triton.flow_shape import Shape
 
 if TYPE_CHECKING:
     from symmetries.distributions.flow import ConditionalFlow
@@ -73,7 +73,7 @@ def density_of(
     base: Tensor,
 ) -> Tensor:
     """The same from what the context gives; where the mask is 0, units are dropped."""
-    from symmetries.ops.flow import KernelFlow
+    from symmetries.ops.triton.flow import KernelFlow
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
         kept = None if mask is None else (mask != 0) / (1 - shape.dropout)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from symmetries._validation.checks import invalid
 from symmetries.nn.perceptron import is_followed
-from symmetries.ops.available import usable
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._dispatch import usable
+from symmetries.ops._vmap_rules import fold, foldable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
 MIN_SLOPE = 1e-3
@@ -124,7 +124,7 @@ def _closed(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[
 def _kernel_spline(
     x: Tensor, parameters: Tensor, half: float, inverse: bool, bins: int, circular: bool
 ) -> tuple[Tensor, Tensor]:
-    from symmetries.ops.spline import KernelSpline
+    from symmetries.ops.triton.spline import KernelSpline
 
     def plain(x: Tensor, parameters: Tensor) -> tuple[Tensor, Tensor]:
         return (_closed if circular else _straight)(x, parameters, half, inverse)

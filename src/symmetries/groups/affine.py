@@ -29,8 +29,8 @@ from symmetries.groups.exponential import (
 from symmetries.groups.inverse import affine_inverse as affine_inverse
 from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
-from symmetries.ops.available import products_as_written, usable
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._dispatch import products_as_written, usable
+from symmetries.ops._vmap_rules import fold, foldable
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -100,7 +100,7 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
     if left.is_cpu and products_as_written() and left.ndim == 3 and left.shape == right.shape:
         return torch.bmm(left, right)  # the case that @ would dispatch to, without its checks
     if usable(left, right):
-        from symmetries.ops.matrices import KernelProduct
+        from symmetries.ops.triton.matrices import KernelProduct
 
         product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
         return product

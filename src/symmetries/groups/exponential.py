@@ -10,8 +10,8 @@ from torch import Tensor
 from symmetries._utils.caching import constant
 from symmetries._validation.placement import exact_products
 from symmetries.groups.phi import phi1_backward, phi1_forward
-from symmetries.ops.available import is_transformed, usable
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._dispatch import is_transformed, usable
+from symmetries.ops._vmap_rules import fold, foldable
 
 _FEW = 160  # on a CPU, matrix products are faster than entrywise arithmetic below this many
 _FAR = 8.0  # angles, in radians, from which the closed form needs additional doublings
@@ -83,7 +83,7 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
         if few(eta) and not foldable(eta):
             return exp_by_squaring(eta, columns)
         return affine_exp(six_columns(eta, columns))
-    from symmetries.ops.exponential import KernelExp
+    from symmetries.ops.triton.exponential import KernelExp
 
     def plain(eta: Tensor) -> Tensor:
         return _exp_plain(six_columns(eta, columns))

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from symmetries._validation.placement import exact_products
 from symmetries.groups.exponential import last_row, with_last_row
-from symmetries.ops.available import undisturbed, usable
-from symmetries.ops.vmap_rules import fold, foldable
+from symmetries.ops._dispatch import undisturbed, usable
+from symmetries.ops._vmap_rules import fold, foldable
 
 # On a CPU: the number of matrices from which entrywise arithmetic is faster, forward and
 # backward, and the number of matrices per chunk that fits in the cache.
@@ -39,7 +39,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
             return inverse
         return _inverse_value(matrix)
     if usable(matrix):
-        from symmetries.ops.matrices import KernelInverse
+        from symmetries.ops.triton.matrices import KernelInverse
 
         inverse = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
         return inverse

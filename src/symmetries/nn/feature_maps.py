@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole
 from symmetries.nn.invariant import Estimator, InvariantLinear, Side
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 Kind = Literal["fourier", "relu"]
 Function = Literal["cos", "relu"]
@@ -116,7 +116,7 @@ def orbit_mean(
         (R, B, units).
     """
     if bias is not None and usable(responses, bias) and responses.stride(-1) == 1:
-        from symmetries.ops.averages import KernelAverage
+        from symmetries.ops.triton.averages import KernelAverage
 
         mean: Tensor = KernelAverage.apply(responses, bias, function, scale)  # type: ignore[no-untyped-call]
         return mean

@@ -17,7 +17,6 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.nn.perceptron import MLP
-from symmetries.ops.available import usable
 
 Network = Literal["mlp", "cnn"]
 NETWORKS = ("mlp", "cnn")
@@ -101,13 +100,8 @@ class ImageFeatures(nn.Module):
         return features
 
     def _standardised(self, images: Tensor, dtype: torch.dtype) -> Tensor:
-        if usable(images, self.mean):
-            from symmetries.ops.standardise import KernelStandardise
-
-            x: Tensor = KernelStandardise.apply(images, self.mean, self.scale, dtype)  # type: ignore[no-untyped-call]
-            return x
         factor = 1 / self.scale
-        return torch.addcmul(-self.mean * factor, images, factor)
+        return torch.addcmul(-self.mean * factor, images, factor).to(dtype)
 
 
 def is_rounded(images: Tensor) -> bool:

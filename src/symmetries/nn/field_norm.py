@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -54,7 +54,7 @@ class _Norm(torch.autograd.Function):
         eps: float,
         batch: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        from symmetries.ops.fields import field_blend, field_sums
+        from symmetries.ops.triton.fields import field_blend, field_sums
 
         x = x.contiguous(memory_format=torch.channels_last)
         groups = 1 if batch else len(x)
@@ -73,7 +73,7 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        from symmetries.ops.fields import field_blend, field_sums
+        from symmetries.ops.triton.fields import field_blend, field_sums
 
         x, weight, mean, inverse = ctx.saved_tensors
         gradient = gradient.to(x.dtype).contiguous(memory_format=torch.channels_last)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 
 class FullMoments(torch.autograd.Function):
@@ -36,7 +36,7 @@ class FullMoments(torch.autograd.Function):
         ctx.products = getattr(lower, "products", None)  # an optimiser's, see TriangularAdam
         phi, mean, log_diagonal, lower = (t.contiguous() for t in (phi, mean, log_diagonal, lower))
         if usable(phi, mean, log_diagonal, lower):
-            from symmetries.ops.variances import moments
+            from symmetries.ops.triton.variances import moments
 
             means, variance, energy, rotated = moments(phi, mean, log_diagonal, lower)
         else:
@@ -54,8 +54,8 @@ class FullMoments(torch.autograd.Function):
         """Gradients to the features, the means, the diagonals and the factors."""
         phi, mean, log_diagonal, lower, rotated = ctx.saved_tensors
         if usable(phi, mean, log_diagonal, lower):
-            from symmetries.ops.factors import FactorGradient
-            from symmetries.ops.variances import to_features
+            from symmetries.ops.triton.factors import FactorGradient
+            from symmetries.ops.triton.variances import to_features
 
             first, second, factor = (g.contiguous() for g in grads)
             *small, columns, slope = to_features(

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from symmetries.nn.version_cache import Sampled
-from symmetries.ops.available import largest_difference, usable, wanted
-from symmetries.ops.compiler import error_of
-from symmetries.ops.networks import Network, PlaceNetwork
+from symmetries.ops._dispatch import largest_difference, usable, wanted
+from symmetries.ops.cuda.compiler import error_of
+from symmetries.ops.triton.networks import Network, PlaceNetwork
 
 UNITS = (16, 32, 64)
 FEATURES = (32, 64, 128)
@@ -24,7 +24,7 @@ Parts = Network | PlaceNetwork
 
 
 class Kernels(Protocol):
-    """What :class:`symmetries.ops.filters.Filters` and its like have in common."""
+    """What :class:`symmetries.ops.triton.filters.Filters` and its like have in common."""
 
     shape: tuple[int, ...]
     channels: int

@@ -1,4 +1,4 @@
-"""A small layer's filters in one launch on a GPU (:mod:`symmetries.ops.filters`)."""
+"""A small layer's filters in one launch on a GPU (:mod:`symmetries.ops.triton.filters`)."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
 from symmetries.nn.fused_filters import Launched, can_take, tried
 from symmetries.nn.gconv_kernels import filter_bank
 from symmetries.nn.version_cache import Sampled
-from symmetries.ops.networks import Network
+from symmetries.ops.triton.networks import Network
 
 MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
 PAIRS = 1024  # of fields, at most: for the gradients each program goes through all
@@ -47,7 +47,7 @@ def launch(network: Network, lifting: bool) -> Launched | None:
 
 
 def _launched(network: Network, lifting: bool) -> Launched:
-    from symmetries.ops.filters import Filters
+    from symmetries.ops.triton.filters import Filters
 
     kernels = Filters(network, lifting)
     kernels.fit()

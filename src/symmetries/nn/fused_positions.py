@@ -1,6 +1,6 @@
 """The features of a kernel that depends on the place, in two launches on a GPU.
 
-The kernels are in :mod:`symmetries.ops.positional_features`.
+The kernels are in :mod:`symmetries.ops.triton.positional_features`.
 """
 
 import math
@@ -13,7 +13,7 @@ from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
 from symmetries.nn.fused_filters import Launched, can_take, tried
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 from symmetries.nn.version_cache import Sampled
-from symmetries.ops.networks import PlaceNetwork
+from symmetries.ops.triton.networks import PlaceNetwork
 
 MOST = 2**26  # numbers in phi: beyond, launches do not matter
 TAPS = 64
@@ -53,7 +53,7 @@ def launch_places(network: PlaceNetwork, size: tuple[int, int]) -> Launched | No
 
 
 def _launched(network: PlaceNetwork, size: tuple[int, int]) -> Launched:
-    from symmetries.ops.positional_features import Places
+    from symmetries.ops.triton.positional_features import Places
 
     kernels = Places(network, size)
     kernels.fit()

@@ -3,7 +3,7 @@
     h[o](p) = sum over c, d of  f[c](p + d)  sum over m of  V[o, c, m] phi[p, d, m]
 
 on a GPU, without rotations and with stride 1; the kernels are in
-:mod:`symmetries.ops.neighbours`. They are tried on a small example at first use on a device,
+:mod:`symmetries.ops.triton.neighbours`. They are tried on a small example at first use on a device,
 and left alone where they disagree with torch.
 """
 
@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.ops.available import largest_difference, usable
-from symmetries.ops.compiler import error_of
+from symmetries.ops._dispatch import largest_difference, usable
+from symmetries.ops.cuda.compiler import error_of
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 UNITS = (16, 32, 64)
@@ -113,7 +113,7 @@ class _Gathered(torch.autograd.Function):
         bias: Tensor | None,
         padding: int,
     ) -> Tensor:
-        from symmetries.ops.neighbours import gather
+        from symmetries.ops.triton.neighbours import gather
 
         x, phi = x.permute(0, 2, 3, 1), phi.contiguous()  # channels last: contiguous
         k = round(phi.shape[1] ** 0.5)
@@ -127,7 +127,7 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        from symmetries.ops.neighbours import correlate, gather
+        from symmetries.ops.triton.neighbours import correlate, gather
 
         x, phi, output, gathered = ctx.saved_tensors
         images, height, width, channels = x.shape

@@ -21,7 +21,7 @@ from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.groups.affine import affine_inverse
 from symmetries.nn.plane_checks import exporting
 from symmetries.nn.resampling import resample
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 Side = Literal["auto", "weights", "inputs"]
 Estimator = Literal["weights", "input-gather"]

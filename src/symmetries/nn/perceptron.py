@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
 from symmetries.ops import amx
-from symmetries.ops.available import is_transformed, usable
+from symmetries.ops._dispatch import is_transformed, usable
+from symmetries.ops._vmap_rules import fold, foldable
 from symmetries.ops.rounded import RoundedLinear
-from symmetries.ops.vmap_rules import fold, foldable
 
 _DTYPES = (torch.float32, torch.bfloat16)
 _WRITTEN = (torch.float32, torch.float64)
@@ -109,7 +109,7 @@ def gelu_norm(
     ``own`` says that z may be overwritten: on a CPU new memory costs more than the gelu.
     """
     if z.ndim == 2 and _fused(z, norm):
-        from symmetries.ops.normalise import KernelGeluNorm
+        from symmetries.ops.triton.normalise import KernelGeluNorm
 
         arguments = (bias, norm.weight, norm.bias, norm.eps, _plain)
         fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
@@ -196,7 +196,7 @@ def head(x: Tensor, linear: nn.Linear) -> Tensor:
     """
     weight, bias = linear.weight, linear.bias
     if bias is not None and usable(weight, bias) and usable(x, dtypes=_DTYPES) and x.ndim == 2:
-        from symmetries.ops.heads import KernelHead, suits
+        from symmetries.ops.triton.heads import KernelHead, suits
 
         if suits(x, weight):
             made: Tensor = KernelHead.apply(x, weight, bias)  # type: ignore[no-untyped-call]

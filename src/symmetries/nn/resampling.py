@@ -16,7 +16,7 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 from symmetries.actions.resample import sampling_grid
 from symmetries.nn.plane_checks import exporting
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def resample(
         (G, P, S, K).
     """
     if usable(tables, theta) and min(height, width) > 1:
-        from symmetries.ops.rows import KernelRows
+        from symmetries.ops.triton.rows import KernelRows
 
         groups, maps = len(theta) * channels, theta.flatten(2)
         out: Tensor = KernelRows.apply(  # type: ignore[no-untyped-call]

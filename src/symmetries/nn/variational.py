@@ -23,7 +23,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.nn.full_moments import FullMoments
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
 COVARIANCES = ("full", "diagonal", "low-rank", "point")
@@ -185,7 +185,7 @@ class VariationalLinear(nn.Module):
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
         if off_diagonal is not None and usable(self.mean, self.log_diagonal, off_diagonal):
-            from symmetries.ops.gaussians import KernelKL
+            from symmetries.ops.triton.gaussians import KernelKL
 
             kl: Tensor = KernelKL.apply(  # type: ignore[no-untyped-call]
                 self.mean, self.log_diagonal, off_diagonal, self.prior_variance, self.learn_prior

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.available import wanted
+from symmetries.ops._dispatch import wanted
 
 _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transposed
 _LEAST = 2**22  # multiplications below which it is not worth the rounding

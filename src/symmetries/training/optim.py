@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.ops.adam import has_kernel
+from symmetries.ops.cuda.adam import has_kernel
 from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.config import TrainConfig
 from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular

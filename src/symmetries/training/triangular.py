@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 from symmetries.training.adam import KernelAdam, evaluate_closure
 
 if TYPE_CHECKING:
-    from symmetries.ops.factors import FactorGradient
+    from symmetries.ops.triton.factors import FactorGradient
 
 Group = dict[str, Any]
 
@@ -103,7 +103,7 @@ class TriangularAdam(Adam):
     def _move(
         self, group: Group, parameter: Tensor, grad: Tensor | None, products: list["FactorGradient"]
     ) -> None:
-        from symmetries.ops.triangles import adam_below_
+        from symmetries.ops.triton.triangles import adam_below_
 
         if len(products) == 1 and grad is None:
             self._move_by(group, parameter, products[0])

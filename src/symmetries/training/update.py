@@ -20,7 +20,7 @@ from symmetries.training.step import Step
 from symmetries.training.triangular import TriangularAdam
 
 if TYPE_CHECKING:
-    from symmetries.ops.factors import FactorGradient
+    from symmetries.ops.triton.factors import FactorGradient
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]

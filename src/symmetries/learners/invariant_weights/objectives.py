@@ -27,7 +27,7 @@ from symmetries._validation.placement import check_dtype, check_together
 from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import output_noise, sample_outputs
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
@@ -65,7 +65,7 @@ def log_likelihood(
         return terms.sum(-1)
     check_classes(targets, mean.shape[1], "targets")
     if usable(mean, variance) and mean.shape[-1] <= MOST_CLASSES:
-        from symmetries.ops.expected_log_softmax import KernelClasses
+        from symmetries.ops.triton.expected_log_softmax import KernelClasses
 
         noise = output_noise(mean, draws, generator)[:, 0]
         fit: Tensor = KernelClasses.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
@@ -193,7 +193,7 @@ def elbo_loss(
 def _bound(kl: Tensor, fit: Tensor, examples: int) -> dict[str, Tensor]:
     """The loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
     if usable(kl, fit):
-        from symmetries.ops.elbo import KernelBound
+        from symmetries.ops.triton.elbo import KernelBound
 
         parts: tuple[Tensor, ...] = KernelBound.apply(kl, fit, examples)  # type: ignore[no-untyped-call]
         return dict(zip(("loss", "log_likelihood", "kl"), parts, strict=True))

@@ -19,7 +19,6 @@ class Shape(NamedTuple):
     unit_scale: float
     epsilon: float  # of the norms
     dropout: float
-    cuda: bool = False  # whether by the kernels in CUDA C
 
     @property
     def rows(self) -> int:
@@ -30,11 +29,6 @@ class Shape(NamedTuple):
     def size(self) -> int:
         """Free parameters of all splines of a layer, at most."""
         return self.rows * self.bent(0)
-
-    @property
-    def row(self) -> int:
-        """What lies between the parameters of two points: those, and in CUDA C a rest."""
-        return -(-self.size // 8) * 8 if self.cuda else self.size
 
     def bent(self, layer: int) -> int:
         """How many coordinates a layer bends."""

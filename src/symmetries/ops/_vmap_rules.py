@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.available import usable
+from symmetries.ops._dispatch import usable
 
 Function = Callable[..., Any]
 

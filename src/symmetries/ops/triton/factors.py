@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.variances import dot, rounded
+from symmetries.ops.triton.variances import dot, rounded
 
 TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from symmetries.ops.compiler import CudaError, CudaKernel, cuda_kernel, has_compiler
+from symmetries.ops.cuda.compiler import CudaError, CudaKernel, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
 _MOST_SHARED = 96 * 1024  # bytes of a block

@@ -15,9 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.launching import Launch, Watched
-from symmetries.ops.networks import PlaceNetwork
-from symmetries.ops.small_layers import absolute, absolute_back, second_back, second_layer
+from symmetries.ops.triton.launching import Launch, Watched
+from symmetries.ops.triton.networks import PlaceNetwork
+from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 
 ROWS = 64  # samples (place, tap) of a program
 PIXELS = 32  # or so many pixels, for what depends on them alone

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.networks import Network, PlaceNetwork
+from symmetries.ops.triton.networks import Network, PlaceNetwork
 
 ALIGNED = 16  # bytes; Triton compiles for it
 _FAILED: set[str] = set()  # why launches go the usual way

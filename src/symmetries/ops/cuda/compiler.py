@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.available import wanted
+from symmetries.ops._dispatch import wanted
 
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -184,7 +184,7 @@ def cuda_kernel(
         shared: bytes of dynamic shared memory.
         device: number of the GPU.
     """
-    folder = resources.files("symmetries.ops")
+    folder = resources.files("symmetries.ops.cuda")
     source = b"\n".join(folder.joinpath(part).read_bytes() for part in file.split())
     options = [_architecture(device), b"-default-device", b"--std=c++17"]
     options += [f"-D{key}={value}".encode() for key, value in constants]

@@ -13,8 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops import norm_cuda
-from symmetries.ops.sums import column_sums
+from symmetries.ops.triton.sums import column_sums
 
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
 _TILE = 2048  # numbers of a program at a time, where rows are many and narrow
@@ -47,8 +46,8 @@ def _hidden(z, bias, at, columns, there, HAS_BIAS: tl.constexpr):
 
 @triton.jit
 def _forward(
-    z, bias, gamma, beta, mask, out, mean, scale, rows, width, epsilon, KEEP: tl.constexpr,
-    HAS_BIAS: tl.constexpr, HAS_MASK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    z, bias, gamma, beta, out, mean, scale, rows, width, epsilon,
+    HAS_BIAS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
     columns = tl.arange(0, BLOCK)[None, :]
@@ -61,8 +60,6 @@ def _forward(
     s = 1.0 / tl.sqrt(tl.sum(centred * centred, 1)[:, None] / width + epsilon)
     weight = tl.load(gamma + columns, mask=keep, other=0.0)
     y = centred * s * weight + tl.load(beta + columns, mask=keep, other=0.0)
-    if HAS_MASK:
-        y = tl.where(tl.load(mask + at, mask=there, other=0) != 0, y * (1.0 / KEEP), 0.0)
     tl.store(out + at, y, mask=there)
     tl.store(mean + row, m, mask=row < rows)
     tl.store(scale + row, s, mask=row < rows)
@@ -70,9 +67,8 @@ def _forward(
 
 @triton.jit
 def _backward(
-    z, bias, gamma, mask, grad_out, mean, scale, grad_z, partial, rows, width,
-    KEEP: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_MASK: tl.constexpr, STEPS: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    z, bias, gamma, grad_out, mean, scale, grad_z, partial, rows, width,
+    HAS_BIAS: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     column = tl.arange(0, BLOCK)
@@ -90,8 +86,6 @@ def _backward(
         s = tl.load(scale + known)
         unit = tl.where(there, (g - tl.load(mean + known)) * s, 0.0)
         dy = tl.load(grad_out + at, mask=there, other=0.0).to(tl.float32)
-        if HAS_MASK:
-            dy = tl.where(tl.load(mask + at, mask=there, other=0) != 0, dy * (1.0 / KEEP), 0.0)
         to_gamma += tl.sum(dy * unit, 0)
         to_beta += tl.sum(dy, 0)
         d = dy * weight
@@ -118,11 +112,9 @@ def _gradients(
     z: Tensor,
     bias: Tensor | None,
     gamma: Tensor,
-    mask: Tensor | None,
     grad_out: Tensor,
     mean: Tensor,
     scale: Tensor,
-    keep: float,
 ) -> tuple[Tensor, Tensor]:
     """Gradient to z, and parts (programs, 3, width) of those to gamma, beta and bias."""
     rows, width = z.shape
@@ -135,18 +127,14 @@ def _gradients(
     partial = torch.empty(programs, 3, width, dtype=torch.float32, device=z.device)
     known = gamma if bias is None else bias
     _backward[(programs,)](
-        z, known, gamma, z if mask is None else mask, grad_out, mean, scale, grad_z, partial,
-        rows, width, keep, bias is not None, mask is not None, steps, tall, block,
-        num_warps=warps,
+        z, known, gamma, grad_out, mean, scale, grad_z, partial, rows, width,
+        bias is not None, steps, tall, block, num_warps=warps,
     )  # fmt: skip
     return grad_z, partial
 
 
 class KernelGeluNorm(torch.autograd.Function):
-    """LN(gelu(z + bias)); ``plain`` is torch's form of the same function.
-
-    Where a mask like z is 0 units are dropped, and the others divided by ``keep``.
-    """
+    """LN(gelu(z + bias)); ``plain`` is torch's form of the same function."""
 
     @staticmethod
     def forward(
@@ -157,51 +145,39 @@ class KernelGeluNorm(torch.autograd.Function):
         beta: Tensor,
         epsilon: float,
         plain: Callable[..., Tensor],
-        mask: Tensor | None = None,
-        keep: float = 1.0,
     ) -> Tensor:
         """The normalised units, like z (N, width)."""
         z = z.contiguous()
-        ctx.cuda = norm_cuda.suits(z, bias, mask, gamma, beta)
-        if ctx.cuda:
-            out, mean, scale = norm_cuda.forward(z, bias, gamma, beta, mask, epsilon, keep)
-        else:
-            rows, width = z.shape
-            out = torch.empty_like(z)
-            mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
-            tall, block, warps = _launch(rows, width)
-            known = gamma if bias is None else bias
-            _forward[(triton.cdiv(rows, tall),)](
-                z, known, gamma, beta, z if mask is None else mask, out, mean, scale, rows, width,
-                epsilon, keep, bias is not None, mask is not None, tall, block, num_warps=warps,
-            )  # fmt: skip
-        ctx.save_for_backward(z, bias, gamma, beta, mean, scale, mask)
-        ctx.epsilon, ctx.plain, ctx.keep = epsilon, plain, keep
+        rows, width = z.shape
+        out = torch.empty_like(z)
+        mean, scale = (torch.empty(rows, dtype=torch.float32, device=z.device) for _ in "ms")
+        tall, block, warps = _launch(rows, width)
+        known = gamma if bias is None else bias
+        _forward[(triton.cdiv(rows, tall),)](
+            z, known, gamma, beta, out, mean, scale, rows, width, epsilon,
+            bias is not None, tall, block, num_warps=warps,
+        )  # fmt: skip
+        ctx.save_for_backward(z, bias, gamma, beta, mean, scale)
+        ctx.epsilon, ctx.plain = epsilon, plain
         return out
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to z, bias, gamma and beta."""
-        z, bias, gamma, beta, mean, scale, mask = ctx.saved_tensors
+        z, bias, gamma, beta, mean, scale = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             inputs = [t for t in (z, bias, gamma, beta) if t is not None and t.requires_grad]
             out = ctx.plain(z, bias, gamma, beta, ctx.epsilon)
-            out = out if mask is None else torch.where(mask != 0, out / ctx.keep, 0.0)
             found = iter(torch.autograd.grad(out, inputs, grad_out, create_graph=True))
             each = (
                 next(found) if t is not None and t.requires_grad else None
                 for t in (z, bias, gamma, beta)
             )
-            return *each, None, None, None, None
+            return *each, None, None
         grad_out = grad_out.contiguous()
-        if ctx.cuda:
-            parts = norm_cuda.backward(z, bias, gamma, mask, grad_out, mean, scale, ctx.keep)
-        else:
-            parts = _gradients(z, bias, gamma, mask, grad_out, mean, scale, ctx.keep)
-        grad_z, partial = parts
+        grad_z, partial = _gradients(z, bias, gamma, grad_out, mean, scale)
         # Tall tiles leave many thousand rows, which torch shares out better.
         many = len(partial) > _PROGRAMS
         sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, -1)
         to_gamma, to_beta, to_bias = sums.unbind(0)
-        none = (None,) * 4
-        return grad_z, None if bias is None else to_bias, to_gamma, to_beta, *none
+        return grad_z, None if bias is None else to_bias, to_gamma, to_beta, None, None

@@ -10,7 +10,8 @@ import torch
 import triton
 from torch import Tensor
 
-from symmetries.ops import warp_cuda, warp_passes
+from symmetries.ops.cuda import warp_cuda
+from symmetries.ops.triton import warp_passes
 
 MODES = warp_cuda.MODES
 _BLOCK = 1024  # at most, in pixels

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.ops.compiler import cuda_kernel, has_compiler
+from symmetries.ops.cuda.compiler import cuda_kernel, has_compiler
 
 TENSORS = 80  # places in a table: the arguments of a kernel may be 4 KB
 _PIECE = 2048  # numbers of a block

@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from symmetries.ops.warp_passes import _point
+from symmetries.ops.triton.warp_passes import _point
 
 _PIXELS = 16
 

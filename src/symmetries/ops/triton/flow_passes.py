@@ -8,7 +8,7 @@ told in ``flow_parts.py``.
 import triton
 import triton.language as tl
 
-from symmetries.ops.flow_parts import _hidden, _lanes, _law, _place, _spline
+from symmetries.ops.triton.flow_parts import _hidden, _lanes, _law, _place, _spline
 
 
 @triton.jit

@@ -19,9 +19,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.launching import Launch, Watched
-from symmetries.ops.networks import Network
-from symmetries.ops.small_layers import absolute, absolute_back, second_back, second_layer
+from symmetries.ops.triton.launching import Launch, Watched
+from symmetries.ops.triton.networks import Network
+from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
 BLOCK = 64  # columns at a time

@@ -11,7 +11,7 @@ layer the bias of these.
 import triton
 import triton.language as tl
 
-from symmetries.ops.normalise import _share
+from symmetries.ops.triton.normalise import _share
 
 
 @triton.jit

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.launching import Launch
+from symmetries.ops.triton.launching import Launch
 
 _ROWS = 64  # pairs (image, channel) that a program holds at once
 _SIDE = 2  # places side by side

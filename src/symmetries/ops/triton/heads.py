@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.sums import column_sums
+from symmetries.ops.triton.sums import column_sums
 
 MOST_OUTPUTS, MOST_INPUTS = 16, 512
 _ROWS, _WARPS = 32, 4

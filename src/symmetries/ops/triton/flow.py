@@ -14,11 +14,9 @@ import torch
 import triton
 from torch import Tensor
 
-from symmetries.ops import flow_cuda
-from symmetries.ops.flow_passes import _flow_backward, _flow_forward, _flow_weights
-from symmetries.ops.flow_shape import Shape
-from symmetries.ops.rounded import MIXED
-from symmetries.ops.sums import column_sums
+from symmetries.ops.triton.flow_passes import _flow_backward, _flow_forward, _flow_weights
+from symmetries.ops.triton.flow_shape import Shape
+from symmetries.ops.triton.sums import column_sums
 
 _ROWS, _WARPS = 32, 8  # points of a program
 _TILE = 16_384  # numbers of a matrix that a program multiplies at a time
@@ -85,23 +83,19 @@ class KernelFlow(torch.autograd.Function):
         n = len(eta)
         side = packed(weights)
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
-        like = projected if shape.cuda else eta
-        units = like.new_empty(shape.layers, n, shape.hidden)
+        units = eta.new_empty(shape.layers, n, shape.hidden)
         statistics = eta.new_empty(shape.layers, 2, n)
-        parameters = eta.new_empty(shape.layers, n, shape.row)
+        parameters = eta.new_empty(shape.layers, n, shape.size)
         out = eta.new_empty(n)
         known = projected if mask is None else mask
         given = (eta, bounds, projected, bias, side, known, base)
         made = (u, units, statistics, parameters, out)
-        if shape.cuda:
-            flow_cuda.launch(shape, "flow_forward", projected, n, *given, *made)
-        else:
-            _flow_forward[(triton.cdiv(n, _rows(shape)),)](
-                *given, *made, n, shape.layers * shape.hidden, shape.epsilon,
-                1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale,
-                _LOG_2_PI, shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
-                num_stages=1,
-            )  # fmt: skip
+        _flow_forward[(triton.cdiv(n, _rows(shape)),)](
+            *given, *made, n, shape.layers * shape.hidden, shape.epsilon,
+            1.0 - shape.dropout, *shape.splines(), shape.min_scale, shape.unit_scale,
+            _LOG_2_PI, shape.samples, *_sizes(shape, forward=True), num_warps=_WARPS,
+            num_stages=1,
+        )  # fmt: skip
         ctx.save_for_backward(
             mask, bounds, eta, projected, base, bias, side, u, units, statistics, parameters,
             *weights,
@@ -130,20 +124,17 @@ class KernelFlow(torch.autograd.Function):
         grad_parameters = torch.empty_like(parameters, dtype=units.dtype)
         grad_base = eta.new_empty(n, 2 * dim)
         grad_projected = projected.new_empty(n, layers * hidden)
-        programs = triton.cdiv(n, flow_cuda.ROWS if shape.cuda else _rows(shape))
-        wide = (shape.bent(0) + 3) * hidden + (shape.row if shape.cuda else 0)
+        programs = triton.cdiv(n, _rows(shape))
+        wide = (shape.bent(0) + 3) * hidden
         vectors = eta.new_empty(programs, layers, wide)
         known = projected if mask is None else mask
         given = (projected, bias, side, known, base, u, statistics, parameters, grad)
         found = (grad_projected, grad_base, grad_u, grad_parameters, vectors)
-        if shape.cuda:
-            flow_cuda.launch(shape, "flow_backward", projected, n, *given, *found)
-        else:
-            _flow_backward[(programs,)](
-                *given, *found, n, layers * hidden, 1.0 - shape.dropout, *shape.splines(),
-                shape.min_scale, shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
-                num_warps=_WARPS, num_stages=1,
-            )  # fmt: skip
+        _flow_backward[(programs,)](
+            *given, *found, n, layers * hidden, 1.0 - shape.dropout, *shape.splines(),
+            shape.min_scale, shape.unit_scale, shape.samples, *_sizes(shape, forward=False),
+            num_warps=_WARPS, num_stages=1,
+        )  # fmt: skip
         if shape.samples > 1:
             grad_projected = grad_projected.unflatten(0, (-1, shape.samples)).sum(1)
             grad_base = grad_base.unflatten(0, (-1, shape.samples)).sum(1)
@@ -152,7 +143,7 @@ class KernelFlow(torch.autograd.Function):
             grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
 
         sums = column_sums(vectors.flatten(1)).view(layers, -1)
-        matrices = (_products if shape.cuda else _matrices)(shape, grad_parameters, units)
+        matrices = _matrices(shape, grad_parameters, units)
         to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
         to_weights = _split(shape, sums, matrices, rest)
         found = (grad_eta, grad_projected, grad_base, to_bias, *to_weights)
@@ -173,30 +164,17 @@ def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
     return column_sums(partial.flatten(1)).view(shape.layers, -1)
 
 
-def _products(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:
-    """The same without the biases, by torch's products of some points each."""
-    layers, n = units.shape[:2]
-    splits = next(parts for parts in (8, 4, 2, 1) if n % parts == 0)
-    left = grad_parameters.view(layers * splits, n // splits, -1).mT
-    right = units.view(layers * splits, n // splits, -1)
-    if units.dtype == torch.float32 or not (MIXED and units.is_cuda):
-        each = torch.bmm(left.float(), right.float())
-    else:
-        each = torch.bmm(left, right, out_dtype=torch.float32)
-    return column_sums(each.view(layers, splits, -1))
-
-
 def _split(
     shape: Shape, sums: Tensor, matrices: Tensor, weights: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """Gradients to the weights, each a contiguous part of the sums."""
     found: list[Tensor | None] = []
-    hidden, size, wide = shape.hidden, shape.size, (shape.bent(0) + 3) * shape.hidden
+    hidden, size = shape.hidden, shape.size
     for layer in range(shape.layers):
         count, kept = shape.rows * shape.bent(layer), shape.dim - shape.bent(layer)
         read = sums[layer, 3 * hidden : (3 + kept) * hidden].view(hidden, kept)
         weight = matrices[layer, : count * hidden].view(count, hidden)
-        shift = (sums[layer, wide:] if shape.cuda else matrices[layer, size * hidden :])[:count]
+        shift = matrices[layer, size * hidden :][:count]
         gain, move = sums[layer, :hidden], sums[layer, hidden : 2 * hidden]
         found += [read, gain, move, weight, shift.view(weights[5 * layer + 4].shape)]
     return found

@@ -1,0 +1,1 @@
+"""Fused forms in CUDA C, compiled at first use. Only :mod:`symmetries.ops` imports them."""
