@@ -1,5 +1,21 @@
-"""Triton kernels behind the library's functions, for CUDA; each has its torch form as oracle.
+"""Operations that have a fused form for GPUs beside their torch form, which defines them.
 
-Nothing here is called by users: ``affine_exp`` and ``warp`` choose a kernel where the device
-has one and torch's operations elsewhere, with the same results up to rounding.
+Each module is named for its mathematics and holds one public function. The torch form stands there
+in full and runs by default; on a GPU the function chooses a Triton or CUDA kernel (``ops.triton``,
+``ops.cuda``) that gives the same result up to rounding. Callers call the function, and never ask
+which form runs.
+
+Every fused form has a name in :data:`OPERATIONS`. To run the torch form instead::
+
+    with symmetries.ops.disabled("warp", "adam"):
+        ...
+
+or set ``SYMMETRIES_KERNELS=-warp,-adam`` (``SYMMETRIES_KERNELS=0`` for all). ``recorded()`` tells
+which operations a block of code uses. Inside ops, a module asks ``usable("warp", *tensors)``
+(``ops._dispatch``) before it calls a kernel, and ``foldable("warp", *tensors)``
+(``ops._vmap_rules``) before it serves several models at once under ``torch.vmap``.
 """
+
+from symmetries.ops._dispatch import OPERATIONS, disabled, recorded
+
+__all__ = ["OPERATIONS", "disabled", "recorded"]

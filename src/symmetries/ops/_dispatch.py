@@ -1,9 +1,16 @@
-"""Where kernels may be used."""
+"""Registry of the fused operations, and the conditions under which a fused form may run.
+
+Every fused form is asked for by its name: ``usable("warp", images, theta)``. Names come from
+:data:`OPERATIONS`. :func:`disabled` and the environment variable ``SYMMETRIES_KERNELS`` switch
+operations off, so that their torch forms run instead.
+"""
 
 import importlib.util
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -15,26 +22,150 @@ from torch._C import (
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling as _is_compiling
 
-#: "0" turns all kernels off: torch's own operations run instead.
+from symmetries._validation.checks import invalid
+
+#: Environment variable: "0" turns all fused forms off, "-warp,-adam" turns some of them off.
 VARIABLE = "SYMMETRIES_KERNELS"
+
+#: The fused operations and what each of them computes.
+OPERATIONS = {
+    # Groups, images and their networks.
+    "warp": "images resampled by affine maps",
+    "affine_exp": "exponentials of the affine Lie algebra",
+    "affine_inverse": "inverses of affine matrices",
+    "affine_product": "products of affine matrices",
+    "gelu_norm": "GELU and layer norm of a linear layer's outputs",
+    "head": "a linear layer with few outputs",
+    "standardise": "images scaled to mean 0 and variance 1",
+    "spline": "monotonic rational-quadratic splines",
+    "flow": "log-density of the conditional spline flow",
+    # Invariant weights.
+    "resampled_filters": "filters moved by transformations, and the transpose of that",
+    "orbit_mean": "mean over transformations of a function of responses",
+    "full_moments": "moments of outputs whose weights have a full covariance",
+    "gaussian_kl": "KL of a Gaussian with a full covariance from an isotropic one",
+    "expected_log_softmax": "expected log-probability of classes under Gaussian outputs",
+    # Group convolutions.
+    "group_filters": "filters of a group convolution from its kernel network",
+    "positional_features": "features of a kernel network that depend on the position",
+    "network_features": "later layers of a kernel network as one step of autograd",
+    "position_conv": "convolutions whose filters depend on the position",
+    "field_norm": "batch and instance norms of fields",
+    # Optimisers and products.
+    "adam": "Adam and its clipping for all parameters of a model",
+    "triangular_adam": "Adam on and below the diagonal of triangular parameters",
+    "amx_linear": "products rounded to bfloat16 on processors with AMX",
+}
 
 _HAS_TRITON = importlib.util.find_spec("triton") is not None
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton too reads it once
+_OFF: frozenset[str] = frozenset()  # global, because backward passes run in threads of their own
+_RECORDS: list[dict[str, bool]] = []
 
 
-def wanted() -> bool:
-    """Whether kernels may run: $SYMMETRIES_KERNELS is not "0"."""
+@contextmanager
+def disabled(*operations: str) -> Iterator[None]:
+    """Run the torch forms of some operations inside the block.
+
+    Args:
+        operations: names from :data:`OPERATIONS`; ``disabled(*OPERATIONS)`` disables all.
+
+    Example:
+        >>> with disabled("warp"):
+        ...     enabled("warp"), enabled("adam")
+        (False, True)
+    """
+    global _OFF
+    _check_names(operations, "operations")
+    before, _OFF = _OFF, _OFF.union(operations)
+    try:
+        yield
+    finally:
+        _OFF = before
+
+
+@contextmanager
+def recorded() -> Iterator[dict[str, bool]]:
+    """Record which operations are asked for inside the block, and whether their fused form ran.
+
+    Example:
+        >>> with recorded() as seen:
+        ...     _ = usable("warp", torch.zeros(3, dtype=torch.float64))
+        >>> seen
+        {'warp': False}
+    """
+    seen: dict[str, bool] = {}
+    _RECORDS.append(seen)
+    try:
+        yield seen
+    finally:
+        _RECORDS[:] = [record for record in _RECORDS if record is not seen]
+
+
+def enabled(operation: str) -> bool:
+    """Return whether the fused form of an operation is not switched off."""
+    if operation in _OFF:
+        return False
+    text = os.environ.get(VARIABLE)
+    return text is None or operation not in _switched_off(text)
+
+
+def kernels_enabled() -> bool:
+    """Return whether $SYMMETRIES_KERNELS is not "0"."""
     return os.environ.get(VARIABLE) != "0"
 
 
-def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Whether Triton kernels can take these tensors: float32, on CUDA, seen eagerly.
+@lru_cache(maxsize=16)
+def _switched_off(text: str) -> frozenset[str]:
+    """Names that a value of $SYMMETRIES_KERNELS switches off."""
+    if text == "0":
+        return frozenset(OPERATIONS)
+    if text in ("", "1"):
+        return frozenset()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.startswith("-") for part in parts):
+        raise invalid(f"${VARIABLE}", "'0', '1', or names such as '-warp,-adam'", text, "unset it")
+    names = [part[1:] for part in parts]
+    _check_names(names, f"${VARIABLE}")
+    return frozenset(names)
 
-    The compiler fuses torch's operations by itself, and torch.func's wrappers hide the memory.
-    ``TRITON_INTERPRET=1`` runs the kernels on the CPU, for tests.
+
+def _check_names(names: Iterable[str], argument: str) -> None:
+    for name in names:
+        if name not in OPERATIONS:
+            raise invalid(argument, f"names among {sorted(OPERATIONS)}", repr(name), "correct it")
+
+
+def usable(
+    operation: str | Tensor, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+) -> bool:
+    """Return whether the Triton form of an operation can take these tensors.
+
+    It can if they are float32 tensors on CUDA, seen eagerly: the compiler fuses torch's operations
+    by itself, and wrappers of torch.func hide the memory. ``TRITON_INTERPRET=1`` runs kernels on
+    the CPU, for tests.
+
+    Args:
+        operation: a name from :data:`OPERATIONS`.
+        tensors: that the kernels read.
+        dtypes: that the kernels support.
     """
-    if not _HAS_TRITON or torch.compiler.is_compiling():
+    if not isinstance(operation, str):  # callers that do not name their operation yet
+        tensors, operation = (operation, *tensors), ""
+    if _is_compiling():
         return False
+    able = _HAS_TRITON and _readable(tensors, dtypes)
+    return record(operation, able and enabled(operation) and kernels_enabled())
+
+
+def record(operation: str, fused: bool) -> bool:
+    """Return ``fused``, and note it in the open records (see :func:`recorded`)."""
+    for seen in _RECORDS:
+        seen[operation] = fused or seen.get(operation, False)
+    return fused
+
+
+def _readable(tensors: tuple[Tensor, ...], dtypes: tuple[torch.dtype, ...]) -> bool:
     for tensor in tensors:
         if not (tensor.is_cuda or _INTERPRETED):
             return False
@@ -42,7 +173,32 @@ def usable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,))
             return False
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return False
-    return wanted()
+    return True
+
+
+def verified(
+    case: tuple[object, ...],
+    device: torch.device,
+    trial: Callable[[], float],
+    tolerance: float,
+    known: dict[tuple[object, ...], bool],
+) -> bool:
+    """Return whether kernels agreed with torch at their first use on a device.
+
+    Args:
+        case: what the kernels are compiled for.
+        device: where they run.
+        trial: runs them on an example and returns their relative error.
+        tolerance: the largest error that is accepted.
+        known: results of earlier trials, which is updated.
+    """
+    if (device, *case) not in known:
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return False  # values cannot be read while a CUDA graph is captured
+        from symmetries.ops.cuda.compiler import error_of
+
+        known[device, *case] = error_of(trial) < tolerance
+    return known[device, *case]
 
 
 def undisturbed() -> bool:
@@ -82,3 +238,7 @@ def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
         float((a.double() - b.double()).detach().norm() / b.detach().norm()) for a, b in pairs
     ]
     return max(errors) if all(map(math.isfinite, errors)) else math.inf
+
+
+# The former name; callers move to :func:`kernels_enabled` or :func:`enabled`.
+wanted = kernels_enabled

@@ -15,8 +15,18 @@ from symmetries.ops._dispatch import usable
 Function = Callable[..., Any]
 
 
-def foldable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Whether vmap hides tensors, of one level, that kernels could take."""
+def foldable(
+    operation: str | Tensor, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+) -> bool:
+    """Return whether vmap hides tensors, of one level, that the fused form could take.
+
+    Args:
+        operation: a name from ``OPERATIONS`` of :mod:`symmetries.ops`.
+        tensors: that the kernels read.
+        dtypes: that the kernels support.
+    """
+    if not isinstance(operation, str):  # callers that do not name their operation yet
+        tensors, operation = (operation, *tensors), ""
     if not torch._C._are_functorch_transforms_active():
         return False
     hidden = [torch._C._functorch.is_batchedtensor(tensor) for tensor in tensors]
@@ -24,7 +34,7 @@ def foldable(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,
         torch._C._functorch.get_unwrapped(tensor) if wrapped else tensor
         for tensor, wrapped in zip(tensors, hidden, strict=True)
     ]
-    return any(hidden) and usable(*inner, dtypes=dtypes)
+    return any(hidden) and usable(operation, *inner, dtypes=dtypes)
 
 
 def fold(function: Function, *tensors: Tensor, axes: tuple[int, ...] | None = None) -> Any:
