@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.actions.resample import gaussian_blur
+from symmetries.ops.gaussian_blur import gaussian_blur
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record, seconds_to_move, wanted_clock

@@ -19,8 +19,9 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from symmetries.groups.affine import Affine2, generators
+from symmetries.groups.affine import Affine2
 from symmetries.groups.se2 import SE2
+from symmetries.ops.affine_exp import generators
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record, wanted_clock

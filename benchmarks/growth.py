@@ -21,14 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.actions.resample import warp
 from symmetries.auditing import audit
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
-from symmetries.groups.affine import Affine2, affine_exp
+from symmetries.groups.affine import Affine2
 from symmetries.nn.gconv import GroupConv2d
 from symmetries.nn.invariant import InvariantLinear
 from symmetries.nn.variational import VariationalLinear
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.warp import warp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record, synchronise

@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant import InvariantLinear
+from symmetries.ops.affine_inverse import affine_inverse
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record

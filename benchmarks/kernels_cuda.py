@@ -25,11 +25,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.actions.resample import warp
-from symmetries.distributions.spline import rational_quadratic
-from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
-from symmetries.nn.perceptron import gelu_norm
 from symmetries.ops._dispatch import VARIABLE
+from symmetries.ops.affine_exp import affine_exp, generators
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
+from symmetries.ops.gelu_norm import gelu_norm
+from symmetries.ops.rational_quadratic import rational_quadratic
+from symmetries.ops.warp import warp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

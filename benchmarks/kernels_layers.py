@@ -22,18 +22,19 @@ import torch
 from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.spline import circular_spline
 from symmetries.groups import Cyclic
-from symmetries.groups.affine import Affine2, affine_exp
+from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import log_likelihood
 from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.invariant_model import shallow_model
-from symmetries.nn.perceptron import head
 from symmetries.nn.position_conv import Geometry, position_conv2d
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.linear_head import linear_head
+from symmetries.ops.rational_quadratic import circular_spline
 from symmetries.training.adam import KernelAdamW
 from symmetries.training.triangular import TriangularAdam
 
@@ -106,7 +107,7 @@ def outputs(rows: int) -> Made:
     """A last linear layer of ten outputs."""
     linear, x = torch.nn.Linear(256, 10).to(DEVICE), normal(rows, 256)
     leaves = [x, linear.weight, linear.bias]
-    return lambda: head(x, linear), leaves, leaves
+    return lambda: linear_head(x, linear), leaves, leaves
 
 
 def classes(rows: int) -> Made:

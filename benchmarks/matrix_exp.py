@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries.groups.affine import affine_exp, generators
+from symmetries.ops.affine_exp import affine_exp, generators
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record, seconds_to_move

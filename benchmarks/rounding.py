@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.actions.resample import warp
 from symmetries.auditing import integrated_gradients, largest_singular_value
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
-from symmetries.groups.affine import affine_exp
 from symmetries.nn.gconv import GroupConv2d
 from symmetries.nn.perceptron import MLP
 from symmetries.nn.variational import VariationalLinear
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.warp import warp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

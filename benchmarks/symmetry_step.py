@@ -25,10 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.groups.affine import generators
 from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
+from symmetries.ops.affine_exp import generators
 from symmetries.ops.amx import has_amx
 from symmetries.training import Step
 from symmetries.training.matmul_precision import Products, use_matmul_precision

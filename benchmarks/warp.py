@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.actions.resample import Interpolation, warp
-from symmetries.groups.affine import affine_exp
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.warp import Interpolation, warp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record, seconds_to_move

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.nn.perceptron import MLP, gelu_norm
+from symmetries.nn.perceptron import MLP
+from symmetries.ops.gelu_norm import gelu_norm
 
 
 @pytest.fixture

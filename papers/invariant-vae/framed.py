@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.affine import Affine2, affine_product
+from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.ops.affine_product import affine_product
 
 CHUNK = 2048
 

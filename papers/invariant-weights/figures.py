@@ -14,9 +14,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from symmetries.actions.resample import warp
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
+from symmetries.ops.warp import warp
 
 SETS = {
     "mnist-rotated": "fully rotated",

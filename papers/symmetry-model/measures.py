@@ -8,11 +8,12 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
-from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.symmetry_model.coordinates import named_log
 from symmetries.learners.symmetry_model.summary import VERSIONS
 from symmetries.learners.symmetry_model.widths import highest_density_width, small_sample_factor
+from symmetries.ops.affine_inverse import affine_inverse
 
 READ_DIGITS = (3, 4, 5, 7)  # digits with one orientation
 REFINEMENTS = 5

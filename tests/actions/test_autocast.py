@@ -4,11 +4,13 @@ import pytest
 import torch
 
 from symmetries.actions.points import PointAction
-from symmetries.actions.resample import gaussian_blur, sampling_grid, warp, warp_shared
 from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups import SE2, Affine2, Dihedral
-from symmetries.groups.affine import affine_exp, affine_product
 from symmetries.nn.gconv_kernels import relative_coordinates
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.affine_product import affine_product
+from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.warp import sampling_grid, warp, warp_shared
 
 AFFINE = Affine2("affine")
 

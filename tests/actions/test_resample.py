@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy import ndimage
 
-from symmetries.actions.resample import gaussian_blur, sampling_grid, warp, warp_shared
-from symmetries.groups.affine import affine_exp
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.warp import sampling_grid, warp, warp_shared
 
 SCIPY_MODES = {"constant": "grid-constant", "border": "nearest", "reflect": "reflect"}
 
@@ -156,7 +157,7 @@ def test_blur_reaches_three_sigma_whatever_the_shape(size, sigma):
 def test_blur_by_matrices_is_that_by_convolution(monkeypatch, shape, sigma):
     images = torch.rand(shape, dtype=torch.float64)
     by_matrices = gaussian_blur(images, sigma)
-    monkeypatch.setattr("symmetries.actions.resample._LARGE", 0)
+    monkeypatch.setattr("symmetries.ops.warp._LARGE", 0)
     torch.testing.assert_close(gaussian_blur(images, sigma), by_matrices)
 
 

@@ -5,11 +5,12 @@ import warnings
 import pytest
 import torch
 
-from symmetries.distributions import flow_check
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.flow_kernels import shape_of
+from symmetries.ops import spline_flow
+from symmetries.ops.spline_flow import shape_of
 
 CPU = torch.device("cpu")
+FLOW = ConditionalFlow((1.0, 2.0, 3.0), 4, layers=3, hidden=16, dropout=0.2).train()
 
 
 def by_torch(factor):
@@ -24,25 +25,24 @@ def by_torch(factor):
 
 @pytest.fixture
 def shape(monkeypatch):
-    monkeypatch.setattr(flow_check, "_agreed", {})
-    flow = ConditionalFlow((1.0, 2.0, 3.0), 4, layers=3, hidden=16, dropout=0.2)
-    return shape_of(flow.train(), 2)
+    monkeypatch.setattr(spline_flow, "_verified", {})
+    return shape_of(FLOW, 2)
 
 
 def test_right_kernels_are_used_and_tried_once(shape, monkeypatch):
-    monkeypatch.setattr(flow_check, "density_of", by_torch(1.0))
+    monkeypatch.setattr(spline_flow, "fused_density", by_torch(1.0))
     before = torch.get_rng_state()
-    assert flow_check.kernel_shape(shape, CPU) == shape
+    assert spline_flow.is_verified(FLOW, shape, CPU)
     assert torch.equal(before, torch.get_rng_state())
-    monkeypatch.setattr(flow_check, "density_of", by_torch(2.0))
-    assert flow_check.kernel_shape(shape, CPU) == shape
+    monkeypatch.setattr(spline_flow, "fused_density", by_torch(2.0))
+    assert spline_flow.is_verified(FLOW, shape, CPU)
 
 
 @pytest.mark.parametrize("factor", [1.1, float("nan")])
 def test_wrong_kernels_are_not_used(shape, monkeypatch, factor):
-    monkeypatch.setattr(flow_check, "density_of", by_torch(factor))
+    monkeypatch.setattr(spline_flow, "fused_density", by_torch(factor))
     with pytest.warns(RuntimeWarning, match="torch's operations are used"):
-        assert flow_check.kernel_shape(shape, CPU) is None
+        assert not spline_flow.is_verified(FLOW, shape, CPU)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert flow_check.kernel_shape(shape, CPU) is None
+        assert not spline_flow.is_verified(FLOW, shape, CPU)

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from symmetries.groups import inverse, se2
-from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product, generators
-from symmetries.groups.exponential import exp_by_squaring, family_exp
+from symmetries.groups.affine import Affine2
+from symmetries.ops.affine_exp import affine_exp, exp_by_squaring, family_exp, generators
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
 
 SHAPES = [(), (1,), (5,), (2, 3), (1700,), (20_000,), (0,)]
 

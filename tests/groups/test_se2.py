@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symmetries.groups import SE2, Affine2
-from symmetries.groups.affine import generators
+from symmetries.ops.affine_exp import generators
 
 GROUP = SE2()
 ANGLES = [0.0, 1e-12, 1e-4, 0.3, 0.5, 0.500001, -0.499999, 2.0, -3.0, 3.1]

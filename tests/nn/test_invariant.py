@@ -7,11 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from symmetries.actions.images import ImageAction
-from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant import InvariantLinear
 from symmetries.nn.resampling import bilinear_taps, gather, scatter
+from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.warp import warp
 
 GROUP = Affine2("affine")
 

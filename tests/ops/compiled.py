@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from symmetries.actions.resample import warp
-from symmetries.groups.affine import affine_exp
-from symmetries.nn.perceptron import gelu_norm
+from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.cuda.compiler import has_compiler
+from symmetries.ops.gelu_norm import gelu_norm
+from symmetries.ops.warp import warp
 from symmetries.training.adam import KernelAdam, KernelAdamW
 
 DEVICE = "cuda"

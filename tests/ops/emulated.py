@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from symmetries.actions.resample import _grid_warp
-from symmetries.groups.affine import affine_exp
+from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.cuda import warp_cuda
+from symmetries.ops.warp import _grid_warp
 
 SOURCE = Path(warp_cuda.__file__).with_name("warp.cu")
 SANITIZER = sys.argv[1] if len(sys.argv) > 1 else "address"

@@ -9,7 +9,7 @@ import sys
 import torch
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.flow_kernels import kernel_density, usable_shape
+from symmetries.ops.spline_flow import spline_flow_log_prob
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LARGE = DEVICE == "cuda"
@@ -25,12 +25,12 @@ def results(flow, dtype, eta, context, mask, weight, kernel):
     eta, context = (x.to(DEVICE, dtype).requires_grad_() for x in (eta, context))
     points = eta.flatten(0, 1).T.contiguous().T  # whose copies need a gradient too
     if kernel:
-        shape = usable_shape(flow, points, context)
-        if shape is None:
+        out = spline_flow_log_prob(flow, points, context)
+        if out is None:
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
-        out = kernel_density(flow, shape, points, context)
     else:
-        parts = flow.parts_of(flow.projected(context), len(points) // len(context))
+        projected = torch.nn.functional.linear(context, flow.project.weight)
+        parts = flow.parts_of(projected, len(points) // len(context))
         out = flow.density(mask, points, parts, flow.base(context))
     inputs = [eta, context, *flow.parameters()]
     weight = weight.to(DEVICE, dtype)

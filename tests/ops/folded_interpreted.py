@@ -8,12 +8,13 @@ import sys
 import torch
 from torch import nn
 
-from symmetries.actions.resample import warp, warp_shared
-from symmetries.distributions.spline import circular_spline, rational_quadratic
-from symmetries.groups.affine import affine_inverse, affine_product
-from symmetries.groups.exponential import affine_exp
-from symmetries.nn.perceptron import hidden_units
 from symmetries.ops import _vmap_rules as folding
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
+from symmetries.ops.gelu_norm import hidden_units
+from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic
+from symmetries.ops.warp import warp, warp_shared
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MODELS = 2

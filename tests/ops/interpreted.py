@@ -7,12 +7,15 @@ On a GPU, ``python tests/ops/interpreted.py`` checks the compiled kernels.
 
 import torch
 
-from symmetries.actions.resample import warp, warp_shared
-from symmetries.distributions.spline import circular_spline, rational_quadratic
-from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product
-from symmetries.groups.exponential import generators
-from symmetries.nn.perceptron import gelu_norm, head
+from symmetries.groups.affine import Affine2
 from symmetries.ops._dispatch import usable
+from symmetries.ops.affine_exp import affine_exp, generators
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
+from symmetries.ops.gelu_norm import gelu_norm
+from symmetries.ops.linear_head import linear_head
+from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic
+from symmetries.ops.warp import warp, warp_shared
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = ((28, 28), (17, 40)) if DEVICE == "cuda" else ((5, 8),)
@@ -87,7 +90,7 @@ def small_functions():
         linear = torch.nn.Linear(24, 5)
         del linear.weight, linear.bias
         linear.weight, linear.bias = weight, bias
-        return head(x, linear)
+        return linear_head(x, linear)
 
     yield "head", outputs, [torch.arange(5.0), weight, inputs]
     x = 3.5 * (2 * torch.rand(2, 60, generator=GENERATOR) - 1)

@@ -8,8 +8,8 @@ read behind its shared memory, are among them. Needs a GPU.
 
 import torch
 
-from symmetries.actions.resample import warp
-from symmetries.groups.affine import affine_exp
+from symmetries.ops.affine_exp import affine_exp
+from symmetries.ops.warp import warp
 
 SHAPES = ((37, 1, 28), (9, 3, 64), (11, 3, 32), (5, 1, 16), (3, 1, 8), (2, 3, 96))
 

@@ -109,7 +109,7 @@ def test_all_kernels_can_be_turned_off(monkeypatch):
 
 
 def oracle(images, maps):
-    from symmetries.actions.resample import _grid_warp
+    from symmetries.ops.warp import _grid_warp
 
     return _grid_warp(images, maps.unflatten(-1, (2, 3)), "bilinear", "constant")
 

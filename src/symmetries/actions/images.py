@@ -10,21 +10,15 @@ from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.permute import permute, permutes_pixels
-from symmetries.actions.resample import (
-    INTERPOLATIONS,
-    PADDINGS,
-    Interpolation,
-    Padding,
-    gaussian_blur,
-    warp,
-    warp_shared,
-)
-from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.warp import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp, warp_shared
 
 
 class ImageAction(Action):

@@ -6,8 +6,8 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, check_number, invalid
 from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
-from symmetries.actions.resample import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
 from symmetries.groups.signal import Signal
+from symmetries.ops.warp import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
 
 
 class SignalAction(Action):

@@ -26,8 +26,8 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
-from symmetries.actions.resample import Interpolation
 from symmetries.groups.base import Group
+from symmetries.ops.warp import Interpolation
 from symmetries.results import OrbitCurve
 
 __all__ = ["OrbitStudy", "neighbour_distance", "study_orbits"]

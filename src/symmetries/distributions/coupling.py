@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.distributions.spline import circular_spline, rational_quadratic, spline_rows
-from symmetries.nn.perceptron import gelu_norm, is_followed
+from symmetries.ops import is_followed
+from symmetries.ops.gelu_norm import gelu_norm
+from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic, spline_rows
+from symmetries.ops.spline_flow import HALF
 
-HALF = 3.0  # splines live on [-3, 3]
 Rows = tuple[Tensor, ...]
 
 

@@ -10,20 +10,11 @@ from torch import Tensor, nn
 
 from symmetries._utils.per_example_random import per_example_random
 from symmetries._validation.checks import invalid
-from symmetries.distributions.coupling import HALF, Coupling, bent_by, stacked
-from symmetries.distributions.flow_kernels import (
-    MIN_SCALE,
-    UNIT_SCALE,
-    kernel_density,
-    usable_shape,
-)
-from symmetries.distributions.projection import projections
-from symmetries.distributions.spline import MIN_SHARE, wrap
-from symmetries.nn.perceptron import MLP, is_followed
-from symmetries.ops import amx
-from symmetries.ops._dispatch import is_transformed
-
-Part = tuple[Tensor, Tensor, bool]
+from symmetries.distributions.coupling import Coupling, bent_by, stacked
+from symmetries.nn.perceptron import MLP
+from symmetries.ops.context_projection import Part, projected_parts, split_parts
+from symmetries.ops.rational_quadratic import MIN_SHARE, wrap
+from symmetries.ops.spline_flow import HALF, MIN_SCALE, UNIT_SCALE, spline_flow_log_prob
 
 
 class ConditionalFlow(nn.Module):
@@ -125,56 +116,21 @@ class ConditionalFlow(nn.Module):
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
         points = eta.reshape(-1, self.dim)
-        kernels = usable_shape(self, points, context)
-        if kernels is not None:
-            return kernel_density(self, kernels, points, context).reshape(shape[:-1])
-        context = context.to(eta.dtype)
-        base = self.base(context) if self.straight else None
-        parts = self.parts(context, len(points) // max(1, len(context)), range(self.layers))
-        return self.density(None, points, parts, base).reshape(shape[:-1])
-
-    def parts(self, context: Tensor, samples: int, order: Sequence[int]) -> Iterator[Part]:
-        """The context's part of each layer's hidden units (N S, hidden), and their bias.
-
-        And whether the first may be overwritten even if a gradient follows. One product for all
-        layers; on a CPU one for each, without a gradient all in one place: that stays in the cache,
-        and new memory costs much there.
-        """
-        weight, biases = self.project.weight, self.project.bias.split(self.hidden)
-        if not context.is_cpu or amx.usable(context, weight) or is_transformed():
-            return self.parts_of(self.projected(context), samples, order)
-        if not is_followed(context, weight):
-            return self._parts_in_place(context, samples, order)
-        if torch.is_autocast_enabled("cpu"):
-            return self.parts_of(self.projected(context), samples, order)
-        own = projections(context, weight, self.hidden)
-        return ((_repeated(own[i], samples), biases[i], samples == 1) for i in order)
-
-    def _parts_in_place(
-        self, context: Tensor, samples: int, order: Sequence[int]
-    ) -> Iterator[Part]:
-        weights = self.project.weight.detach().split(self.hidden)
-        biases = self.project.bias.split(self.hidden)
-        part = context.new_empty(len(context), self.hidden)
-        rows = part if samples == 1 else context.new_empty(len(context), samples, self.hidden)
-        for i in order:
-            torch.mm(context, weights[i].T, out=part)
-            if samples > 1:
-                rows.copy_(part[:, None])
-            yield rows.flatten(0, -2), biases[i], False
-
-    def projected(self, context: Tensor) -> Tensor:
-        """The context's part of all hidden units, without their bias (N, layers hidden)."""
-        weight = self.project.weight
-        return (amx.linear if amx.usable(context, weight) else F.linear)(context, weight)
+        found = spline_flow_log_prob(self, points, context)
+        if found is None:
+            context = context.to(eta.dtype)
+            base = self.base(context) if self.straight else None
+            samples = len(points) // max(1, len(context))
+            parts = projected_parts(context, self.project, self.hidden, samples, range(self.layers))
+            found = self.density(None, points, parts, base)
+        return found.reshape(shape[:-1])
 
     def parts_of(
         self, projected: Tensor, samples: int, order: Sequence[int] | None = None
     ) -> Iterator[Part]:
-        """The same from the product of all layers."""
-        parts, biases = projected.split(self.hidden, -1), self.project.bias.split(self.hidden)
+        """Return the context's part of each layer from the product of all layers."""
         order = range(self.layers) if order is None else order
-        return ((_repeated(parts[i], samples), biases[i], False) for i in order)
+        return split_parts(projected, self.project.bias, self.hidden, samples, order)
 
     def density(
         self,
@@ -188,7 +144,7 @@ class ConditionalFlow(nn.Module):
         Args:
             mask: (N S, layers hidden), what dropout leaves; None draws it.
             eta: (N S, dim).
-            parts: see :meth:`parts`.
+            parts: see :func:`~symmetries.ops.context_projection.projected_parts`.
             base: (N, 2 straight).
         """
         u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
@@ -238,7 +194,8 @@ class ConditionalFlow(nn.Module):
             rows_of.update(zip(self.around, z, strict=True))
         u = tuple(rows_of[i] for i in range(self.dim))
         order = range(self.layers)[::-1]
-        for i, part in zip(order, self.parts(context, n, order), strict=True):
+        parts = projected_parts(context, self.project, self.hidden, n, order)
+        for i, part in zip(order, parts, strict=True):
             u, _ = self.couplings[i](u, *part, inverse=True)
         eta = torch.stack(u, -1) * (self.bounds / HALF)
         return eta.reshape(len(context), n, self.dim)
@@ -249,11 +206,6 @@ class ConditionalFlow(nn.Module):
             raise invalid(
                 "context", f"shape (N, {self.context})", shape, "one row of features each"
             )
-
-
-def _repeated(part: Tensor, samples: int) -> Tensor:
-    """Rows (N, ...) as often as there are points under each context (N S, ...)."""
-    return part if samples == 1 else part[:, None].expand(-1, samples, -1).flatten(0, 1)
 
 
 def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:

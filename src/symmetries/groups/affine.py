@@ -7,7 +7,7 @@ With A the 2 x 2 block of the sum and b its last column,
           \begin{pmatrix}I + A\varphi_1(A) & \varphi_1(A) b\\0 & 1\end{pmatrix},
           \qquad \varphi_1(A) = \sum_j \frac{A^j}{(j+1)!} = u I + w A,
 
-see :mod:`symmetries.groups.phi`.
+see :mod:`symmetries.ops.phi1`.
 """
 
 import math
@@ -16,21 +16,12 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats, invalid
-from symmetries._validation.placement import exact_products
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.exponential import (
-    affine_exp as affine_exp,
-)
-from symmetries.groups.exponential import (
-    family_exp,
-    generators,
-    six_columns,
-)
-from symmetries.groups.inverse import affine_inverse as affine_inverse
-from symmetries.groups.phi import phi1_coefficients
 from symmetries.groups.shapes import check_eta, check_matrices
-from symmetries.ops._dispatch import products_as_written, usable
-from symmetries.ops._vmap_rules import fold, foldable
+from symmetries.ops.affine_exp import family_exp, generators, six_columns
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
+from symmetries.ops.phi1 import phi1_coefficients
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 
@@ -93,22 +84,6 @@ def affine_log(matrix: Tensor) -> Tensor:
     x, y = matrix[..., 0, 2], matrix[..., 1, 2]
     bx, by = inv * (p11 * x - p01 * y), inv * (p00 * y - p10 * x)
     return torch.stack((bx, by, r, m00, m11, shear), -1)
-
-
-def affine_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return the products of affine matrices (..., 3, 3)."""
-    if left.is_cpu and products_as_written() and left.ndim == 3 and left.shape == right.shape:
-        return torch.bmm(left, right)  # the case that @ would dispatch to, without its checks
-    if usable(left, right):
-        from symmetries.ops.triton.matrices import KernelProduct
-
-        product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
-        return product
-    if foldable(left, right):
-        product = fold(affine_product, *torch.broadcast_tensors(left, right))
-        return product
-    with exact_products(left):
-        return left @ right
 
 
 def _log_factors(

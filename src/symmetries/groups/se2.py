@@ -12,11 +12,12 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries._validation.placement import check_same
-from symmetries.groups.affine import affine_inverse, affine_product
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.exponential import exp_by_squaring, few
 from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
+from symmetries.ops.affine_exp import exp_by_squaring, few
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.affine_product import affine_product
 
 
 class SE2(Group[Tensor]):

@@ -19,8 +19,7 @@ from symmetries._validation.checks import (
     wrong_type,
 )
 from symmetries._validation.placement import check_like, check_together
-from symmetries.nn.perceptron import _fused as has_kernel
-from symmetries.nn.perceptron import gelu_norm
+from symmetries.ops.gelu_norm import gelu_norm, has_fused_form
 
 REDUCED = 3  # channels before images become one row of numbers
 LOG_TWO_PI = math.log(2 * math.pi)
@@ -102,7 +101,7 @@ class ChannelNorm(nn.Module):
         check_together(weights=self.norm.weight, x=x)
         pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
         rows = pixels.reshape(-1, x.shape[1])
-        if rows.dtype == self.norm.weight.dtype or has_kernel(rows, self.norm):
+        if rows.dtype == self.norm.weight.dtype or has_fused_form(rows, self.norm):
             units = gelu_norm(rows, self.norm, bias)
         else:
             units = self._rounded(rows, bias)

@@ -17,11 +17,12 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import check_like
-from symmetries.actions.resample import gaussian_blur, warp
-from symmetries.groups.affine import affine_inverse
 from symmetries.nn.plane_checks import exporting
 from symmetries.nn.resampling import resample
 from symmetries.ops._dispatch import usable
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.warp import warp
 
 Side = Literal["auto", "weights", "inputs"]
 Estimator = Literal["weights", "input-gather"]

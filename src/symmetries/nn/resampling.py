@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries._validation.checks import invalid
-from symmetries.actions.resample import sampling_grid
 from symmetries.nn.plane_checks import exporting
 from symmetries.ops._dispatch import usable
+from symmetries.ops.warp import sampling_grid
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,6 @@ which operations a block of code uses. Inside ops, a module asks ``usable("warp"
 (``ops._vmap_rules``) before it serves several models at once under ``torch.vmap``.
 """
 
-from symmetries.ops._dispatch import OPERATIONS, disabled, recorded
+from symmetries.ops._dispatch import OPERATIONS, disabled, is_followed, recorded
 
-__all__ = ["OPERATIONS", "disabled", "recorded"]
+__all__ = ["OPERATIONS", "disabled", "is_followed", "recorded"]

@@ -36,7 +36,6 @@ OPERATIONS = {
     "affine_product": "products of affine matrices",
     "gelu_norm": "GELU and layer norm of a linear layer's outputs",
     "head": "a linear layer with few outputs",
-    "standardise": "images scaled to mean 0 and variance 1",
     "spline": "monotonic rational-quadratic splines",
     "flow": "log-density of the conditional spline flow",
     # Invariant weights.
@@ -222,6 +221,12 @@ def is_transformed() -> bool:
     if _is_compiling() or _get_tracing_state() is not None or _are_functorch_transforms_active():
         return True
     return forward_ad._current_level >= 0  # gradients that go forward
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
+    watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return watched or is_transformed()
 
 
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:

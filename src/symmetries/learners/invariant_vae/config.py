@@ -11,7 +11,7 @@ from symmetries._validation.checks import (
     check_whole,
     invalid,
 )
-from symmetries.actions.resample import INTERPOLATIONS, Interpolation
+from symmetries.ops.warp import INTERPOLATIONS, Interpolation
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
     PlainData,

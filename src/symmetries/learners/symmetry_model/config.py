@@ -13,8 +13,8 @@ from symmetries._validation.checks import (
     short,
     wrong_type,
 )
-from symmetries.actions.resample import INTERPOLATIONS, Interpolation
 from symmetries.nn.features import NETWORKS, Network
+from symmetries.ops.warp import INTERPOLATIONS, Interpolation
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import (
     PlainData,

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.actions.resample import warp
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.symmetry_model.coordinates import (
@@ -13,6 +12,7 @@ from symmetries.learners.symmetry_model.coordinates import (
     content_mass,
     pixel_centres,
 )
+from symmetries.ops.warp import warp
 
 STANDARD_SIZE = 0.3  # standard deviation of the content along an axis, in half-image units
 LEAST_SIZE = 0.03

@@ -14,7 +14,6 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
 from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.phi import phi1_coefficients
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import (
     has_shifts,
@@ -23,7 +22,8 @@ from symmetries.learners.symmetry_model.moments import (
     standard_view,
 )
 from symmetries.nn.features import ImageFeatures
-from symmetries.nn.perceptron import head
+from symmetries.ops.linear_head import linear_head
+from symmetries.ops.phi1 import phi1_coefficients
 
 INITIAL_SCALE = 0.01
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
@@ -129,7 +129,7 @@ class LieInference(nn.Module):
 
     def positions_by(self, units: Tensor, noise: Tensor | None = None) -> Tensor:
         """What the network predicts (N, dim), from features (N, ...) of what it sees."""
-        out = head(units, self.head)
+        out = linear_head(units, self.head)
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.coordinates import content_centre
+from symmetries.ops.affine_inverse import affine_inverse
 
 TURNS = 4
 SAME = 0.05  # of |x|^2: a turn that changes less leaves the picture as it is

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from symmetries._utils.caching import constant
 from symmetries._validation.placement import exact_products
-from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.ops._dispatch import is_transformed, usable
 from symmetries.ops._vmap_rules import fold, foldable
+from symmetries.ops.phi1 import phi1_backward, phi1_forward
 
 _FEW = 160  # on a CPU, matrix products are faster than entrywise arithmetic below this many
 _FAR = 8.0  # angles, in radians, from which the closed form needs additional doublings
@@ -52,9 +52,9 @@ def affine_exp(eta: Tensor) -> Tensor:
         >>> affine_exp(torch.zeros(6)).equal(torch.eye(3))
         True
     """
-    if usable(eta):
+    if usable("affine_exp", eta):
         return family_exp(eta, _SIX)
-    if foldable(eta):
+    if foldable("affine_exp", eta):
         several: Tensor = fold(affine_exp, eta)
         return several
     if few(eta):
@@ -79,8 +79,8 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
         >>> family_exp(torch.tensor([0.5]), (0, -1, -1, -1, -1, -1))[0, 2].item()
         0.5
     """
-    if not usable(eta):
-        if few(eta) and not foldable(eta):
+    if not usable("affine_exp", eta):
+        if few(eta) and not foldable("affine_exp", eta):
             return exp_by_squaring(eta, columns)
         return affine_exp(six_columns(eta, columns))
     from symmetries.ops.triton.exponential import KernelExp
@@ -151,7 +151,7 @@ class _Powers(torch.autograd.Function):
     """Autograd function of :func:`_powers` with an explicit gradient."""
 
     @staticmethod
-    def forward(ctx: Any, scaled: Tensor, degree: int, squarings: int) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, scaled: Tensor, degree: int, squarings: int) -> Tensor:
         kept: list[Tensor] = []
         matrix = _powers(scaled, degree, squarings, kept)
         ctx.save_for_backward(scaled, *kept)
@@ -159,7 +159,7 @@ class _Powers(torch.autograd.Function):
         return matrix
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         scaled, *kept = ctx.saved_tensors
         degree, squarings = ctx.orders
         if torch.is_grad_enabled():  # a second derivative is needed
@@ -217,14 +217,14 @@ class _Exp(torch.autograd.Function):
     """Autograd function of the closed form with an explicit gradient, which saves graph nodes."""
 
     @staticmethod
-    def forward(ctx: Any, eta: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, eta: Tensor) -> Tensor:
         kept: list[Tensor] = []
         matrix = _exp_plain(eta, kept)
         ctx.save_for_backward(eta, *kept)
         return matrix
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # noqa: ANN401
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         eta, *kept = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is needed
             again: Tensor = torch.autograd.grad(_exp_plain(eta), eta, grad, create_graph=True)[0]

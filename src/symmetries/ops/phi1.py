@@ -103,14 +103,14 @@ class _Phi1(torch.autograd.Function):
     """Autograd function of :func:`phi1_coefficients` with an explicit gradient."""
 
     @staticmethod
-    def forward(ctx: Any, trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def forward(ctx: Any, trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
         kept: list[Tensor] = []
         u, w = phi1_forward(trace, det, kept)
         ctx.save_for_backward(trace, det, *kept)
         return u, w
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         trace, det, *kept = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return phi1_backward(trace, det, tuple(kept), *grads)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.placement import exact_products
-from symmetries.groups.exponential import last_row, with_last_row
 from symmetries.ops._dispatch import undisturbed, usable
 from symmetries.ops._vmap_rules import fold, foldable
+from symmetries.ops.affine_exp import last_row, with_last_row
 
 # On a CPU: the number of matrices from which entrywise arithmetic is faster, forward and
 # backward, and the number of matrices per chunk that fits in the cache.
@@ -38,12 +38,12 @@ def affine_inverse(matrix: Tensor) -> Tensor:
             inverse = _apply(matrix)  # type: ignore[no-untyped-call]
             return inverse
         return _inverse_value(matrix)
-    if usable(matrix):
+    if usable("affine_inverse", matrix):
         from symmetries.ops.triton.matrices import KernelInverse
 
         inverse = KernelInverse.apply(matrix, _inverse_plain)  # type: ignore[no-untyped-call]
         return inverse
-    if foldable(matrix):
+    if foldable("affine_inverse", matrix):
         inverse = fold(affine_inverse, matrix)
         return inverse
     return _inverse_plain(matrix)
@@ -53,13 +53,13 @@ class _Inverse(torch.autograd.Function):
     """Autograd function of Y = T^-1; the gradient -Y' G Y' goes to the first two rows of T."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
         inverse = _inverse_value(matrix)
         ctx.save_for_backward(inverse)
         return inverse
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # noqa: ANN401
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
         if grad.numel() >= _MANY_BACKWARD and not torch.is_grad_enabled():
             return _gradient_of_many(inverse, grad)

@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries._validation.checks import invalid
-from symmetries.nn.perceptron import is_followed
-from symmetries.ops._dispatch import usable
+from symmetries.ops._dispatch import is_followed, usable
 from symmetries.ops._vmap_rules import fold, foldable
 
 MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
@@ -59,9 +58,9 @@ def rational_quadratic(
         (True, -4.0, 0.0)
     """
     bins = _bins(parameters, rest=-1)
-    if usable(x, parameters):
+    if usable("spline", x, parameters):
         return _kernel_spline(x, parameters, half, inverse, bins, circular=False)
-    if foldable(x, parameters):
+    if foldable("spline", x, parameters):
         several: tuple[Tensor, Tensor] = fold(
             lambda x, p: rational_quadratic(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
         )
@@ -98,14 +97,14 @@ def circular_spline(
         The result in [-half, half), and the logarithm of the derivative of what was applied.
     """
     bins = _bins(parameters, rest=1)
-    if foldable(x, parameters):
+    if foldable("spline", x, parameters):
         several: tuple[Tensor, Tensor] = fold(
             lambda x, p: circular_spline(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
         )
         return several
     shape, turn = parameters.split((3 * bins, 1))
     x = wrap(x - turn[0] if inverse else x, half)
-    if usable(x, shape):
+    if usable("spline", x, shape):
         y, log_slope = _kernel_spline(x, shape, half, inverse, bins, circular=True)
     else:
         y, log_slope = _closed(x, shape, half, inverse)
