@@ -136,6 +136,7 @@ def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm
 
 
 def has_fused_form(z: Tensor, norm: nn.LayerNorm) -> bool:
+    """Return whether the fused form takes these hidden units."""
     narrow = norm.weight.numel() <= _MAX_WIDTH
     return narrow and usable("gelu_norm", norm.weight) and usable("gelu_norm", z, dtypes=_DTYPES)
 
