@@ -11,7 +11,7 @@ from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant import InvariantLinear
-from symmetries.nn.resampling import bilinear_taps, gather, scatter
+from symmetries.ops.resample_rows import bilinear_taps, gather, scatter
 
 GROUP = Affine2("affine")
 

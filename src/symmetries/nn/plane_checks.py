@@ -64,10 +64,3 @@ def may_keep(like: Tensor) -> bool:
     ):
         return False
     return not (like.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def exporting() -> bool:
-    """Whether this call is part of ``torch.export``."""
-    # The flag itself (from torch 2.7 on): under torch.compile some versions of is_exporting()
-    # answer True.
-    return bool(getattr(torch.compiler, "_is_exporting_flag", False))
