@@ -30,10 +30,10 @@ from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.invariant_model import shallow_model
 from symmetries.nn.perceptron import head
-from symmetries.nn.position_conv import Geometry, position_conv2d
 from symmetries.nn.variational import VariationalLinear
 from symmetries.ops.adam import FusedAdamW
 from symmetries.ops.orbit_mean import orbit_mean
+from symmetries.ops.position_conv import Geometry, position_conv2d
 from symmetries.ops.resample_rows import resample_rows
 from symmetries.ops.triangular_adam import TriangularAdam
 

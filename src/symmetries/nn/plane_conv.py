@@ -21,14 +21,9 @@ from symmetries.nn.gconv_kernels import (
     relaxed_coordinates,
 )
 from symmetries.nn.plane_checks import check_fields, plain
-from symmetries.nn.position_conv import (
-    ORDERS,
-    Geometry,
-    PositionConv2d,
-    cheaper_order,
-    position_conv2d,
-)
+from symmetries.nn.position_conv import PositionConv2d
 from symmetries.nn.tile_conv import pays, tile_conv2d
+from symmetries.ops.position_conv import ORDERS, Geometry, cheaper_order, position_conv2d
 
 MODES = ("strict", "soft", "partial")
 NOTHING = (None, None, None)
