@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from symmetries.ops import adam as steps
-from symmetries.ops._dispatch import VARIABLE, usable, wanted
+from symmetries.ops._dispatch import VARIABLE, kernels_enabled, usable
 from symmetries.ops.cuda import adam, compiler, warp_cuda
 from symmetries.ops.cuda.compiler import _value, has_compiler
 
@@ -97,10 +97,10 @@ def test_arguments_become_what_c_expects():
 
 
 def test_all_kernels_can_be_turned_off(monkeypatch):
-    assert wanted()
+    assert kernels_enabled()
     monkeypatch.setenv(VARIABLE, "0")
     monkeypatch.setattr("symmetries.ops._dispatch._INTERPRETED", True)
-    assert not wanted()
+    assert not kernels_enabled()
     assert not usable(torch.zeros(3))
     monkeypatch.setattr("symmetries.ops.cuda.compiler._compiles", lambda: True)
     assert not has_compiler()

@@ -238,7 +238,3 @@ def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
         float((a.double() - b.double()).detach().norm() / b.detach().norm()) for a, b in pairs
     ]
     return max(errors) if all(map(math.isfinite, errors)) else math.inf
-
-
-# The former name; callers move to :func:`kernels_enabled` or :func:`enabled`.
-wanted = kernels_enabled
