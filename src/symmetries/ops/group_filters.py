@@ -34,6 +34,13 @@ def group_filters(network: Network, lifting: bool) -> Sampled:
     Returns:
         Filters (fields out * elements out, fields in * elements in, k, k), and a bias for each of
         their outputs.
+
+    Example:
+        >>> import torch
+        >>> layers = (torch.randn(16, 32), torch.zeros(16), torch.randn(16, 16), torch.zeros(16))
+        >>> gamma, output = torch.randn(2, 2, 9, 32), torch.randn(4, 3, 16)
+        >>> group_filters(Network(gamma, *layers, output, None, None), lifting=False).weight.shape
+        torch.Size([8, 6, 3, 3])
     """
     z = F.linear(network.gamma, network.first, network.first_bias)
     relaxed = network[8:]

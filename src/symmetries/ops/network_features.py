@@ -56,6 +56,11 @@ def network_filters(
         layers: as for :func:`network_features`.
         output: V, (fields out, fields in, hidden).
         scale: (elements out,), a factor of each element's features; None for ones.
+
+    Example:
+        >>> z, layers = torch.randn(2, 2, 9, 4), [torch.eye(4), torch.zeros(4)]
+        >>> network_filters(z, None, layers, torch.randn(3, 1, 4)).shape
+        torch.Size([6, 2, 3, 3])
     """
     k = math.isqrt(z.shape[2])
     if scale is None and _can_fuse(z):

@@ -35,6 +35,15 @@ def positional_features(network: PositionNetwork, size: tuple[int, int]) -> Samp
 
     Returns:
         phi, (positions, k k, 1, hidden), without a bias.
+
+    Example:
+        >>> import torch
+        >>> layers = (torch.randn(16, 32), torch.zeros(16), torch.randn(16, 16), torch.zeros(16))
+        >>> pixels = torch.rand(6 * 5, 2)  # that 3 x 3 taps read for an output of 4 x 3
+        >>> absolute = (pixels, torch.randn(16, 2), torch.ones(2), torch.randn(16, 32))
+        >>> network = PositionNetwork(torch.randn(9, 32), *layers, None, *absolute)
+        >>> positional_features(network, (4, 3)).weight.shape
+        torch.Size([12, 9, 1, 16])
     """
     n, k = network, math.isqrt(len(network.gamma))
     s = fourier_features(n.coordinates, n.directions, n.omega) @ n.absolute_weight.T

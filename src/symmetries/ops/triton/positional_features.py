@@ -21,7 +21,7 @@ from symmetries.ops.triton.small_layers import absolute, absolute_back, second_b
 
 ROWS = 64  # samples (place, tap) of a program
 PIXELS = 32  # or so many pixels, for what depends on them alone
-PLACES = 32  # or all taps of so many places
+PLACES = 32  # or all taps of so many positions
 COLUMNS = 64  # numbers that a program adds up
 
 
@@ -103,7 +103,7 @@ def _table_back(
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
     K: tl.constexpr, TAPS: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
-    """Shares of the gradients by A' and omega', of some pixels, or by A and b, of some places."""
+    """Shares of the gradients by A' and omega', of some pixels, or by A and b, of positions."""
     f, h = tl.arange(0, F), tl.arange(0, H)
     begin = tl.program_id(0) * E
     if begin < pixels:
@@ -215,7 +215,7 @@ class FusedFeatures(Watched):
         return table
 
     def make(self) -> tuple[Tensor, None]:
-        """phi, (places, k k, 1, hidden)."""
+        """phi, (positions, k k, 1, hidden)."""
         phi = torch.empty(self.shape, device=self.device)
         self._make(self._tables(), *self._layers, phi)
         return phi, None
