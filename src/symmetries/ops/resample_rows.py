@@ -86,9 +86,9 @@ def resample_rows(
 @constant
 def _points(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the homogeneous pixel centres (3, P) for half-image units, scaled to pixels."""
-    u = torch.arange(width) - (width - 1) / 2
-    v = (height - 1) / 2 - torch.arange(height)
-    unit = torch.full((height, width), max(height, width) / 2)
+    u = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    v = (height - 1) / 2 - torch.arange(height, dtype=torch.float64)
+    unit = torch.full((height, width), max(height, width) / 2, dtype=torch.float64)
     points = torch.stack((u.expand(height, width), v[:, None].expand(height, width), unit))
     return points.flatten(1).to(dtype=dtype, device=device)
 
