@@ -11,7 +11,7 @@ Operations that a step does not use are left out. A cell that fails is kept with
 Order: all on and all off for every step, then single operations, then ``torch.compile``, which
 compiles for long. ``--budget`` ends the run in time; what was measured is stored all along.
 
-    python benchmarks/ablation.py [--steps "VAE;penalties"] [--only "warp;Adam"]
+    python benchmarks/ablation.py [--steps "VAE;penalties"] [--only "warp;adam"]
     python benchmarks/ablation.py --only torch.compile --out FILE    # another time: it takes long
     python benchmarks/ablation.py --device cpu --dry     # every cell for two small steps
 """
@@ -19,13 +19,14 @@ compiles for long. ``--budget`` ends the run in time; what was measured is store
 import argparse
 import gc
 import json
+import os
 import statistics
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ablation_steps import STEPS, Jobs, Running, Sizes
-from ablation_switches import OPERATIONS, Switches, check_coverage
 from common import RESULTS, environment, synchronise
+
+from symmetries.ops import OPERATIONS, disabled, recorded
 
 ON, OFF, EAGER, COMPILED = "all on", "all off", "all off, no graph", "torch.compile"
 TOGETHER = 12  # cells that live at the same time: each has the memory of its graph
@@ -51,13 +53,11 @@ class Run:
 
     Args:
         sizes: of the steps.
-        switches: of the operations.
         end: when to stop, by :func:`time.perf_counter`.
         out: the file.
     """
 
     sizes: Sizes
-    switches: Switches
     end: float
     out: Path | None
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -79,6 +79,16 @@ class Run:
             self.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
+@contextmanager
+def _by_variable() -> Iterator[None]:
+    """Switch all operations off by the environment variable, as a user would."""
+    os.environ["SYMMETRIES_KERNELS"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["SYMMETRIES_KERNELS"]
+
+
 class Cell:
     """A step under some switches.
 
@@ -96,29 +106,27 @@ class Cell:
 
     def under(self) -> AbstractContextManager[None]:
         """Its switches."""
-        switches = self.run.switches
         if self.name == COMPILED:
-            return switches.plain()
+            return _by_variable()
         off = {ON: (), OFF: tuple(OPERATIONS), EAGER: tuple(OPERATIONS)}
-        return switches.without(off.get(self.name, (self.name,)))
+        return disabled(*off.get(self.name, (self.name,)))
 
     def build(self) -> bool:
         """Build it and take its first steps; False, with the error in its row, if that fails."""
-        began, switches = time.perf_counter(), self.run.switches
-        switches.asked.clear()
-        switches.granted.clear()
+        began = time.perf_counter()
         graph = "off" if self.name == EAGER else "auto"
         settle = 2 if self.run.sizes.dry else SETTLE
 
         def work() -> None:
-            self.running = Running(self.jobs(), graph, self._compiled())
-            metrics = self.running.go(settle)
-            synchronise()
+            with recorded() as seen:
+                self.running = Running(self.jobs(), graph, self._compiled())
+                metrics = self.running.go(settle)
+                synchronise()
             self.row["captured"] = self.running.captured
             self.row["loss"] = float(metrics["loss"])
             if self.name == ON:
-                seen = switches.asked if self.run.sizes.dry else switches.granted
-                self.row["used"] = sorted(seen)
+                dry = self.run.sizes.dry  # on a CPU nothing is fused: what was asked for counts
+                self.row["used"] = sorted(name for name, fused in seen.items() if fused or dry)
 
         fine = self._guarded(work)
         self.row["build_seconds"] = round(time.perf_counter() - began, 2)
@@ -284,20 +292,14 @@ def main() -> None:
         return
     if options.device == "cpu" and not options.dry:
         sys.exit("device: expected a GPU, got 'cpu'; --dry tries all cells")
-    switches = Switches()
-    check_coverage(switches)
     steps = chosen(options.steps, STEPS, "steps") or list(STEPS)
     only = chosen(options.only, [*OPERATIONS, OFF, EAGER, COMPILED], "only")
     default = None if options.dry else RESULTS / "ablation-cuda.json"
     if default is not None and (options.steps or options.only):
         default = RESULTS / "parts" / "ablation-cuda.json"
     end = time.perf_counter() + options.budget
-    run = Run(Sizes(options.device, options.dry), switches, end, options.out or default)
-    switches.install()
-    try:
-        measure(run, steps, set(only))
-    finally:
-        switches.remove()
+    run = Run(Sizes(options.device, options.dry), end, options.out or default)
+    measure(run, steps, set(only))
     failed = [row for row in run.rows if "error" in row]
     print(f"{len(run.rows)} cells, {len(failed)} failed", flush=True)
     if options.dry and failed:

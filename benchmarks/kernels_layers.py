@@ -25,18 +25,18 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import log_likelihood
-from symmetries.nn.feature_maps import orbit_mean
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.invariant_model import shallow_model
-from symmetries.nn.position_conv import Geometry, position_conv2d
-from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
+from symmetries.ops.adam import FusedAdamW
 from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.linear_head import linear_head
+from symmetries.ops.orbit_mean import orbit_mean
+from symmetries.ops.position_conv import Geometry, position_conv2d
 from symmetries.ops.rational_quadratic import circular_spline
-from symmetries.training.adam import KernelAdamW
-from symmetries.training.triangular import TriangularAdam
+from symmetries.ops.resample_rows import resample_rows
+from symmetries.ops.triangular_adam import TriangularAdam
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
@@ -63,7 +63,7 @@ def rows(batch: int, samples: int) -> Made:
     """Images as rows of a table, resampled by shared maps."""
     theta = affine_exp(0.3 * torch.randn(1, samples, 6, device=DEVICE))[:, :, :2].contiguous()
     inputs = [normal(1, 784, batch).detach(), theta.requires_grad_()]
-    return lambda: resample(*inputs, 28, 28, 1, transpose=False), inputs, inputs[1:]
+    return lambda: resample_rows(*inputs, 28, 28, 1, transpose=False), inputs, inputs[1:]
 
 
 def covariance(batch: int, features: int) -> Made:
@@ -271,7 +271,7 @@ def optimisers(rates: tuple[float, float]) -> Iterator[dict[str, Any]]:
             p.grad = q.grad = torch.randn_like(p)
         settings = {"weight_decay": 1e-4, "fused": True, "capturable": True}
         rate = torch.tensor(1e-3, device=DEVICE)
-        fast = KernelAdamW([{"params": mine, "lr": rate, "clip": True}], **settings)
+        fast = FusedAdamW([{"params": mine, "lr": rate, "clip": True}], **settings)
         slow = torch.optim.AdamW(theirs, lr=rate, **settings)
         fast.largest = 1e9
 

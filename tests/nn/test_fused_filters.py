@@ -1,47 +1,12 @@
 """Kernels for a layer's small network: when they are asked for, and what is kept of the answer."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from symmetries.groups import Cyclic
-from symmetries.nn import conv_kernel, fused_filters, gathered_conv
+from symmetries.nn import conv_kernel
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.ops.cuda.compiler import CudaError, error_of
-
-
-@pytest.fixture
-def capturing(monkeypatch):
-    """A device that captures a graph: it answers no questions."""
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    monkeypatch.setattr(fused_filters, "_TRIED", {})
-    monkeypatch.setattr(gathered_conv, "_TRIED", {})
-
-
-def refuse(*_):
-    raise AssertionError("tried during a capture")
-
-
-@pytest.mark.usefixtures("capturing")
-def test_kernels_are_not_tried_during_a_capture(monkeypatch):
-    on_gpu = SimpleNamespace(gamma=SimpleNamespace(device=torch.device("cuda", 0)))
-    monkeypatch.setattr(fused_filters, "_disagreement", refuse)
-    assert not fused_filters.tried(("filters",), on_gpu, refuse)
-    assert fused_filters._TRIED == {}  # nor is anything concluded from it
-    fused_filters._TRIED[torch.device("cuda", 0), "filters"] = True
-    assert fused_filters.tried(("filters",), on_gpu, refuse)  # known from before
-
-
-@pytest.mark.usefixtures("capturing")
-def test_neighbourhood_kernels_are_not_tried_during_a_capture(monkeypatch):
-    x = SimpleNamespace(
-        device=torch.device("cuda", 0), dtype=torch.float32, shape=(2, 3, 5, 5), is_cuda=True
-    )
-    monkeypatch.setattr(gathered_conv, "_disagreement", refuse)
-    monkeypatch.setattr(gathered_conv, "usable", lambda *_, **__: True)
-    assert not gathered_conv.has_kernel(x, torch.zeros(25, 9, 1, 16))
-    assert gathered_conv._TRIED == {}
 
 
 @pytest.mark.parametrize("relax", [None, {"translation": 0.3}])
@@ -53,7 +18,7 @@ def test_a_layer_first_seen_during_a_capture_asks_again(monkeypatch, relax):
     expected = layer(x)
     layer._forget()
     asked = []
-    monkeypatch.setattr(type(layer), "_launch", lambda *_: asked.append(1))
+    monkeypatch.setattr(type(layer), "_prepare", lambda *_: asked.append(1))
     monkeypatch.setattr(conv_kernel, "may_keep", lambda _: False)
     torch.testing.assert_close(layer(x), expected)
     assert not asked

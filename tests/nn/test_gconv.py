@@ -14,7 +14,7 @@ from symmetries.groups import SE2, Cyclic, Dihedral
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d, turn_grid
 from symmetries.nn.gconv_kernels import absolute_coordinates, relative_coordinates
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool, act_on_fields
-from symmetries.nn.position_conv import costs
+from symmetries.ops.position_conv import costs
 from symmetries.testing import equivariance_error, invariance_error
 
 GROUPS = [Cyclic(1), Cyclic(2), Cyclic(4), Cyclic(8), Dihedral(1), Dihedral(4), Dihedral(8)]

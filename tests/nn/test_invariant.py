@@ -10,8 +10,8 @@ from symmetries.actions.images import ImageAction
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant import InvariantLinear
-from symmetries.nn.resampling import bilinear_taps, gather, scatter
 from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.resample_rows import bilinear_taps, gather, scatter
 from symmetries.ops.warp import warp
 
 GROUP = Affine2("affine")

@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from symmetries.nn.full_moments import FullMoments
 from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
-from symmetries.nn.variational import VariationalLinear, gaussian_kl
-from symmetries.training.triangular import TriangularAdam
+from symmetries.nn.variational import VariationalLinear
+from symmetries.ops.full_moments import full_moments
+from symmetries.ops.gaussian_kl import gaussian_kl
+from symmetries.ops.triangular_adam import TriangularAdam
 
 COVARIANCES = ["full", "diagonal", "low-rank"]
 
@@ -185,7 +186,7 @@ def test_the_gradient_of_a_full_covariance():
     phi = torch.rand(2, 4, 3, dtype=torch.float64, generator=seeded(3)).requires_grad_()
 
     def below(phi, mean, diagonal, lower):
-        return FullMoments.apply(phi, mean, diagonal, lower.tril(-1))
+        return full_moments(phi, mean, diagonal, lower.tril(-1))
 
     assert torch.autograd.gradcheck(below, (phi, layer.mean, layer.log_diagonal, layer.lower))
     _, variance, kl = layer.moments_and_kl(phi)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
+from symmetries.ops.adam import FusedAdam, FusedAdamW
 from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.cuda.compiler import has_compiler
 from symmetries.ops.gelu_norm import gelu_norm
 from symmetries.ops.warp import warp
-from symmetries.training.adam import KernelAdam, KernelAdamW
 
 DEVICE = "cuda"
 HERE = Path(__file__).parent
@@ -103,7 +103,7 @@ def norms():
 
 def optimisers():
     """Three clipped steps of more tensors than a table holds."""
-    for kind, plain in ((KernelAdamW, torch.optim.AdamW), (KernelAdam, torch.optim.Adam)):
+    for kind, plain in ((FusedAdamW, torch.optim.AdamW), (FusedAdam, torch.optim.Adam)):
         sizes = [1_000_003, 5, 2048, 1, *[777] * 90]
         ours = [torch.randn(n, device=DEVICE, requires_grad=True) for n in sizes]
         exact = [p.detach().clone().requires_grad_() for p in ours]

@@ -10,10 +10,10 @@ import os
 import torch
 
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.nn import fused_filters
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.ops import _dispatch as available
-from symmetries.ops.triton import filters
+from symmetries.ops import _fused_network
+from symmetries.ops.triton import group_filters
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"hidden": 16, "features": 16}
@@ -54,10 +54,10 @@ def compare(name):
         given = [torch.linspace(-1, 2, t.numel()).to(t).view_as(t) for t in made]
         parameters = [p for name, p in one.named_parameters() if name not in unread(one)]
         found.append([*made, *torch.autograd.grad(made, parameters, given)])
-    launched = layer._launched((9, 9)) is not None and exact._launched((9, 9)) is None
+    fused = layer._fused((9, 9)) is not None and exact._fused((9, 9)) is None
     pairs = zip(*found, strict=True)
     worst = max(((a.double() - b).norm() / b.norm()).item() for a, b in pairs)
-    return worst, launched
+    return worst, fused
 
 
 def second_gradients(name):
@@ -77,12 +77,12 @@ def second_gradients(name):
 
 def broken_kernels_are_not_used():
     """A kernel that is wrong on a device is found out there."""
-    kept = filters.Filters.gradients
-    filters.Filters.gradients = lambda *given: [2 * part for part in kept(*given)]
-    fused_filters._TRIED.clear()
-    used = CASES["strict"]().to(DEVICE)._launched((9, 9)) is not None
-    filters.Filters.gradients = kept
-    fused_filters._TRIED.clear()
+    kept = group_filters.FusedFilters.gradients
+    group_filters.FusedFilters.gradients = lambda *given: [2 * part for part in kept(*given)]
+    _fused_network._KNOWN.clear()
+    used = CASES["strict"]().to(DEVICE)._fused((9, 9)) is not None
+    group_filters.FusedFilters.gradients = kept
+    _fused_network._KNOWN.clear()
     return not used
 
 
@@ -104,8 +104,8 @@ if __name__ == "__main__":
         raise SystemExit("a wrong kernel was not noticed")
     worst = max(map(second_gradients, ("soft", "places")))
     for name in CASES:
-        error, launched = compare(name)
-        if not launched:
+        error, fused = compare(name)
+        if not fused:
             raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
         print(f"{name} {error:.1e}")  # noqa: T201
         worst = max(worst, error)

@@ -6,8 +6,9 @@ on a GPU.
 
 import torch
 
-from symmetries.nn.gathered_conv import has_kernel
-from symmetries.nn.position_conv import Geometry, position_conv2d
+from symmetries.ops import recorded
+from symmetries.ops.position_conv import Geometry, position_conv2d
+from symmetries.ops.triton import gathered_conv, neighbours
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [  # images, fields in, fields out, height, width, kernel, padding, hidden
@@ -27,7 +28,9 @@ def compare(images, fields_in, fields_out, height, width, k, padding, hidden):
     phi = torch.randn(places, k * k, 1, hidden, device=DEVICE)
     output = torch.randn(fields_out, fields_in, hidden, device=DEVICE)
     bias = torch.randn(fields_out, device=DEVICE)
-    if not has_kernel(x, phi):
+    with recorded() as seen:
+        position_conv2d(x, phi, output, bias, g, "factored")
+    if not (seen["position_conv"] and gathered_conv.is_right(x, phi)):
         raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
     found = []
     for dtype in (torch.float32, torch.float64):
@@ -40,11 +43,9 @@ def compare(images, fields_in, fields_out, height, width, k, padding, hidden):
 
 def broken_kernels_are_not_used():
     """A kernel that is wrong on a device is found out there."""
-    from symmetries.ops.triton import neighbours
-
     kept, neighbours.correlate = neighbours.correlate, lambda x, *_: torch.ones_like(_[1])
     x, phi = torch.randn(2, 6, 5, 5, device=DEVICE), torch.randn(25, 9, 1, 16, device=DEVICE)
-    used = has_kernel(x, phi)
+    used = gathered_conv.is_right(x, phi)
     neighbours.correlate = kept
     return not used
 

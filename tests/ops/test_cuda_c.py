@@ -9,10 +9,10 @@ import threading
 import pytest
 import torch
 
-from symmetries.ops._dispatch import VARIABLE, usable, wanted
+from symmetries.ops import adam as steps
+from symmetries.ops._dispatch import VARIABLE, kernels_enabled, usable
 from symmetries.ops.cuda import adam, compiler, warp_cuda
 from symmetries.ops.cuda.compiler import _value, has_compiler
-from symmetries.training import adam as steps
 
 
 def plan(n, channels, height, width, mode="bilinear", versions=1, margin=0):
@@ -97,10 +97,10 @@ def test_arguments_become_what_c_expects():
 
 
 def test_all_kernels_can_be_turned_off(monkeypatch):
-    assert wanted()
+    assert kernels_enabled()
     monkeypatch.setenv(VARIABLE, "0")
     monkeypatch.setattr("symmetries.ops._dispatch._INTERPRETED", True)
-    assert not wanted()
+    assert not kernels_enabled()
     assert not usable(torch.zeros(3))
     monkeypatch.setattr("symmetries.ops.cuda.compiler._compiles", lambda: True)
     assert not has_compiler()
@@ -152,7 +152,7 @@ def test_kernels_that_do_not_compile_are_not_used(monkeypatch):
 
 
 def test_kernels_stay_away_from_the_cpu():
-    assert not adam.has_kernel([torch.zeros(3)])
+    assert not steps.is_fused([torch.zeros(3)])
 
 
 def reference_move(weights, grads, means, squares, counts, *, sums, lr, largest, **rest):
@@ -175,7 +175,7 @@ def reference_move(weights, grads, means, squares, counts, *, sums, lr, largest,
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(steps.KernelAdam, torch.optim.Adam), (steps.KernelAdamW, torch.optim.AdamW)],
+    [(steps.FusedAdam, torch.optim.Adam), (steps.FusedAdamW, torch.optim.AdamW)],
 )
 @pytest.mark.parametrize("largest", [None, 0.5])
 @pytest.mark.parametrize("skipping", [False, True])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from symmetries.ops._networks import Network
 from symmetries.ops.triton.launching import Watched
-from symmetries.ops.triton.networks import Network
 
 SCRIPT = Path(__file__).with_name("filters_interpreted.py")
 

@@ -11,25 +11,24 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.nn.fourier import KernelNetwork, fourier_features
-from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
-from symmetries.nn.fused_filters import Launched, made, ready
-from symmetries.nn.fused_filters_bank import launch, network_of
-from symmetries.nn.fused_positions import launch_places, place_network_of
+from symmetries.nn.fourier import KernelNetwork
 from symmetries.nn.gconv_kernels import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
     coordinate_names,
-    filter_bank,
     frequencies,
     pixel_positions,
     relative_coordinates,
     support_mask,
 )
 from symmetries.nn.plane_checks import check_signature, may_keep, plain
-from symmetries.nn.position_conv import Geometry, neighbourhoods
-from symmetries.nn.version_cache import KernelCache, Sampled
+from symmetries.nn.version_cache import VersionCache
+from symmetries.ops.group_filters import FusedNetwork, Network, prepare_filters
+from symmetries.ops.kernel_network import Sampled, fourier_features
+from symmetries.ops.network_features import network_features, network_filters
+from symmetries.ops.position_conv import Geometry, neighbourhoods
+from symmetries.ops.positional_features import PositionNetwork, prepare_features
 
 # What a layer is made with, and the turn of its grid, in which nothing is kept.
 CONSTANTS = ("signature", "relative", "absolute", "mask", "turn")
@@ -85,10 +84,10 @@ class PlaneKernel(nn.Module):
         names = coordinate_names(group)
         self._absolute_index = [names.index(name) for name in relaxed]
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
-        self._cache: KernelCache[Sampled] = KernelCache(CONSTANTS)
-        self._features: KernelCache[_Features] = KernelCache(CONSTANTS)
-        self._places: KernelCache[Tensor] = KernelCache(CONSTANTS)  # of the absolute elements
-        self._launches: KernelCache[Launched | str] = KernelCache(CONSTANTS)
+        self._cache: VersionCache[Sampled] = VersionCache(CONSTANTS)
+        self._features: VersionCache[_Features] = VersionCache(CONSTANTS)
+        self._positions: VersionCache[Tensor] = VersionCache(CONSTANTS)  # of the absolute elements
+        self._prepared: VersionCache[FusedNetwork | str] = VersionCache(CONSTANTS)
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -146,18 +145,17 @@ class PlaneKernel(nn.Module):
         return kernel
 
     def at_once(self, size: tuple[int, int]) -> Sampled | None:
-        """The same in few launches; None where kernels for that are not at hand."""
-        launched = self._launched(size)
-        if launched is None or not ready(launched):
-            return None
-        return Sampled(made(launched).weight, self.bias) if self._positional else made(launched)
+        """The same by prepared kernels in few launches; None without them."""
+        fused = self._fused(size)
+        made = None if fused is None else fused()
+        return made._replace(bias=self.bias) if made is not None and self._positional else made
 
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
-        launched = self.at_once(size)
-        if launched is not None:
-            return launched
+        made = self.at_once(size)
+        if made is not None:
+            return made
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -169,13 +167,9 @@ class PlaneKernel(nn.Module):
             z = self._projected_relative()
             if self.relaxed:
                 z = z + self._projected_absolute(None)
-            k = self.geometry.kernel_size
-            if scale is None and can_fuse(z):
-                return Sampled(fused_bank(z, self.mask, self.kernel, k), bias)
-            phi = self._masked(self.kernel.finish(z))
-            if scale is not None:
-                phi = phi * scale[:, None, None, None]
-            return Sampled(filter_bank(phi, self.kernel.output, k), bias)
+            kernel = self.kernel
+            filters = network_filters(z, self.mask, kernel.later_layers(), kernel.output, scale)
+            return Sampled(filters, bias)
 
     def membership(self) -> Tensor:
         """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
@@ -218,33 +212,36 @@ class PlaneKernel(nn.Module):
         self._features.put(self, kept, parameters="free")
         return kept
 
-    def _launched(self, size: tuple[int, int]) -> Launched | None:
+    def _fused(self, size: tuple[int, int]) -> FusedNetwork | None:
         """Kernels that sample this one, kept with the tensors they read; None without them."""
         if torch.compiler.is_compiling() or (self.training and self._buffers["turn"] is not None):
             return None
         made_for = size if self._positional else None
-        kept = self._launches.get(self, made_for)
+        kept = self._prepared.get(self, made_for)
         if kept is None:
             features = self._kept_features()
-            if features is None or not may_keep(self.relative):  # a capture answers no questions
+            if features is None or not may_keep(self.relative):  # or a graph is captured
                 return None
-            kept = self._launch(features, size) or "no"
-            self._launches.put(self, kept, made_for, "written")
+            kept = self._prepare(features, size) or "no"
+            self._prepared.put(self, kept, made_for, "written")
         return None if isinstance(kept, str) else kept
 
-    def _launch(self, features: _Features, size: tuple[int, int]) -> Launched | None:
+    def _prepare(self, features: _Features, size: tuple[int, int]) -> FusedNetwork | None:
         g, k = self.geometry, self.kernel
         if self.mode == "partial" or len(k.weights) != 1:
             return None
         omega = self.relaxed_frequency if self.relaxed else None
+        layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1])
+        relaxed = () if omega is None else (k.absolute_directions, omega, k.absolute_weight)
         if not self._positional:
-            parts = (self.mask, self.bias, features.absolute, omega)
-            return launch(network_of(k, features.gamma, *parts), self.lifting)
+            parts = (features.gamma, *layers, k.output, self.mask, self.bias)
+            absolute = () if omega is None else (features.absolute, *relaxed)
+            return prepare_filters(Network(*parts, *absolute), self.lifting)
         if omega is None or g.stride != 1 or self.group.order != 1:
             return None
-        places = self._absolute(size)[0].flatten(0, 1)
-        network = place_network_of(k, features.gamma[0, 0], self.mask, places, omega)
-        return launch_places(network, g.out_size(*size))
+        positions = self._absolute(size)[0].flatten(0, 1)
+        network = PositionNetwork(features.gamma[0, 0], *layers, self.mask, positions, *relaxed)
+        return prepare_features(network, g.out_size(*size))
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
         """The relaxed coordinates of the absolute elements, at each pixel for a size."""
@@ -261,31 +258,25 @@ class PlaneKernel(nn.Module):
     def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
         """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
         keep = self._turn() is None and not torch.compiler.is_compiling()
-        absolute = self._places.get(self, size) if keep else None
+        absolute = self._positions.get(self, size) if keep else None
         if absolute is None:
             absolute = self._absolute(size)
             if keep and may_keep(absolute):
-                self._places.put(self, absolute, size, "free")
+                self._positions.put(self, absolute, size, "free")
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
 
     def _positional_phi(self, size: tuple[int, int]) -> Tensor:
         z = self._projected_relative()[:, :, None] + self._projected_absolute(size)
-        if can_fuse(z):
-            phi = fused_finish(z, self.mask, self.kernel)
-        else:
-            phi = self._masked(self.kernel.finish(z))
+        phi = network_features(z, self.mask, self.kernel.later_layers())
         return phi.permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
-
-    def _masked(self, phi: Tensor) -> Tensor:
-        return phi if self.mask is None else phi * self.mask[:, None]
 
     def _forget(self) -> None:
         self._cache.clear()
         self._features.clear()
-        self._launches.clear()
-        self._places.clear()
+        self._prepared.clear()
+        self._positions.clear()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneKernel":
         self._forget()

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole
 from symmetries.nn.invariant import Estimator, InvariantLinear, Side
-from symmetries.ops._dispatch import usable
+from symmetries.ops.orbit_mean import Function, orbit_mean
 
 Kind = Literal["fourier", "relu"]
-Function = Literal["cos", "relu"]
 KINDS = ("fourier", "relu")
 
 
@@ -99,27 +98,3 @@ class InvariantFeatures(nn.Module):
         responses = self.layer.responses(images, transformation)
         function: Function = "cos" if self.kind == "fourier" else "relu"
         return orbit_mean(responses, self.layer.bias, function, self.amplitude)
-
-
-def orbit_mean(
-    responses: Tensor, bias: Tensor | None, function: Function, scale: float = 1.0
-) -> Tensor:
-    """Mean over the transformations of cos or of max(0, .) of responses plus bias.
-
-    Args:
-        responses: (R, S, B, units).
-        bias: (R or 1, units); None is 0.
-        function: "cos" or "relu".
-        scale: a factor of the mean.
-
-    Returns:
-        (R, B, units).
-    """
-    if bias is not None and usable(responses, bias) and responses.stride(-1) == 1:
-        from symmetries.ops.triton.averages import KernelAverage
-
-        mean: Tensor = KernelAverage.apply(responses, bias, function, scale)  # type: ignore[no-untyped-call]
-        return mean
-    moved = responses if bias is None else responses + bias[:, None, None]
-    mean = (moved.cos() if function == "cos" else moved.relu()).mean(1)
-    return mean if scale == 1 else scale * mean

@@ -18,61 +18,12 @@ from symmetries._validation.checks import (
     check_floats,
     check_positive,
     check_whole,
-    invalid,
     wrong_type,
 )
 from symmetries._validation.placement import check_broadcast, check_like
+from symmetries.ops.kernel_network import fourier_features, unit_relu
 
 SHARE = 0.1  # of the first layer's variance at the start, that the absolute argument gives
-
-
-def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
-    """Random Fourier features [cos(2 pi W (a omega)), sin(2 pi W (a omega))] / sqrt(D).
-
-    Reference: van der Ouderaa, Romero, van der Wilk 2022, equation 7; Rahimi, Recht 2007.
-
-    Args:
-        coordinates: a, (..., dim).
-        directions: W, (D, dim).
-        frequency: omega, (dim,); 0 makes the features independent of that coordinate.
-
-    Returns:
-        (..., 2 D), of norm 1.
-
-    Example:
-        >>> a, directions = torch.randn(5, 2), torch.randn(8, 2)
-        >>> features = fourier_features(a, directions, torch.tensor([1.0, 0.0]))
-        >>> up = torch.tensor([0.0, 3.0])
-        >>> moved = fourier_features(a + up, directions, torch.tensor([1.0, 0.0]))
-        >>> torch.equal(features, moved), torch.allclose(features.norm(dim=-1), torch.ones(5))
-        (True, True)
-    """
-    check_floats(coordinates, "coordinates", "...", "D")
-    check_floats(directions, "directions", "...", "D")
-    check_floats(frequency, "frequency", "...", "D")
-    dim = directions.shape[-1]
-    if coordinates.shape[-1] != dim or frequency.shape != (dim,):
-        got = f"shapes {tuple(coordinates.shape)} and {tuple(frequency.shape)}"
-        expected = f"coordinates (..., {dim}) and frequency ({dim},)"
-        raise invalid("coordinates", expected, got, "one frequency for each coordinate")
-    check_like(frequency, directions, "frequency")
-    phase = coordinates @ (2 * math.pi * directions * frequency).T
-    return torch.cat((phase.cos(), phase.sin()), -1) / math.sqrt(len(directions))
-
-
-def unit_relu(z: Tensor) -> Tensor:
-    """A relu with mean 0 and variance 1 for standard normal z: (relu(z) - m) / s.
-
-    m = 1 / sqrt(2 pi) and s^2 = 1/2 - m^2. Units that are all positive would give every kernel
-    a large constant part, which adds up over the taps wherever inputs have a mean.
-
-    Example:
-        >>> z = torch.randn(200_000, generator=torch.Generator().manual_seed(0))
-        >>> bool(unit_relu(z).mean().abs() < 0.01), bool((unit_relu(z).var() - 1).abs() < 0.02)
-        (True, True)
-    """
-    mean = 1 / math.sqrt(2 * math.pi)
-    return (z.relu() - mean) / math.sqrt(0.5 - mean**2)
 
 
 def relu_correlation(rho: float) -> float:
@@ -232,6 +183,10 @@ class KernelNetwork(nn.Module):
         check_like(absolute, self.absolute_directions, "absolute")
         gamma = fourier_features(absolute, self.absolute_directions, frequency)
         return gamma @ self.absolute_weight.T
+
+    def later_layers(self) -> list[Tensor]:
+        """Weights of the hidden layers after the first, then their biases."""
+        return [*self.weights, *list(self.biases)[1:]]
 
     def finish(self, z: Tensor) -> Tensor:
         """The remaining hidden layers: phi from the sum of both projections."""

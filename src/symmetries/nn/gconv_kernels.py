@@ -164,26 +164,6 @@ def pixel_positions(height: int, width: int, margin: int, like: Tensor) -> Tenso
     return torch.stack((grid[1], grid[0]), -1)
 
 
-def filter_bank(phi: Tensor, output: Tensor, kernel_size: int) -> Tensor:
-    """The filters of an ordinary convolution: w[o i, c j] = sum_m V[o, c, m] phi[i, j, :, m].
-
-    Args:
-        phi: (elements out, elements in, k k, hidden).
-        output: V, (fields out, fields in, hidden).
-        kernel_size: k.
-
-    Returns:
-        (fields out * elements out, fields in * elements in, k, k), channels last in memory.
-    """
-    elements_out, elements_in, _, _ = phi.shape
-    fields_out, fields_in, hidden = output.shape
-    values = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
-    values = values.view(elements_out, elements_in, kernel_size, kernel_size, fields_out, fields_in)
-    values = values.permute(4, 0, 2, 3, 5, 1)  # out, i, row, column, in, j
-    bank = values.reshape(fields_out * elements_out, kernel_size, kernel_size, -1)
-    return bank.permute(0, 3, 1, 2)
-
-
 def one_number(value: Any) -> Any:  # noqa: ANN401 - whatever else it is, others check
     """The number that a pair of equal ones stands for, as ``nn.Conv2d`` takes both.
 

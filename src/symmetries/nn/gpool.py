@@ -16,8 +16,8 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_together
 from symmetries.actions.permute import permute, permutes_pixels
-from symmetries.nn.field_norm import fused_norm, has_kernel
 from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.ops.field_norm import field_norm, scale_fields
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:
@@ -135,12 +135,10 @@ class FieldNorm2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalised fields, of the shape of ``x``."""
-        fields = split_fields(x, self.group.order)
+        split_fields(x, self.group.order)  # checks
         check_together(weights=self.weight, features=x)
-        if self.training and has_kernel(x):
-            return fused_norm(x, self.weight, self.bias, self.group.order, self.eps, False)[0]
-        variance, mean = torch.var_mean(fields, (2, 3, 4), correction=0, keepdim=True)
-        return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
+        options = {"batch": False, "training": self.training}
+        return field_norm(x, self.weight, self.bias, self.group.order, self.eps, **options)[0]
 
 
 class FieldBatchNorm2d(nn.Module):
@@ -181,19 +179,16 @@ class FieldBatchNorm2d(nn.Module):
         """Normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
         check_together(weights=self.weight, features=x)
-        if self.training and has_kernel(x):
-            elements = self.group.order
-            y, mean, variance = fused_norm(x, self.weight, self.bias, elements, self.eps, True)
+        if self.training:
+            order, eps = self.group.order, self.eps
+            y, mean, variance = field_norm(
+                x, self.weight, self.bias, order, eps, batch=True, training=True
+            )
             self._follow(mean[0], variance[0], fields)
             return y
-        if self.training:
-            variance, mean = torch.var_mean(fields, (0, 2, 3, 4), correction=0)
-            self._follow(mean, variance, fields)
-        else:
-            variance, mean = self.running_var, self.running_mean
         shape = (1, -1, 1, 1, 1)
-        mean, variance = mean.view(shape), variance.view(shape)
-        return _affine(fields, mean, variance, self.weight, self.bias, self.eps)
+        mean, variance = self.running_mean.view(shape), self.running_var.view(shape)
+        return scale_fields(fields, mean, variance, self.weight, self.bias, self.eps)
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, variance: Tensor, fields: Tensor) -> None:
@@ -204,12 +199,3 @@ class FieldBatchNorm2d(nn.Module):
         self.running_mean.copy_(torch.lerp(self.running_mean, mean, self.momentum))
         unbiased = unbiased.to(self.running_var.dtype)
         self.running_var.copy_(torch.lerp(self.running_var, unbiased, self.momentum))
-
-
-def _affine(
-    fields: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
-) -> Tensor:
-    """(fields - mean) / sqrt(variance + eps) * weight + bias, in two passes over the fields."""
-    scale = torch.rsqrt(variance + eps) * weight.view(1, -1, 1, 1, 1)
-    shift = bias.view(1, -1, 1, 1, 1) - mean * scale
-    return torch.addcmul(shift, fields, scale).to(fields.dtype).flatten(1, 2)

@@ -1,12 +1,12 @@
 """A linear layer on images whose filters are transformed."""
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from symmetries._utils.exporting import exporting
 from symmetries._validation.checks import (
     check_choice,
     check_chw,
@@ -17,11 +17,9 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import check_like
-from symmetries.nn.plane_checks import exporting
-from symmetries.nn.resampling import resample
-from symmetries.ops._dispatch import usable
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.gaussian_blur import gaussian_blur
+from symmetries.ops.resample_rows import resample_rows
 from symmetries.ops.warp import warp
 
 Side = Literal["auto", "weights", "inputs"]
@@ -144,7 +142,7 @@ class InvariantLinear(nn.Module):
         runs, samples = theta.shape[:2]
         tables, batch = _tables(pixels, runs), pixels.shape[1]
         channels, height, width = self.shape
-        moved = resample(tables, theta, height, width, channels, transpose=transpose)
+        moved = resample_rows(tables, theta, height, width, channels, transpose=transpose)
         moved = moved.reshape(runs, -1, samples * batch)
         out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
         responses: Tensor = out.unflatten(1, (samples, batch))
@@ -155,7 +153,7 @@ class InvariantLinear(nn.Module):
         runs, samples = theta.shape[:2]
         tables, units = _tables(filters, runs), filters.shape[1]
         channels, height, width = self.shape
-        moved = resample(tables, theta, height, width, channels, transpose=False)
+        moved = resample_rows(tables, theta, height, width, channels, transpose=False)
         out = _product(pixels.flatten(2), moved.reshape(runs, -1, samples * units))
         responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
         return responses
@@ -227,35 +225,4 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     if len(a) == len(b) == 1:  # squeezed, not indexed: the gradient of an index is a copy
         return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0)
     runs = max(len(a), len(b))
-    a, b = a.expand(runs, -1, -1), b.expand(runs, -1, -1)
-    if not usable(a, b):
-        return torch.bmm(a, b)
-    product: Tensor = _BatchedProduct.apply(a, b)  # type: ignore[no-untyped-call]
-    return product
-
-
-class _BatchedProduct(torch.autograd.Function):
-    """``torch.bmm``, with gradients that lie in memory as what they belong to.
-
-    A gradient that lies the other way round is turned by the kernel that comes next, at the price
-    of a copy as large as all moved pictures.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:  # noqa: ANN401 - torch's
-        """Products (R, N, M) of (R, N, K) and (R, K, M)."""
-        ctx.save_for_backward(a, b)
-        return torch.bmm(a, b)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ANN401
-        """Gradients to both."""
-        a, b = ctx.saved_tensors
-        to_a = _bmm_like(a, grad, b.mT) if ctx.needs_input_grad[0] else None
-        to_b = _bmm_like(b, a.mT, grad) if ctx.needs_input_grad[1] else None
-        return to_a, to_b
-
-
-def _bmm_like(like: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch.bmm(b.mT, a.mT).mT if like.stride(1) == 1 else torch.bmm(a, b)
+    return torch.bmm(a.expand(runs, -1, -1), b.expand(runs, -1, -1))

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_positive, check_whole
 from symmetries._validation.placement import check_like
-from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
+from symmetries.nn.variational import as_runs, with_ones
+from symmetries.ops.gaussian_kl import gaussian_kl
 
 # Largest factor by which a step may change the prior variance: early posteriors say little.
 PRIOR_STEP = 1.1

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_images, invalid
-from symmetries.nn.fused_bank import can_fuse
 from symmetries.nn.gconv_kernels import PointGroup
-from symmetries.nn.position_conv import Geometry
+from symmetries.ops.position_conv import Geometry
 
 
 def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool) -> None:
@@ -57,17 +56,7 @@ def plain(x: Tensor) -> bool:
 
 def may_keep(like: Tensor) -> bool:
     """Whether later calls can use a tensor made here: free of any mode of this call."""
-    if (
-        not (plain(like) and can_fuse(like))
-        or torch.is_inference_mode_enabled()
-        or like.is_inference()
-    ):
+    hidden = torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(like)
+    if hidden or not plain(like) or torch.is_inference_mode_enabled() or like.is_inference():
         return False
     return not (like.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def exporting() -> bool:
-    """Whether this call is part of ``torch.export``."""
-    # The flag itself (from torch 2.7 on): under torch.compile some versions of is_exporting()
-    # answer True.
-    return bool(getattr(torch.compiler, "_is_exporting_flag", False))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries._utils.exporting import exporting
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import PlaneKernel
@@ -19,15 +20,10 @@ from symmetries.nn.gconv_kernels import (
     padding_of,
     relaxed_coordinates,
 )
-from symmetries.nn.plane_checks import check_fields, exporting, plain
-from symmetries.nn.position_conv import (
-    ORDERS,
-    Geometry,
-    PositionConv2d,
-    cheaper_order,
-    position_conv2d,
-)
+from symmetries.nn.plane_checks import check_fields, plain
+from symmetries.nn.position_conv import PositionConv2d
 from symmetries.nn.tile_conv import pays, tile_conv2d
+from symmetries.ops.position_conv import ORDERS, Geometry, cheaper_order, position_conv2d
 
 MODES = ("strict", "soft", "partial")
 NOTHING = (None, None, None)

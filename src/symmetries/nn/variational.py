@@ -22,31 +22,11 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import check_like
-from symmetries.nn.full_moments import FullMoments
-from symmetries.ops._dispatch import usable
+from symmetries.ops.full_moments import full_moments
+from symmetries.ops.gaussian_kl import cholesky_kl, gaussian_kl
 
 Covariance = Literal["full", "diagonal", "low-rank", "point"]
 COVARIANCES = ("full", "diagonal", "low-rank", "point")
-
-
-def gaussian_kl(energy: Tensor, log_det: Tensor, dim: int, prior_variance: Tensor | None) -> Tensor:
-    r"""KL(N(mu, S) || N(0, alpha I)), in closed form.
-
-    .. math:: \tfrac12\left[D\log\alpha - \log\det S - D + (\operatorname{tr} S + \mu'\mu)/\alpha
-              \right]
-
-    Args:
-        energy: tr S + mu' mu.
-        log_det: log det S.
-        dim: D.
-        prior_variance: alpha; None takes the alpha with the smallest KL, energy / D.
-
-    Example:
-        >>> gaussian_kl(torch.tensor(3.0), torch.tensor(0.0), 3, torch.tensor(1.0)).item()
-        0.0
-    """
-    alpha = energy / dim if prior_variance is None else prior_variance
-    return 0.5 * (dim * torch.log(alpha) - log_det - dim + energy / alpha)
 
 
 def with_ones(features: Tensor) -> Tensor:
@@ -184,21 +164,13 @@ class VariationalLinear(nn.Module):
         """The KL, given the sum of squares (R,) below the diagonals of a full covariance."""
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
-        if off_diagonal is not None and usable(self.mean, self.log_diagonal, off_diagonal):
-            from symmetries.ops.triton.gaussians import KernelKL
-
-            kl: Tensor = KernelKL.apply(  # type: ignore[no-untyped-call]
-                self.mean, self.log_diagonal, off_diagonal, self.prior_variance, self.learn_prior
-            )
-            return kl
-        energy = self.mean.square().sum((1, 2)) + (2 * self.log_diagonal).exp().sum((1, 2))
+        alpha = None if self.learn_prior else self.prior_variance
         if off_diagonal is not None:
-            energy = energy + off_diagonal
+            return cholesky_kl(self.mean, self.log_diagonal, off_diagonal, alpha)
+        energy = self.mean.square().sum((1, 2)) + (2 * self.log_diagonal).exp().sum((1, 2))
         if self.covariance == "low-rank":
             energy = energy + self.columns.square().sum((1, 2, 3))
-        dim = self.outputs * self.mean.shape[-1]
-        alpha = None if self.learn_prior else self.prior_variance
-        return gaussian_kl(energy, self._log_det(), dim, alpha)
+        return gaussian_kl(energy, self._log_det(), self.mean[0].numel(), alpha)
 
     def factor(self) -> Tensor:
         """The Cholesky factors L (R, outputs, D, D) of a full covariance."""
@@ -210,10 +182,8 @@ class VariationalLinear(nn.Module):
         phi = with_ones(phi) if self.bias else phi
         if self.covariance == "full":
             with torch.autocast(phi.device.type, enabled=False):
-                parts: tuple[Tensor, Tensor, Tensor] = FullMoments.apply(  # type: ignore[no-untyped-call]
-                    phi.to(self.mean.dtype), self.mean, self.log_diagonal, self.lower
-                )
-            return parts
+                phi = phi.to(self.mean.dtype)
+                return full_moments(phi, self.mean, self.log_diagonal, self.lower)
         return phi @ self.mean.transpose(1, 2), self._variance(phi), None
 
     def _variance(self, phi: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A kernel kept between calls, for as long as nothing that it was made of has changed."""
+"""Cache of something made of a module's tensors, valid until one of these changes."""
 
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -6,13 +6,6 @@ from typing import Generic, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 T = TypeVar("T")
-
-
-class Sampled(NamedTuple):
-    """A kernel at its samples: a filter bank and a bias, or the phi of a position-dependent one."""
-
-    weight: Tensor
-    bias: Tensor | None
 
 
 class _Entry(NamedTuple):
@@ -25,7 +18,7 @@ class _Entry(NamedTuple):
     tensors: list[tuple[Mapping[str, object], str, Tensor, int]]
 
 
-class KernelCache(Generic[T]):
+class VersionCache(Generic[T]):
     """Keeps one thing that was made of a module's tensors, with these and their versions.
 
     A tensor written in place has a new version; one that was put in another's place is another
@@ -38,7 +31,7 @@ class KernelCache(Generic[T]):
 
     Example:
         >>> import torch
-        >>> layer, cache = nn.Linear(1, 1), KernelCache()
+        >>> layer, cache = nn.Linear(1, 1), VersionCache()
         >>> cache.put(layer, layer.weight.detach() + 1)
         >>> cache.get(layer) is None
         False
@@ -105,5 +98,5 @@ class KernelCache(Generic[T]):
         """Forget it."""
         self._entry = None
 
-    def __reduce__(self) -> tuple[type["KernelCache[T]"], tuple[tuple[str, ...]]]:
+    def __reduce__(self) -> tuple[type["VersionCache[T]"], tuple[tuple[str, ...]]]:
         return type(self), (self.constants,)

@@ -39,7 +39,7 @@ OPERATIONS = {
     "spline": "monotonic rational-quadratic splines",
     "flow": "log-density of the conditional spline flow",
     # Invariant weights.
-    "resampled_filters": "filters moved by transformations, and the transpose of that",
+    "resample_rows": "pictures moved by bilinear resampling, and the transpose of that",
     "orbit_mean": "mean over transformations of a function of responses",
     "full_moments": "moments of outputs whose weights have a full covariance",
     "gaussian_kl": "KL of a Gaussian with a full covariance from an isotropic one",
@@ -243,7 +243,3 @@ def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
         float((a.double() - b.double()).detach().norm() / b.detach().norm()) for a, b in pairs
     ]
     return max(errors) if all(map(math.isfinite, errors)) else math.inf
-
-
-# The former name; callers move to :func:`kernels_enabled` or :func:`enabled`.
-wanted = kernels_enabled

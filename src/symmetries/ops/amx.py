@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops._dispatch import wanted
+from symmetries.ops._dispatch import enabled, record
 
 _ROWS, _PLAIN, _TURNED = 101, 111, 112  # of cblas: rows first, as it is, transposed
 _LEAST = 2**22  # multiplications below which it is not worth the rounding
@@ -71,7 +71,7 @@ def has_amx() -> bool:
 
     ``SYMMETRIES_KERNELS=0`` says no.
     """
-    return wanted() and _is_right()
+    return record("amx_linear", enabled("amx_linear") and _is_right())
 
 
 @lru_cache(maxsize=1)

@@ -5,13 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.ops.cuda.adam import has_kernel
-from symmetries.training.adam import KernelAdam, KernelAdamW
+from symmetries.ops.triangular_adam import adam_class
 from symmetries.training.config import TrainConfig
-from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular
 
 ParamGroups = Sequence[Mapping[str, Any]]
 _KEYS = frozenset({"params", "lr", "lr_multiplier", "weight_decay", "clip"})
@@ -51,12 +49,12 @@ def build_optimizer(
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
     if config.optimizer == "sgd":
         return SGD(groups, lr=config.lr, momentum=config.momentum, fused=fused)
-    kind: type[Adam] = Adam if config.optimizer == "adam" else AdamW
-    if kind is Adam and any(is_triangular(p) for p in parameters):
-        whole = lr_tensor and config.clip is None and has_kernel(parameters)
-        kind = TriangularKernelAdam if whole else TriangularAdam
-    elif lr_tensor and has_kernel(parameters):
-        kind = KernelAdam if kind is Adam else KernelAdamW
+    kind = adam_class(
+        parameters,
+        decoupled=config.optimizer != "adam",
+        capturable=lr_tensor,
+        clips=config.clip is not None,
+    )
     return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)
 
 

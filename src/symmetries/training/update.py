@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.training.adam import KernelAdam, KernelAdamW
+from symmetries.ops.adam import FusedAdam, FusedAdamW
+from symmetries.ops.full_moments import FactorGradient
+from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.dropout import DropoutByRows
@@ -17,10 +18,6 @@ from symmetries.training.fabric import Fabric
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
-from symmetries.training.triangular import TriangularAdam
-
-if TYPE_CHECKING:
-    from symmetries.ops.triton.factors import FactorGradient
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
@@ -120,7 +117,7 @@ class Update:
         self.batches = batches
         self.step = step
         self.clip = config.clip
-        if isinstance(optimizer, KernelAdam | KernelAdamW) and not several:
+        if isinstance(optimizer, FusedAdam | FusedAdamW) and not several:
             self.clip, optimizer.largest = None, config.clip  # its GPU kernels also clip
         self.bad = bad
         self.several = several
@@ -151,7 +148,7 @@ class Update:
             self.fabric.backward(loss)
         return metrics
 
-    def _products(self) -> AbstractContextManager[list[list["FactorGradient"]]]:
+    def _products(self) -> AbstractContextManager[list[list[FactorGradient]]]:
         """Let triangular gradients stay products, if only the optimiser reads them."""
         alone = self.clip is None and self.bad is None and self.fabric.world_size == 1
         if alone and self.plain and isinstance(self.optimizer, TriangularAdam):

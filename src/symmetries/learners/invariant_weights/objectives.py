@@ -27,14 +27,11 @@ from symmetries._validation.placement import check_dtype, check_together
 from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.variational import output_noise, sample_outputs
-from symmetries.ops._dispatch import usable
+from symmetries.ops.expected_log_softmax import expected_log_softmax
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
     from symmetries.training.update import Loss
-
-
-MOST_CLASSES = 64  # that the kernel holds beside each other
 
 
 def log_likelihood(
@@ -64,16 +61,9 @@ def log_likelihood(
         terms = -0.5 * (math.log(2 * math.pi) + square) - model.log_noise[:, None]
         return terms.sum(-1)
     check_classes(targets, mean.shape[1], "targets")
-    if usable(mean, variance) and mean.shape[-1] <= MOST_CLASSES:
-        from symmetries.ops.triton.expected_log_softmax import KernelClasses
-
-        noise = output_noise(mean, draws, generator)[:, 0]
-        fit: Tensor = KernelClasses.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
-        return fit
-    log_p = sample_outputs(mean, variance, draws, generator).log_softmax(-1)
-    index = targets[None, None, :, None].expand(*log_p.shape[:-1], 1)
-    with diagnose_labels(targets, log_p.shape[-1], "targets"):
-        return log_p.gather(-1, index)[..., 0].mean(0)
+    noise = output_noise(mean, draws, generator)[:, 0]
+    with diagnose_labels(targets, mean.shape[-1], "targets"):
+        return expected_log_softmax(mean, variance, noise, targets)
 
 
 @torch.no_grad()
@@ -192,11 +182,6 @@ def elbo_loss(
 
 def _bound(kl: Tensor, fit: Tensor, examples: int) -> dict[str, Tensor]:
     """The loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
-    if usable(kl, fit):
-        from symmetries.ops.triton.elbo import KernelBound
-
-        parts: tuple[Tensor, ...] = KernelBound.apply(kl, fit, examples)  # type: ignore[no-untyped-call]
-        return dict(zip(("loss", "log_likelihood", "kl"), parts, strict=True))
     kl, fit = kl / examples, fit.mean(1)
     return {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
 

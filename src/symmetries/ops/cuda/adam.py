@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.ops.cuda.compiler import cuda_kernel, has_compiler
+from symmetries.ops.cuda.compiler import cuda_kernel
 
 TENSORS = 80  # places in a table: the arguments of a kernel may be 4 KB
 _PIECE = 2048  # numbers of a block
@@ -36,12 +36,6 @@ class _Constants(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("largest", "decay", "epsilon")),
         *((name, ctypes.c_float) for name in ("rest1", "beta2", "rest2")),
     ]
-
-
-def has_kernel(parameters: Sequence[Tensor]) -> bool:
-    """Whether the kernels can take these parameters."""
-    dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
-    return dense and has_compiler()
 
 
 def _table(*tensors: Sequence[Tensor]) -> tuple[_Table, int]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops._dispatch import wanted
+from symmetries.ops._dispatch import kernels_enabled
 
 Argument = Tensor | int | float | ctypes.Structure
 _MOST_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -39,8 +39,8 @@ def error_of(trial: Callable[[], float]) -> float:
 
 
 def has_compiler() -> bool:
-    """Whether kernels in CUDA C can be compiled and launched here, and are wanted."""
-    return wanted() and _compiles()
+    """Return whether kernels in CUDA C can be compiled and launched here, and are enabled."""
+    return kernels_enabled() and _compiles()
 
 
 @cache

@@ -64,7 +64,7 @@ def _backward(
     tl.store(to_variance + at, g * second * 0.5 / root, mask=keep)
 
 
-class KernelClasses(torch.autograd.Function):
+class FusedLogSoftmax(torch.autograd.Function):
     """Expected log-probabilities (R, B) of classes (B,), for outputs (R, B, C)."""
 
     @staticmethod

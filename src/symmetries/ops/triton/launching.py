@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops.triton.networks import Network, PlaceNetwork
+from symmetries.ops._networks import Network, PositionNetwork
 
 ALIGNED = 16  # bytes; Triton compiles for it
 _FAILED: set[str] = set()  # why launches go the usual way
@@ -85,7 +85,7 @@ class Watched:
         network: the tensors, None where there is none, and those that are learned.
     """
 
-    def __init__(self, network: Network | PlaceNetwork) -> None:
+    def __init__(self, network: Network | PositionNetwork) -> None:
         self.parts = list(network.learned())
         self.counts = [part.numel() for part in self.parts]
         self.tensors = [network.gamma if t is None else t for t in network]

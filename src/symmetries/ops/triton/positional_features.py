@@ -1,4 +1,4 @@
-"""The features phi of a kernel that depends on the place, in two launches; gradients in three.
+"""Features phi of filters that depend on the position, in two launches; gradients in three.
 
     z[p, t] = s[p + t] + r[t],   s = gamma' A'^T at each pixel,   r = gamma A^T + b at each tap
     phi[p, t] = mask[t] unit(unit(z) B^T + c)
@@ -15,13 +15,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._networks import PositionNetwork
 from symmetries.ops.triton.launching import Launch, Watched
-from symmetries.ops.triton.networks import PlaceNetwork
 from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 
 ROWS = 64  # samples (place, tap) of a program
 PIXELS = 32  # or so many pixels, for what depends on them alone
-PLACES = 32  # or all taps of so many places
+PLACES = 32  # or all taps of so many positions
 COLUMNS = 64  # numbers that a program adds up
 
 
@@ -103,7 +103,7 @@ def _table_back(
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
     K: tl.constexpr, TAPS: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
-    """Shares of the gradients by A' and omega', of some pixels, or by A and b, of some places."""
+    """Shares of the gradients by A' and omega', of some pixels, or by A and b, of positions."""
     f, h = tl.arange(0, F), tl.arange(0, H)
     begin = tl.program_id(0) * E
     if begin < pixels:
@@ -163,7 +163,7 @@ def _sums(
     tl.store(out + target + column, total, mask=column < wide)
 
 
-class Places(Watched):
+class FusedFeatures(Watched):
     """The kernels for one layer and one size of images: phi of its network, and the gradients.
 
     Args:
@@ -173,7 +173,7 @@ class Places(Watched):
 
     biased = False
 
-    def __init__(self, network: PlaceNetwork, size: tuple[int, int]) -> None:
+    def __init__(self, network: PositionNetwork, size: tuple[int, int]) -> None:
         super().__init__(network)
         (taps, features), (pixels, relaxed) = network.gamma.shape, network.coordinates.shape
         hidden, k = len(network.first), math.isqrt(taps)
@@ -215,13 +215,13 @@ class Places(Watched):
         return table
 
     def make(self) -> tuple[Tensor, None]:
-        """phi, (places, k k, 1, hidden)."""
+        """phi, (positions, k k, 1, hidden)."""
         phi = torch.empty(self.shape, device=self.device)
         self._make(self._tables(), *self._layers, phi)
         return phi, None
 
     def gradients(self, given: Tensor, _: Tensor) -> tuple[Tensor, ...]:
-        """By what is learned, in the order of :meth:`PlaceNetwork.learned`.
+        """By what is learned, in the order of :meth:`PositionNetwork.learned`.
 
         Args:
             given: the gradient by phi.

@@ -3,8 +3,8 @@
 A map of the plane sends every output pixel p to a point of the input, which bilinear
 interpolation reads from four pixels: row p of a matrix M has at most four entries. ``gather``
 applies M to the rows of a table, ``scatter`` applies its transpose; both are one weighted sum of
-rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M. On a GPU
-:func:`resample` has kernels that never write the entries of M.
+rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M. The fused
+form of :func:`resample_rows` never writes the entries of M.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.caching import constant
+from symmetries._utils.exporting import exporting
 from symmetries._validation.checks import invalid
-from symmetries.nn.plane_checks import exporting
+from symmetries._validation.placement import exact_products
 from symmetries.ops._dispatch import usable
-from symmetries.ops.warp import sampling_grid
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,53 @@ class Taps:
         return Taps(index, weight)
 
 
+def resample_rows(
+    tables: Tensor, theta: Tensor, height: int, width: int, channels: int, *, transpose: bool
+) -> Tensor:
+    """Resample the rows of tables by out(p) = in(theta p), or by the transpose of that map.
+
+    A table holds K pictures side by side: row p has the values of pixel p in all of them. With M
+    the bilinear resampling matrix of theta, the result is M table, or M' table for the transpose.
+
+    Args:
+        tables: (G, P, K) with G = R channels, or (1, P, K) for one table for all.
+        theta: (R, S, 2, 3), shared by the channels of a run; points in half-image units.
+        height: of the pictures.
+        width: of the pictures.
+        channels: tables of each run.
+        transpose: whether to apply the transpose.
+
+    Returns:
+        (G, P, S, K).
+
+    Example:
+        >>> table = torch.arange(4.0)[None, :, None]  # a picture of 2 x 2 pixels
+        >>> half_turn = torch.tensor([[[[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]]])
+        >>> resample_rows(table, half_turn, 2, 2, 1, transpose=False).flatten().tolist()
+        [3.0, 2.0, 1.0, 0.0]
+    """
+    if usable("resample_rows", tables, theta) and min(height, width) > 1:
+        from symmetries.ops.triton.resample_rows import FusedRows
+
+        groups, maps = len(theta) * channels, theta.flatten(2)
+        out: Tensor = FusedRows.apply(  # type: ignore[no-untyped-call]
+            tables, maps, groups, (height, width), transpose
+        )
+        return out
+    taps = bilinear_taps(theta, height, width).repeat(channels)
+    return (scatter if transpose else gather)(tables, taps)
+
+
+@constant
+def _points(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the homogeneous pixel centres (3, P) for half-image units, scaled to pixels."""
+    u = torch.arange(width, dtype=torch.float64) - (width - 1) / 2
+    v = (height - 1) / 2 - torch.arange(height, dtype=torch.float64)
+    unit = torch.full((height, width), max(height, width) / 2, dtype=torch.float64)
+    points = torch.stack((u.expand(height, width), v[:, None].expand(height, width), unit))
+    return points.flatten(1).to(dtype=dtype, device=device)
+
+
 def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     """Taps of out(p) = in(theta p), with zero outside.
 
@@ -60,9 +108,10 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     """
     if theta.ndim != 4 or theta.shape[2:] != (2, 3):
         raise invalid("theta", "shape (G, S, 2, 3)", f"shape {tuple(theta.shape)}", "reshape it")
-    grid = sampling_grid(theta, height, width).flatten(2, 3)
-    x = (grid[..., 0] + 1) * (width / 2) - 0.5
-    y = (grid[..., 1] + 1) * (height / 2) - 0.5
+    points = _points(height, width, theta.dtype, theta.device)
+    with exact_products(theta):
+        x, y = (theta.reshape(-1, 3) @ points).unflatten(0, theta.shape[:3]).unbind(2)
+    x, y = x + (width - 1) / 2, (height - 1) / 2 - y  # columns and rows
     # Without NaN, of which no index can be made; the weights keep it.
     left, top = x.detach().floor().nan_to_num(), y.detach().floor().nan_to_num()
     fx, fy = x - left, y - top
@@ -73,34 +122,6 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     index = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).long()
     return Taps(index, weight * inside)
-
-
-def resample(
-    tables: Tensor, theta: Tensor, height: int, width: int, channels: int, *, transpose: bool
-) -> Tensor:
-    """Rows resampled by out(p) = in(theta p) (:func:`gather`), or by the transpose of that.
-
-    Args:
-        tables: (G, P, K) with G = R channels, or (1, P, K) for one table for all.
-        theta: (R, S, 2, 3), shared by the channels of a run.
-        height: of the images.
-        width: of the images.
-        channels: tables of each run.
-        transpose: whether to scatter.
-
-    Returns:
-        (G, P, S, K).
-    """
-    if usable(tables, theta) and min(height, width) > 1:
-        from symmetries.ops.triton.rows import KernelRows
-
-        groups, maps = len(theta) * channels, theta.flatten(2)
-        out: Tensor = KernelRows.apply(  # type: ignore[no-untyped-call]
-            tables, maps, groups, (height, width), transpose
-        )
-        return out
-    taps = bilinear_taps(theta, height, width).repeat(channels)
-    return (scatter if transpose else gather)(tables, taps)
 
 
 def gather(tables: Tensor, taps: Taps) -> Tensor:

@@ -5,14 +5,13 @@ of it costs less to compute than to read, so the optimiser need not have it in m
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.triton.variances import dot, rounded
+from symmetries.ops.triton.full_moments import dot, rounded
 
 TILES = {"ROWS": 64, "HIGH": 64, "WIDE": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}
 
@@ -77,56 +76,41 @@ def _slope(
         tl.store(goal + at, tl.zeros([HIGH * WIDE], tl.float32), mask=inside)
 
 
-@dataclass(frozen=True)
-class FactorGradient:
-    """The gradient phi' y_c + 2 f L to L below its diagonal, as what it is made of.
+def write_gradient(phi: Tensor, slope: Tensor, factor: Tensor, lower: Tensor) -> Tensor:
+    """Return the gradient (R, outputs, D, D), zero from the diagonal up; see FactorGradient."""
+    out = torch.empty_like(lower)
+    _launch((phi, slope, factor), lower, out, (factor, factor), factor, factor, (0.5, 0.5), 0.0)
+    return out
 
-    Args:
-        phi: features, as columns (R, D, B).
-        slope: y, the gradient to r = phi L, as columns (R, outputs, D, B).
-        factor: f, the gradient to the sums of squares of the factors, (R,).
-        ready: after which nothing reads L any more; None on a CPU.
-    """
 
-    phi: Tensor
-    slope: Tensor
-    factor: Tensor
-    ready: torch.cuda.Event | None = None
+def adam_with_product_(
+    product: tuple[Tensor, Tensor, Tensor],
+    lower: Tensor,
+    moments: tuple[Tensor, Tensor],
+    step: Tensor,
+    rate: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """Step of Adam in place by the gradient that (phi, slope, factor) make, never written."""
+    _launch(product, lower, lower, moments, step, rate, betas, eps, move=True)
 
-    def written(self, lower: Tensor) -> Tensor:
-        """The gradient itself (R, outputs, D, D), zero from the diagonal up."""
-        out, none = torch.empty_like(lower), self.factor
-        self._launch(lower, out, (none, none), none, none, (0.5, 0.5), 0.0, move=False)
-        return out
 
-    def adam_(
-        self,
-        lower: Tensor,
-        moments: tuple[Tensor, Tensor],
-        step: Tensor,
-        rate: Tensor,
-        betas: tuple[float, float],
-        eps: float,
-    ) -> None:
-        """A step of Adam (Kingma and Ba 2014) in place; see ``triangles.adam_below_``."""
-        self._launch(lower, lower, moments, step, rate, betas, eps, move=True)
-
-    def _launch(
-        self,
-        lower: Tensor,
-        goal: Tensor,
-        moments: tuple[Tensor, Tensor],
-        step: Tensor,
-        rate: Tensor,
-        betas: tuple[float, float],
-        eps: float,
-        *,
-        move: bool,
-    ) -> None:
-        runs, outputs, dim, batch = self.slope.shape
-        logs = (math.log(beta) if beta else -math.inf for beta in betas)
-        grid = (triton.cdiv(dim, TILES["WIDE"]), triton.cdiv(dim, TILES["HIGH"]), runs * outputs)
-        _slope[grid](
-            self.phi, self.slope, self.factor, lower, goal, *moments, step, rate,
-            batch, dim, outputs, *logs, *betas, eps, MOVE=move, ROUNDED=rounded(), **TILES,
-        )  # fmt: skip
+def _launch(
+    product: tuple[Tensor, Tensor, Tensor],
+    lower: Tensor,
+    goal: Tensor,
+    moments: tuple[Tensor, Tensor],
+    step: Tensor,
+    rate: Tensor,
+    betas: tuple[float, float],
+    eps: float,
+    move: bool = False,
+) -> None:
+    runs, outputs, dim, batch = product[1].shape
+    logs = (math.log(beta) if beta else -math.inf for beta in betas)
+    grid = (triton.cdiv(dim, TILES["WIDE"]), triton.cdiv(dim, TILES["HIGH"]), runs * outputs)
+    _slope[grid](
+        *product, lower, goal, *moments, step, rate,
+        batch, dim, outputs, *logs, *betas, eps, MOVE=move, ROUNDED=rounded(), **TILES,
+    )  # fmt: skip

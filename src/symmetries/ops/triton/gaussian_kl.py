@@ -49,7 +49,7 @@ def _backward(mean, log_diagonal, alpha, grad, to_mean, to_log, to_below, D, BLO
         tl.store(to_below + run, 0.5 * share)
 
 
-class KernelKL(torch.autograd.Function):
+class FusedKL(torch.autograd.Function):
     """The KL (R,) of posteriors with means and log-diagonals (R, outputs, D)."""
 
     @staticmethod

@@ -19,8 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._networks import Network
 from symmetries.ops.triton.launching import Launch, Watched
-from symmetries.ops.triton.networks import Network
 from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 
 ROWS = 16  # samples of a program: with more, registers do not hold the gradients
@@ -171,7 +171,7 @@ def _total(
     tl.store(out + column, total, mask=column < length + channels // elements_out)
 
 
-class Filters(Watched):
+class FusedFilters(Watched):
     """The kernels for one layer: filters of its network, and the gradients.
 
     Args:

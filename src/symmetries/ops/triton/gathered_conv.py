@@ -1,10 +1,10 @@
-"""Position-dependent convolutions by kernels that never write down what each position sees.
+"""Position-dependent convolutions by kernels that never write what each position sees.
 
     h[o](p) = sum over c, d of  f[c](p + d)  sum over m of  V[o, c, m] phi[p, d, m]
 
-on a GPU, without rotations and with stride 1; the kernels are in
-:mod:`symmetries.ops.triton.neighbours`. They are tried on a small example at first use on a device,
-and left alone where they disagree with torch.
+without rotations and with stride 1; the kernels are in :mod:`symmetries.ops.triton.neighbours`.
+They are verified on a small example at first use on a device; if they disagree with torch, torch's
+operations are used instead.
 """
 
 import math
@@ -14,20 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.ops._dispatch import largest_difference, usable
-from symmetries.ops.cuda.compiler import error_of
+from symmetries.ops._dispatch import largest_difference, verified
+from symmetries.ops.triton import neighbours
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
 UNITS = (16, 32, 64)
-LARGEST = 8  # kernel
+LARGEST = 8  # side of a filter
 TOLERANCE = 0.03  # of products in bfloat16 or tf32
-_TRIED: dict[tuple[torch.device, torch.dtype, int, int, int], bool] = {}
+_KNOWN: dict[tuple[object, ...], bool] = {}  # results of verifications
 
 
 def gathered_conv2d(
     x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, padding: int
 ) -> Tensor:
-    """Apply a kernel that depends on the position.
+    """Convolve with filters that depend on the position.
 
     Args:
         x: (N, C, H, W), channels last in memory.
@@ -45,17 +44,13 @@ def gathered_conv2d(
     return out.view(len(x), height, width, -1).permute(0, 3, 1, 2)
 
 
-def has_kernel(x: Tensor, phi: Tensor) -> bool:
-    """Whether there is one for images and phi (positions, k k, ..., hidden), and it is right."""
+def is_right(x: Tensor, phi: Tensor) -> bool:
+    """Return whether kernels for images and phi (positions, k k, ..., hidden) exist and agree."""
     k, hidden = math.isqrt(phi.shape[1]), phi.shape[-1]
-    if hidden not in UNITS or k > LARGEST or not usable(x, phi, dtypes=TYPES):
+    if hidden not in UNITS or k > LARGEST:
         return False
-    case = (x.device, x.dtype, x.shape[1], hidden, k)
-    if case not in _TRIED:
-        if x.is_cuda and torch.cuda.is_current_stream_capturing():
-            return False  # no time to wait for an answer
-        _TRIED[case] = error_of(lambda: _disagreement(*case)) < TOLERANCE
-    return _TRIED[case]
+    case = (x.dtype, x.shape[1], hidden, k)
+    return verified(case, x.device, lambda: _disagreement(x.device, *case), TOLERANCE, _KNOWN)
 
 
 def _out_size(x: Tensor, phi: Tensor, padding: int) -> tuple[int, int]:
@@ -106,19 +101,17 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401 - of torch
+        ctx: Any,
         x: Tensor,
         phi: Tensor,
         output: Tensor,
         bias: Tensor | None,
         padding: int,
     ) -> Tensor:
-        from symmetries.ops.triton.neighbours import gather
-
         x, phi = x.permute(0, 2, 3, 1), phi.contiguous()  # channels last: contiguous
         k = round(phi.shape[1] ** 0.5)
         size = (x.shape[1] + 2 * padding - k + 1, x.shape[2] + 2 * padding - k + 1)
-        gathered = gather(x, phi, size, padding)
+        gathered = neighbours.gather(x, phi, size, padding)
         ctx.save_for_backward(x, phi, output, gathered)
         ctx.size, ctx.padding = size, padding
         rows, weight = gathered.view(-1, x.shape[3] * phi.shape[2]), output.flatten(1).T
@@ -126,17 +119,15 @@ class _Gathered(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        from symmetries.ops.triton.neighbours import correlate, gather
-
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, phi, output, gathered = ctx.saved_tensors
         images, height, width, channels = x.shape
         gradient = gradient.to(x.dtype).contiguous()
         by_output = (gradient.T @ gathered.view(len(gradient), -1)).view_as(output)
         by_gathered = (gradient @ output.flatten(1)).view_as(gathered)
-        by_phi = correlate(x, by_gathered, phi, ctx.size, ctx.padding)
+        by_phi = neighbours.correlate(x, by_gathered, phi, ctx.size, ctx.padding)
         given = gradient.view(images, *ctx.size, -1)
-        back = gather(given, phi, (height, width), ctx.padding, turned=True)
+        back = neighbours.gather(given, phi, (height, width), ctx.padding, turned=True)
         weight = output.transpose(1, 2).reshape(-1, channels)
         by_x = (back.view(-1, len(weight)) @ weight).view(x.shape).permute(0, 3, 1, 2)
         by_bias = gradient.sum(0) if ctx.needs_input_grad[3] else None

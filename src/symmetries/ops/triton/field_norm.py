@@ -1,8 +1,14 @@
-"""Sums and blends of channels-last features by channel: what a norm needs, forward and backward.
+"""Norms of fields from sums and blends of channels-last features by channel.
+
+A norm reads its features once for the sums and once to scale them; its gradient reads features and
+gradient twice. As single operations of torch it is three times that, in float32, and takes more
+time than the convolutions between the norms.
 
 Features are (groups, points, channels) in memory: one group for statistics over a batch, one for
 each sample otherwise. Sums are kept in float32 whatever the features are.
 """
+
+from typing import Any
 
 import torch
 import triton
@@ -106,3 +112,59 @@ def _tiles(u: Tensor, groups: int) -> tuple[int, int, int, int]:
     parts = max(1, _PROGRAMS // groups)
     chunk = triton.cdiv(triton.cdiv(points, parts), rows) * rows
     return points, chunk, rows, columns
+
+
+class FusedFieldNorm(torch.autograd.Function):
+    """Norm of fields with its gradient: two passes over memory forward, two backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        elements: int,
+        eps: float,
+        batch: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised fields, mean and variance; see ``ops.field_norm``."""
+        x = x.contiguous(memory_format=torch.channels_last)
+        groups = 1 if batch else len(x)
+        count = x.numel() // (groups * weight.numel())
+        mean, square = (_pool(field_sums(x, x, groups), elements) / count).unbind(1)
+        variance = (square - mean * mean).clamp_min(0)
+        inverse = torch.rsqrt(variance + eps)
+        scale = inverse * weight
+        shift = bias - mean * scale
+        y = field_blend(x, _spread(scale, elements), _spread(shift, elements))
+        ctx.save_for_backward(x, weight, mean, inverse)
+        ctx.elements, ctx.count = elements, count
+        ctx.mark_non_differentiable(mean, variance)
+        return y, mean, variance
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients to the features, the weight and the bias."""
+        x, weight, mean, inverse = ctx.saved_tensors
+        gradient = gradient.to(x.dtype).contiguous(memory_format=torch.channels_last)
+        elements, count = ctx.elements, ctx.count
+        total, product = _pool(field_sums(gradient, x, len(mean)), elements).unbind(1)
+        along = (product - mean * total) * inverse  # sum of gradient times normalised fields
+        scale = inverse * weight
+        other = -scale * inverse * along / count
+        shift = -scale * total / count - other * mean
+        spread = [_spread(part, elements) for part in (scale, shift, other)]
+        by_x = field_blend(gradient, spread[0], spread[1], x, spread[2])
+        return by_x, along.sum(0), total.sum(0), None, None, None
+
+
+def _pool(sums: Tensor, elements: int) -> Tensor:
+    """Sums by channel (G, 2, C |H|) to sums by field (G, 2, C)."""
+    pooled: Tensor = sums.unflatten(2, (-1, elements)).sum(3)
+    return pooled
+
+
+def _spread(values: Tensor, elements: int) -> Tensor:
+    """Values by field (G, C) to values by channel (G, C |H|)."""
+    return values.repeat_interleave(elements, 1)

@@ -2,8 +2,8 @@
 
 With exp(d) the diagonal of L and r = phi L, an output has mean mu' phi and variance |r|^2. Forward
 one pass makes r, both moments and the sum of squares of the factors; backward one pass makes all
-gradients but that to the factors (see :mod:`symmetries.ops.triton.factors`). Only tiles that reach
-below the diagonal are read, and what else is in them is left out.
+gradients but that to the factors (see :mod:`symmetries.ops.triton.factor_gradient`). Only tiles
+that reach below the diagonal are read, and what else is in them is left out.
 """
 
 import torch

@@ -189,7 +189,7 @@ def slope(
     return partial.reshape(len(theta), channels, samples, blocks, 6).sum((1, 3))
 
 
-class KernelRows(torch.autograd.Function):
+class FusedRows(torch.autograd.Function):
     """``gather`` (or its transpose) of tables (G or 1, P, K) by theta (G / C, S, 6)."""
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""What a layer's small network makes, by kernels of few launches, as one step of autograd.
+"""A kernel network whose fused form is prepared once for many calls, as one step of autograd.
 
-Where a layer is small its kernel network costs what launching its operations costs, several times
-the convolution itself. Kernels are tried on an example at first use on a device, and left alone
-where they disagree with torch.
+If a layer is small, its kernel network costs what launching its operations costs, several times
+the convolution itself. Kernels are verified on an example at first use on a device; if they
+disagree with torch, torch's operations are used instead.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,19 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from symmetries.nn.version_cache import Sampled
-from symmetries.ops._dispatch import largest_difference, usable, wanted
-from symmetries.ops.cuda.compiler import error_of
-from symmetries.ops.triton.networks import Network, PlaceNetwork
+from symmetries.ops._dispatch import enabled, largest_difference, record, usable, verified
+from symmetries.ops._networks import Network, PositionNetwork
+from symmetries.ops.kernel_network import Sampled
 
 UNITS = (16, 32, 64)
 FEATURES = (32, 64, 128)
 TOLERANCE = 3e-5  # of float32; a product in plain tf32 is off by 1e-3
-_TRIED: dict[tuple[object, ...], bool] = {}
-Parts = Network | PlaceNetwork
+_KNOWN: dict[tuple[object, ...], bool] = {}  # results of verifications
+Parts = Network | PositionNetwork
 
 
 class Kernels(Protocol):
-    """What :class:`symmetries.ops.triton.filters.Filters` and its like have in common."""
+    """What the kernels of group filters and of positional features have in common."""
 
     shape: tuple[int, ...]
     channels: int
@@ -41,49 +40,51 @@ class Kernels(Protocol):
         """By what is learned."""
 
 
-class Launched(NamedTuple):
-    """What of a layer's network is learned, its kernels, and the same by torch's operations."""
+class FusedNetwork(NamedTuple):
+    """A layer's network: its name in the registry, its learned parts, its kernels, its torch form.
 
+    Calling it gives the filters or features, or None if something of this call is in the way:
+    torch.func, a switch, weights that changed their type.
+    """
+
+    operation: str
     parts: tuple[Tensor, ...]
     kernels: Kernels
     reference: Callable[[], Sampled]
 
+    def __call__(self) -> Sampled | None:
+        """Return what the network makes."""
+        free = enabled(self.operation) and not torch._C._are_functorch_transforms_active()
+        return made(self) if record(self.operation, free and self.kernels.fit()) else None
 
-def made(launched: Launched) -> Sampled:
-    """What the network makes, by kernels."""
-    weight, bias = _Made.apply(launched, *launched.parts)
+
+def made(network: FusedNetwork) -> Sampled:
+    """Return what the network makes, by kernels."""
+    weight, bias = _Made.apply(network, *network.parts)
     return Sampled(weight, bias)
 
 
-def ready(launched: Launched) -> bool:
-    """Whether nothing of this call is in the way: torch.func, a switch, tensors of another kind."""
-    free = wanted() and not torch._C._are_functorch_transforms_active()
-    return free and launched.kernels.fit()
-
-
-def can_take(network: Parts) -> bool:
-    """Whether kernels are compiled for such a network: float32 on a GPU, and its sizes."""
+def can_take(operation: str, network: Parts) -> bool:
+    """Return whether kernels exist for such a network: float32 on a GPU, and its sizes."""
     sizes = len(network.first) in UNITS and network.gamma.shape[-1] in FEATURES
-    return sizes and usable(*(t for t in network if t is not None))
+    return sizes and usable(operation, *(t for t in network if t is not None))
 
 
-def tried(case: tuple[object, ...], network: Parts, build: Callable[[Any], Launched]) -> bool:
-    """Whether the kernels of a case gave on its device what torch's operations give; tried once.
+def is_right(
+    case: tuple[object, ...], network: Parts, build: Callable[[Any], FusedNetwork]
+) -> bool:
+    """Return whether the kernels of a case agree with torch's operations; verified once.
 
     Args:
         case: what kernels are compiled for.
         network: whose kernels are asked about.
-        build: from such a network, of any type of numbers, to its kernels.
+        build: from such a network, of any type of numbers, to its fused form.
     """
-    where = network.gamma.device
-    if (where, *case) not in _TRIED:
-        if where.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False  # no time to wait for an answer
-        _TRIED[where, *case] = error_of(lambda: _disagreement(network, build)) < TOLERANCE
-    return _TRIED[where, *case]
+    device = network.gamma.device
+    return verified(case, device, lambda: _disagreement(network, build), TOLERANCE, _KNOWN)
 
 
-def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
+def _disagreement(network: Parts, build: Callable[[Any], FusedNetwork]) -> float:
     """Largest relative difference of results and gradients from float64, at two calls."""
     generator = torch.Generator().manual_seed(0)
     drawn = [
@@ -113,19 +114,19 @@ _Plain: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.aut
 
 class _Made(_Plain):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, launched: Launched, *parts: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+    def forward(ctx: Any, fused: FusedNetwork, *parts: Tensor) -> tuple[Tensor, Tensor | None]:
         ctx.save_for_backward(*parts)
         ctx.set_materialize_grads(False)
-        ctx.launched = launched
-        return launched.kernels.make()
+        ctx.network = fused
+        return fused.kernels.make()
 
     @staticmethod
-    def backward(ctx: Any, given: Tensor | None, given_bias: Tensor | None) -> tuple[Any, ...]:  # noqa: ANN401
-        launched: Launched = ctx.launched
+    def backward(ctx: Any, given: Tensor | None, given_bias: Tensor | None) -> tuple[Any, ...]:
+        fused: FusedNetwork = ctx.network
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return None, *_again(launched, given, given_bias)
+            return None, *_again(fused, given, given_bias)
         _ = ctx.saved_tensors  # raises where one was written to since
-        kernels = launched.kernels
+        kernels = fused.kernels
         if given is None:
             given = torch.zeros(kernels.shape, device=kernels.device)
         if not kernels.biased or given_bias is not None:
@@ -136,15 +137,15 @@ class _Made(_Plain):  # type: ignore[misc]
 
 
 def _again(
-    launched: Launched, given: Tensor | None, given_bias: Tensor | None
+    fused: FusedNetwork, given: Tensor | None, given_bias: Tensor | None
 ) -> list[Tensor | None]:
     """The gradients by torch's own operations, which have gradients themselves."""
     outputs, scales = [], []
-    for part, scale in zip(launched.reference(), (given, given_bias), strict=True):
+    for part, scale in zip(fused.reference(), (given, given_bias), strict=True):
         if part is not None and scale is not None:
             outputs.append(part)
             scales.append(scale)
-    wanted = [t for t in launched.parts if t.requires_grad]
-    grads = torch.autograd.grad(outputs, wanted, scales, create_graph=True, allow_unused=True)
+    needed = [t for t in fused.parts if t.requires_grad]
+    grads = torch.autograd.grad(outputs, needed, scales, create_graph=True, allow_unused=True)
     found = iter(grads)
-    return [next(found) if part.requires_grad else None for part in launched.parts]
+    return [next(found) if part.requires_grad else None for part in fused.parts]

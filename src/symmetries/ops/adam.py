@@ -1,16 +1,23 @@
-"""Adam with fused GPU kernels: two launches clip and update all tensors."""
+"""Adam with fused GPU kernels: two launches clip and update all tensors.
 
-from collections.abc import Callable
+``torch.optim.Adam`` and ``torch.optim.AdamW`` define what a step does; state and results are
+theirs, up to rounding.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
+from symmetries.ops._dispatch import enabled, record
+from symmetries.ops.cuda.compiler import has_compiler
+
 _MANY = 8192  # number of partial sums from which a separate reduction kernel is cheaper
 
 
-def evaluate_closure(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 - torch's
+def evaluate_closure(closure: Callable[[], Any] | None) -> Any:
     """Evaluate the closure of a step, which recomputes the loss and its gradients."""
     if closure is None:
         return None
@@ -18,7 +25,13 @@ def evaluate_closure(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 
         return closure()
 
 
-class _KernelSteps(Adam):
+def is_fused(parameters: Sequence[Tensor]) -> bool:
+    """Return whether the kernels can take these parameters: float32, contiguous, on CUDA."""
+    dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
+    return record("adam", enabled("adam") and dense and has_compiler())
+
+
+class _FusedSteps(Adam):
     """Torch's Adam with its own state, updated by the library's GPU kernels.
 
     Parameter groups may set "clip" to False. Steps that may be skipped (``found_inf``) use torch's
@@ -29,7 +42,7 @@ class _KernelSteps(Adam):
     decoupled = False
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Clip the gradients and update the parameters.
 
         Args:
@@ -79,11 +92,11 @@ class _KernelSteps(Adam):
         return [p for group in self.param_groups if group["clip"] for p in group["params"]]
 
 
-class KernelAdam(_KernelSteps):
+class FusedAdam(_FusedSteps):
     """See :class:`torch.optim.Adam`."""
 
 
-class KernelAdamW(_KernelSteps, AdamW):
+class FusedAdamW(_FusedSteps, AdamW):
     """See :class:`torch.optim.AdamW`."""
 
     decoupled = True

@@ -1,4 +1,4 @@
-"""From a kernel network's first layer to its features, or to filters, as one step of autograd.
+"""The later layers of a kernel network, up to its features or to filters, as one step of autograd.
 
 The network is small, and what it costs in training is the number of its operations, not their
 size: each is a launch on a GPU and a node of autograd. Here they run in place, and the gradient is
@@ -6,50 +6,76 @@ written by hand.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, unit_relu
-from symmetries.nn.gconv_kernels import filter_bank
+from symmetries.ops._dispatch import enabled, record
+from symmetries.ops.kernel_network import filter_bank, unit_relu
 
 MEAN = 1 / math.sqrt(2 * math.pi)  # as in unit_relu
 DEVIATION = math.sqrt(0.5 - MEAN**2)
 
 
-def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_size: int) -> Tensor:
-    """``filter_bank(network.finish(z), ...)``, with taps outside the support set to zero.
+def network_features(z: Tensor, mask: Tensor | None, layers: Sequence[Tensor]) -> Tensor:
+    """Return the features phi of a network, with taps outside the support set to zero.
 
-    Args:
-        z: (elements out, elements in, k k, hidden), the sum of the network's projections.
-        mask: (k k,), ones inside the support; None for all.
-        network: whose later layers are used.
-        kernel_size: k.
-    """
-    layers = [*network.weights, *list(network.biases)[1:]]
-    bank: Tensor = _Bank.apply(z, mask, kernel_size, network.output, *layers)  # type: ignore[no-untyped-call]
-    return bank
-
-
-def fused_finish(z: Tensor, mask: Tensor | None, network: KernelNetwork) -> Tensor:
-    """``network.finish(z)``, with taps outside the support set to zero.
+    phi is unit(z), followed by phi <- unit(phi W^T + b) for each later layer, where unit is a relu
+    of mean 0 and variance 1.
 
     Args:
         z: (..., k k, hidden), the sum of the network's projections.
         mask: (k k,), ones inside the support; None for all.
-        network: whose later layers are used.
+        layers: the weights W (hidden, hidden) of all later layers, then their biases b (hidden,).
+
+    Example:
+        >>> z, weight, bias = torch.zeros(9, 4), torch.eye(4), torch.zeros(4)
+        >>> network_features(z, None, [weight, bias]).shape
+        torch.Size([9, 4])
     """
-    layers = [*network.weights, *list(network.biases)[1:]]
+    if not _can_fuse(z):
+        return _plain(z, mask, layers)
     phi: Tensor = _Finish.apply(z, mask, *layers)  # type: ignore[no-untyped-call]
     return phi
 
 
-def can_fuse(z: Tensor) -> bool:
-    """Whether autograd's own functions may be used: seen eagerly, and not by torch.func."""
+def network_filters(
+    z: Tensor,
+    mask: Tensor | None,
+    layers: Sequence[Tensor],
+    output: Tensor,
+    scale: Tensor | None = None,
+) -> Tensor:
+    """Return ``filter_bank(network_features(z, mask, layers), output, k)``.
+
+    Args:
+        z: (elements out, elements in, k k, hidden), the sum of the network's projections.
+        mask: (k k,), ones inside the support; None for all.
+        layers: as for :func:`network_features`.
+        output: V, (fields out, fields in, hidden).
+        scale: (elements out,), a factor of each element's features; None for ones.
+
+    Example:
+        >>> z, layers = torch.randn(2, 2, 9, 4), [torch.eye(4), torch.zeros(4)]
+        >>> network_filters(z, None, layers, torch.randn(3, 1, 4)).shape
+        torch.Size([6, 2, 3, 3])
+    """
+    k = math.isqrt(z.shape[2])
+    if scale is None and _can_fuse(z):
+        bank: Tensor = _Bank.apply(z, mask, k, output, *layers)  # type: ignore[no-untyped-call]
+        return bank
+    phi = _plain(z, mask, layers)
+    return filter_bank(phi if scale is None else phi * scale[:, None, None, None], output, k)
+
+
+def _can_fuse(z: Tensor) -> bool:
+    """Return whether autograd's own functions may be used: seen eagerly, and not by torch.func."""
     if torch.compiler.is_compiling():
         return False
-    return not torch._C._functorch.is_functorch_wrapped_tensor(z)
+    plain = not torch._C._functorch.is_functorch_wrapped_tensor(z)
+    return record("network_features", plain and enabled("network_features"))
 
 
 def _unit(active: Tensor) -> Tensor:
@@ -96,14 +122,14 @@ def _back(
 
 class _Finish(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, mask: Tensor | None, *layers: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, z: Tensor, mask: Tensor | None, *layers: Tensor) -> Tensor:
         active, units = _ahead(z, mask, layers)
         ctx.save_for_backward(z, mask, *layers, *active, *units[:-1])  # the last are the result
         ctx.depth = len(layers) // 2
         return units[-1].view(z.shape)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         z, mask, *rest = ctx.saved_tensors
         layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
@@ -119,7 +145,7 @@ class _Finish(torch.autograd.Function):
 class _Bank(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401 - of torch
+        ctx: Any,
         z: Tensor,
         mask: Tensor | None,
         kernel_size: int,
@@ -132,7 +158,7 @@ class _Bank(torch.autograd.Function):
         return filter_bank(units[-1].view(z.shape), output, kernel_size)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         z, mask, output, *rest = ctx.saved_tensors
         layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
@@ -150,7 +176,7 @@ class _Bank(torch.autograd.Function):
         return by_z, None, None, by_output, *others
 
 
-def _plain(z: Tensor, mask: Tensor | None, layers: list[Tensor]) -> Tensor:
+def _plain(z: Tensor, mask: Tensor | None, layers: Sequence[Tensor]) -> Tensor:
     """The features by torch's own operations, which have gradients themselves."""
     depth = len(layers) // 2
     phi = unit_relu(z)

@@ -1,13 +1,14 @@
 """Filter banks in one step of autograd, against the network's own operations."""
 
 import copy
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from symmetries.groups import Cyclic
-from symmetries.nn import conv_kernel
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
+from symmetries.ops import disabled
 
 LAYERS = {
     "strict": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), **o),
@@ -36,11 +37,11 @@ def unread(layer):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
+def test_filters_and_gradients_are_those_of_the_network(name):
     layer, found = made(name), []
     for fuse in (True, False):
-        monkeypatch.setattr(conv_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
-        bank, _ = layer.generate((9, 9))
+        with nullcontext() if fuse else disabled("network_features"):
+            bank, _ = layer.generate((9, 9))
         assert layer.positional or bank.is_contiguous(memory_format=torch.channels_last)
         given = torch.linspace(-1, 2, bank.numel(), dtype=bank.dtype).view_as(bank)
         named = {n: p for n, p in layer.named_parameters() if n not in unread(layer)}
@@ -51,12 +52,12 @@ def test_filters_and_gradients_are_those_of_the_network(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["disk", "soft", "position in a disk"])
-def test_second_gradients(name, monkeypatch):
+def test_second_gradients(name):
     layer, found = made(name), []
     for fuse in (True, False):
-        monkeypatch.setattr(conv_kernel, "can_fuse", lambda _, fuse=fuse: fuse)
         parameters = [p for n, p in layer.named_parameters() if n not in unread(layer)]
-        total = layer.generate((9, 9)).weight.square().sum()
+        with nullcontext() if fuse else disabled("network_features"):
+            total = layer.generate((9, 9)).weight.square().sum()
         first = torch.autograd.grad(total, parameters, create_graph=True)
         found.append(torch.autograd.grad(sum(g.square().sum() for g in first), parameters))
     for mine, theirs in zip(*found, strict=True):

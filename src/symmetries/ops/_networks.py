@@ -1,4 +1,4 @@
-"""The parts of small networks that the kernels of ``filters.py`` and ``places.py`` take."""
+"""The parts of kernel networks that make group filters and positional features."""
 
 from typing import NamedTuple
 
@@ -43,8 +43,8 @@ class Network(NamedTuple):
         return tuple(part for part in parts if part is not None)
 
 
-class PlaceNetwork(NamedTuple):
-    """What the features of a kernel that depends on the place are made of; as for the filters.
+class PositionNetwork(NamedTuple):
+    """What the features of filters that depend on the position are made of; as for Network.
 
     Args:
         gamma: (k k, F), the Fourier features of the taps.
@@ -53,7 +53,7 @@ class PlaceNetwork(NamedTuple):
         second: B, (H, H).
         second_bias: c, (H,).
         mask: (k k,), or None for ones.
-        coordinates: (places, A) of the pixels, those outside the image that taps reach included.
+        coordinates: (positions, A) of the pixels, those outside the image that taps reach included.
         directions: (F / 2, A), of their features.
         omega: (A,), the frequencies omega'.
         absolute_weight: A', (H, F).

@@ -66,7 +66,7 @@ def _backward(
         tl.store(out + at, slope * g, mask=keep)
 
 
-class KernelAverage(torch.autograd.Function):
+class FusedOrbitMean(torch.autograd.Function):
     """Mean over s of scale f(responses[:, s] + bias): (R, S, B, U), (R or 1, U) to (R, B, U)."""
 
     @staticmethod

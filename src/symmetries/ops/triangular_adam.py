@@ -1,28 +1,57 @@
-"""Adam that skips the entries above the diagonal of triangular matrices."""
+"""Adam that skips the entries above the diagonal of triangular matrices.
 
-from collections.abc import Callable, Iterator
+``torch.optim.Adam`` defines what a step does: as gradients are zero on and above the diagonal, it
+leaves the zeros there unchanged.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam
+from torch.optim import Adam, AdamW
 
 from symmetries.ops._dispatch import usable
-from symmetries.training.adam import KernelAdam, evaluate_closure
-
-if TYPE_CHECKING:
-    from symmetries.ops.triton.factors import FactorGradient
+from symmetries.ops.adam import FusedAdam, FusedAdamW, evaluate_closure, is_fused
+from symmetries.ops.full_moments import FactorGradient
 
 Group = dict[str, Any]
 
 
-def is_triangular(parameter: Tensor) -> bool:
-    """Return whether a parameter is marked as lower triangular and a GPU kernel supports it.
+def adam_class(
+    parameters: Sequence[Tensor], *, decoupled: bool, capturable: bool, clips: bool
+) -> type[Adam]:
+    """Return the class of Adam with the fastest step for these parameters.
+
+    All of them do what ``torch.optim.Adam`` (or AdamW) does. :class:`FusedAdam` and
+    :class:`FusedAdamW` can also clip gradients (``optimizer.largest``).
+
+    Args:
+        parameters: all parameters of the optimiser.
+        decoupled: whether weight decay is decoupled from the gradient (AdamW).
+        capturable: whether the step is captured as a CUDA graph, with its learning rate a tensor.
+        clips: whether gradients are clipped before the step.
+
+    Example:
+        >>> adam_class([torch.zeros(3)], decoupled=True, capturable=False, clips=False)
+        <class 'torch.optim.adamw.AdamW'>
+    """
+    if not decoupled and any(_is_triangular(p) for p in parameters):
+        whole = capturable and not clips and is_fused(parameters)
+        return TriangularFusedAdam if whole else TriangularAdam
+    if capturable and is_fused(parameters):
+        return FusedAdamW if decoupled else FusedAdam
+    return AdamW if decoupled else Adam
+
+
+def _is_triangular(parameter: Tensor) -> bool:
+    """Return whether a parameter is marked as lower triangular and the fused form supports it.
 
     A layer marks its parameter with an attribute: ``parameter.triangular = True``.
     """
-    return bool(getattr(parameter, "triangular", False)) and usable(parameter)
+    marked = bool(getattr(parameter, "triangular", False))
+    return marked and usable("triangular_adam", parameter)
 
 
 class TriangularAdam(Adam):
@@ -35,11 +64,11 @@ class TriangularAdam(Adam):
     """
 
     # Class attributes, because copying and unpickling an optimiser skip __init__.
-    _products: dict[Tensor, list["FactorGradient"]] | None = None
+    _products: dict[Tensor, list[FactorGradient]] | None = None
     _sides: dict[torch.device, torch.cuda.Stream] | None = None
 
     @contextmanager
-    def products(self) -> Iterator[list[list["FactorGradient"]]]:
+    def products(self) -> Iterator[list[list[FactorGradient]]]:
         """Allow gradients of triangular parameters to be left as products inside the block.
 
         A layer finds a list ``parameter.products`` and may append a ``FactorGradient`` in place of
@@ -58,7 +87,7 @@ class TriangularAdam(Adam):
         self._products = kept
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - torch's
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Perform one step.
 
         Args:
@@ -97,13 +126,13 @@ class TriangularAdam(Adam):
         for group in self.param_groups:
             for parameter in group["params"]:
                 moved = parameter.requires_grad and not group["weight_decay"]
-                if moved and is_triangular(parameter):
+                if moved and _is_triangular(parameter):
                     yield group, parameter
 
     def _move(
-        self, group: Group, parameter: Tensor, grad: Tensor | None, products: list["FactorGradient"]
+        self, group: Group, parameter: Tensor, grad: Tensor | None, products: list[FactorGradient]
     ) -> None:
-        from symmetries.ops.triton.triangles import adam_below_
+        from symmetries.ops.triton.triangular_adam import adam_below_
 
         if len(products) == 1 and grad is None:
             self._move_by(group, parameter, products[0])
@@ -114,17 +143,20 @@ class TriangularAdam(Adam):
         if grad is not None:
             adam_below_(parameter, grad, *self._arguments(group, parameter))
 
-    def _move_by(self, group: Group, parameter: Tensor, product: "FactorGradient") -> None:
+    def _move_by(self, group: Group, parameter: Tensor, product: FactorGradient) -> None:
+        from symmetries.ops.triton.factor_gradient import adam_with_product_
+
+        parts = (product.phi, product.slope, product.factor)
         known = parameter in self.state and isinstance(group["lr"], Tensor)
         if product.ready is None or not known:
-            product.adam_(parameter, *self._arguments(group, parameter))
+            adam_with_product_(parts, parameter, *self._arguments(group, parameter))
             return
         # No other computation needs the factors, so this does not wait for the other gradients.
         device = parameter.device
         side = self._side(device)
         side.wait_event(product.ready)
         with torch.cuda.stream(side):
-            product.adam_(parameter, *self._arguments(group, parameter))
+            adam_with_product_(parts, parameter, *self._arguments(group, parameter))
         torch.cuda.current_stream(device).wait_stream(side)
 
     def _side(self, device: torch.device) -> torch.cuda.Stream:
@@ -150,5 +182,5 @@ class TriangularAdam(Adam):
         return moments, state["step"], rate, group["betas"], group["eps"]
 
 
-class TriangularKernelAdam(TriangularAdam, KernelAdam):
+class TriangularFusedAdam(TriangularAdam, FusedAdam):
     """TriangularAdam with GPU kernels for all other parameters; it does not clip."""
