@@ -1,4 +1,4 @@
-"""A flow's log-density by kernels: what they are given, and what the context gives them."""
+"""Log-density of a flow by GPU kernels: their arguments, and the products with the context."""
 
 import math
 from contextlib import nullcontext
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MIN_SCALE = 1e-3
 UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))  # free parameter of scale 1
-_MAX_HIDDEN = 1024  # a program of the kernels holds some rows of hidden units
+_MAX_HIDDEN = 1024  # a program of the GPU kernels holds some rows of hidden units
 
 
 def shape_of(flow: "ConditionalFlow", samples: int) -> Shape:
-    """Sizes and constants of a flow with so many points under each context."""
+    """Return sizes and constants of a flow with ``samples`` points under each context."""
     first = flow.couplings[0]
     return Shape(
         dim=flow.dim,
@@ -45,7 +45,7 @@ def shape_of(flow: "ConditionalFlow", samples: int) -> Shape:
 
 
 def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape | None:
-    """The shape that kernels are to be called with, None where there are none."""
+    """Return the shape for the GPU kernels, or None if they cannot be used."""
     coupled = not flow.around and flow.dim > 1
     takes = usable(eta, flow.bounds) and usable(context, dtypes=(torch.float32, torch.bfloat16))
     if not (coupled and flow.hidden <= _MAX_HIDDEN and takes):
@@ -56,11 +56,11 @@ def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape
 
 
 def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: Tensor) -> Tensor:
-    """Log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
+    """Return the log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
     made = current_branches()
     mask = None if made is None or not shape.dropout else made.made_for(flow)
     if mask is None and shape.dropout:
-        # Through torch's function, so that several processes drop what one would.
+        # Uses torch's function, so that several processes drop the same units as one.
         size = (len(eta), shape.layers * flow.hidden)
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
         mask = (F.dropout(ones, shape.dropout) != 0).to(torch.uint8)
@@ -75,7 +75,7 @@ def density_of(
     projected: Tensor,
     base: Tensor,
 ) -> Tensor:
-    """The same from what the context gives; where the mask is 0, units are dropped."""
+    """Return the log-density from the context's products; units are dropped where the mask is 0."""
     from symmetries.ops.flow import KernelFlow
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
@@ -90,12 +90,12 @@ def density_of(
 
 
 def weights_of(flow: "ConditionalFlow") -> list[Tensor]:
-    """Of all layers, in the order that the kernels want."""
+    """Return the weights of all layers, in the order of the GPU kernels."""
     return [weight for layer in flow.couplings for weight in layer.weights()]
 
 
 def pack_ahead(flow: "ConditionalFlow", made: Branches) -> None:
-    """Put the weights of all layers side by side, before the kernels need them so."""
+    """Concatenate the weights of all layers before the GPU kernels need them."""
     if not flow.around and flow.dim > 1:
         from symmetries.ops.flow import packed
 
@@ -103,16 +103,16 @@ def pack_ahead(flow: "ConditionalFlow", made: Branches) -> None:
 
 
 def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
-    """What the context gives: hidden units of all layers, without their bias; and the base.
+    """Return the context's products: hidden units of all layers without bias, and the base.
 
-    In bfloat16 where torch's "float32_matmul_precision" is "medium".
+    They are in bfloat16 if torch's "float32_matmul_precision" is "medium".
     """
     *blocks, last = flow.base
     made = current_branches()
     rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
     seen = context.to(torch.bfloat16 if rounded else torch.float32)
     weight = flow.project.weight
-    # Autograd goes back in the other order, and the longer way comes first.
+    # Autograd runs in reverse order, and the longer branch comes first.
     with nullcontext() if made is None else made.apart():
         projected: Tensor = (
             RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
