@@ -15,7 +15,7 @@ class Projection(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, context: Tensor, weight: Tensor, hidden: int) -> tuple[Tensor, ...]:  # noqa: ANN401
-        """Return parts (N, hidden): contexts (N, features) times weights (layers hidden, features)."""
+        """Return parts (N, hidden); contexts (N, features), weights (layers hidden, features)."""
         ctx.save_for_backward(context, weight)
         ctx.hidden = hidden
         return tuple(torch.mm(context, part.T) for part in weight.split(hidden))

@@ -19,16 +19,16 @@ from symmetries.ops.vmap_rules import fold, foldable
 _DTYPES = (torch.float32, torch.bfloat16)
 _WRITTEN = (torch.float32, torch.float64)
 _MAX_WIDTH = 4096
-_MOST = 2**24  # bytes of hidden units at a time on a CPU: more would be new memory every time
+_MOST = 2**24  # bytes of hidden units per chunk on a CPU: larger blocks are allocated anew
 
 
 class MLP(nn.Sequential):
-    """Hidden layers of the form linear, gelu, layer norm, dropout; no output layer.
+    """Hidden layers: linear, gelu, layer norm and dropout; no output layer.
 
     Args:
         inputs: number of inputs.
-        widths: of the hidden layers, at least one.
-        dropout: after each.
+        widths: widths of the hidden layers, at least one.
+        dropout: dropout after each layer.
 
     Example:
         >>> MLP(784, (256, 64))(torch.zeros(5, 784)).shape
@@ -37,7 +37,7 @@ class MLP(nn.Sequential):
 
     def __init__(self, inputs: int, widths: Sequence[int], dropout: float = 0.0) -> None:
         if not widths or min(widths) < 1:
-            remedy = "name the width of each hidden layer"
+            remedy = "give the width of each hidden layer"
             raise invalid("widths", "positive widths, at least one", tuple(widths), remedy)
         layers: list[nn.Module] = []
         for before, after in zip((inputs, *widths[:-1]), widths, strict=True):
@@ -50,7 +50,7 @@ class MLP(nn.Sequential):
         self._drops = bool(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
+        """Return hidden units (N, widths[-1]) of inputs (N, inputs)."""
         traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
         if x.device.type == "cpu" and x.ndim == 2 and not (self._drops or traced):
             parts = len(x) * x.element_size() * self._widest // _MOST
@@ -63,7 +63,7 @@ class MLP(nn.Sequential):
         for layer, after in zip_longest(layers, layers[1:]):
             if isinstance(layer, nn.Linear):
                 linear = layer
-            elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
+            elif isinstance(layer, nn.LayerNorm):  # with the gelu before it
                 drops = isinstance(after, nn.Dropout)
                 mask = made.made_for(after) if made is not None and drops else None
                 keep = 1 - after.p if drops else 1.0
@@ -80,14 +80,14 @@ def hidden_units(
     mask: Tensor | None = None,
     keep: float = 1.0,
 ) -> Tensor:
-    """LN(gelu(W x + b)): the bias, the gelu and the norm in one pass where there is a kernel.
+    """Return LN(gelu(W x + b)), with bias, gelu and norm in one pass if a GPU kernel supports it.
 
     Args:
         x: (N, inputs).
-        linear: W and b.
-        norm: over its outputs.
+        linear: layer with W and b.
+        norm: layer norm over its outputs.
         mask: (N, outputs), 0 where units are dropped.
-        keep: what the others are divided by.
+        keep: divisor of the other units.
 
     Returns:
         (N, outputs).
@@ -107,7 +107,7 @@ def hidden_units(
 
 
 def _watched(module: nn.Module) -> bool:
-    """Whether somebody may have kept what the module gave."""
+    """Return whether a hook may have kept the module's output."""
     return bool(module._forward_hooks or nn.modules.module._global_forward_hooks)
 
 
@@ -120,9 +120,9 @@ def gelu_norm(
     *,
     own: bool = False,
 ) -> Tensor:
-    """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it; see :func:`hidden_units`.
+    """Return LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it: :func:`hidden_units`.
 
-    ``own`` says that z may be overwritten: on a CPU new memory costs more than the gelu.
+    With ``own`` z may be overwritten, because on a CPU new memory costs more than the gelu.
     """
     if z.ndim == 2 and _fused(z, norm):
         from symmetries.ops.normalise import KernelGeluNorm
@@ -149,10 +149,10 @@ def gelu_norm(
 
 
 def _is_written(z: Tensor, norm: nn.LayerNorm) -> bool:
-    """Whether :class:`GeluNorm` may be used: nobody looks at the norm, and nothing changes it."""
+    """Return whether :class:`GeluNorm` can be used: a plain layer norm without hooks."""
     if not z.is_cpu or z.dtype not in _WRITTEN or not torch.is_grad_enabled() or is_transformed():
         return False
-    if type(norm) is not nn.LayerNorm:  # a subclass may do something else
+    if type(norm) is not nn.LayerNorm:  # a subclass may behave differently
         return False
     hooks = norm._forward_pre_hooks or norm._backward_hooks or norm._backward_pre_hooks
     biased = norm.weight is not None and norm.bias is not None
@@ -160,14 +160,14 @@ def _is_written(z: Tensor, norm: nn.LayerNorm) -> bool:
 
 
 class GeluNorm(torch.autograd.Function):
-    """LN(gelu(z)) on a CPU: as autograd would, but the gradient through both is one tensor.
+    """LN(gelu(z)) on a CPU, as by autograd, but with one tensor for the gradient through both.
 
-    There new memory costs as much as what is computed in it.
+    New memory costs as much as the computation there.
     """
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:  # noqa: ANN401
-        """The units (..., width)."""
+        """Return the units (..., width)."""
         units = F.gelu(z)
         out, mean, scale = torch.native_layer_norm(units, gamma.shape, gamma, beta, epsilon)
         ctx.save_for_backward(z, units, mean, scale, gamma, beta)
@@ -176,10 +176,10 @@ class GeluNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Gradients to z, gamma and beta."""
+        """Return gradients of z, gamma and beta."""
         z, units, mean, scale, gamma, beta = ctx.saved_tensors
         needs = list(ctx.needs_input_grad[:3])
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             inputs = (z, gamma, beta)
             again = _plain(z, None, gamma, beta, ctx.epsilon)
             wanted = [part for part, need in zip(inputs, needs, strict=True) if need]
@@ -193,17 +193,17 @@ class GeluNorm(torch.autograd.Function):
 
 
 def is_followed(*tensors: Tensor) -> bool:
-    """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
+    """Return whether a gradient may be needed, or a compiler or torch.func transforms the call."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return watched or is_transformed()
 
 
 def head(x: Tensor, linear: nn.Linear) -> Tensor:
-    """W x + b in the weights' precision, of hidden units that may be rounded to bfloat16.
+    """Return W x + b in the weights' precision, for hidden units that may be in bfloat16.
 
     Args:
         x: (N, inputs).
-        linear: W and b, of a few outputs.
+        linear: layer with W and b and few outputs.
 
     Returns:
         (N, outputs).
@@ -225,7 +225,7 @@ def head(x: Tensor, linear: nn.Linear) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm:
-    """A layer norm with weights 1 and biases 0: what models have in common."""
+    """Return a layer norm with weights 1 and biases 0."""
     norm = nn.LayerNorm(width, epsilon, elementwise_affine=False)
     with torch.inference_mode(False):
         norm.weight = nn.Parameter(torch.ones(width, device=device), requires_grad=False)
