@@ -131,7 +131,7 @@ def describe(name: str) -> str:
 
     Example:
         >>> describe("digits-rotated")
-        'digits: every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
+        'digits: every image rotated by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
     """
     if not isinstance(name, str):
         raise wrong_type("name", "the name of a data set", name, f"known: {', '.join(NAMES)}")

@@ -87,9 +87,8 @@ class ConvKernel(nn.Module):
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
         self._cache: VersionCache[Sampled] = VersionCache(CONSTANTS)
         self._features: VersionCache[_Features] = VersionCache(CONSTANTS)
-        self._positional_cache: VersionCache[Tensor] = VersionCache(
-            CONSTANTS
-        )  # of the absolute elements
+        # Features of the absolute elements, for kernel functions that depend on the position.
+        self._positional_cache: VersionCache[Tensor] = VersionCache(CONSTANTS)
         self._fused_cache: VersionCache[FusedFilters | str] = VersionCache(CONSTANTS)
 
         self.signature: Tensor
