@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.groups.affine import Affine2, affine_inverse
-from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.invariant_linear import InvariantLinear
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record, wanted_clock

@@ -12,8 +12,8 @@ from symmetries.groups import SE2, Affine2, Cyclic, CyclicShift, relative_angle
 from symmetries.nn.fourier import KernelNetwork
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
-from symmetries.nn.invariant import InvariantLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.invariant_linear import InvariantLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.tied import TiedConv2d, TiedLinear, pixel_permutations
 from symmetries.nn.variational import VariationalLinear
 

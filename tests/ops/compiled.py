@@ -18,7 +18,7 @@ from symmetries.nn.perceptron import gelu_norm
 from symmetries.ops.adam import round_all
 from symmetries.ops.compiler import has_compiler
 from symmetries.ops.warp_cuda import standardised
-from symmetries.training.adam import KernelAdam, KernelAdamW
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 
 DEVICE = "cuda"
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from symmetries.training import fabric as fabric_module
 from symmetries.training.batches import HostBatches, Order
 from symmetries.training.graph import wants_graph
 from symmetries.training.optim import build_optimizer
-from symmetries.training.progress import ProgressBar
+from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.schedule import lr_factor
 from symmetries.training.step import HostReadError, Step
 

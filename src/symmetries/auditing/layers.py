@@ -12,8 +12,8 @@ from symmetries._validation.checks import check_finite, check_whole, invalid, wr
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.models import check_examples, model_device, untouched
-from symmetries.auditing.moves import Moves, make_moves
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup

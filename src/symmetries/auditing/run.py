@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, invalid
 from symmetries.actions.base import Action
 from symmetries.auditing.drift import DriftPoint
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.estimate import Estimate, estimate
 from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
-from symmetries.auditing.moves import make_moves
 from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.auditing.spectrum import largest_singular_value

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
-from symmetries.data.files import AGAIN, check_claim, unreadable
+from symmetries.data.checked_files import AGAIN, check_claim, unreadable
 from symmetries.data.labels import names_in, number_labels
 
 _CHANNELS = (1, 2, 3, 4)

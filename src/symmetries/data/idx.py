@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symmetries._validation.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.files import AGAIN, check_claim, read_bytes
+from symmetries.data.checked_files import AGAIN, check_claim, read_bytes
 from symmetries.data.remote import REMOTE, advice, check_published
 
 PREFIX = {"train": "train", "test": "t10k"}

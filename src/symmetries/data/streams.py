@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 
 from symmetries._validation.checks import as_path, check_choice, check_pair, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
-from symmetries.data.files import AGAIN, unreadable
+from symmetries.data.checked_files import AGAIN, unreadable
 from symmetries.data.pictures import picture_files, read_picture
 
 Example = tuple[Tensor, ...]

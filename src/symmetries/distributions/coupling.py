@@ -6,7 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.distributions.spline import circular_spline, rational_quadratic, spline_rows
+from symmetries.distributions.rational_spline import (
+    circular_spline,
+    rational_quadratic,
+    spline_rows,
+)
 from symmetries.nn.perceptron import gelu_norm, is_followed
 
 HALF = 3.0  # splines are defined on [-3, 3]

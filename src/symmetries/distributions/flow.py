@@ -18,7 +18,7 @@ from symmetries.distributions.flow_kernels import (
     usable_shape,
 )
 from symmetries.distributions.projection import projections
-from symmetries.distributions.spline import MIN_SHARE, wrap
+from symmetries.distributions.rational_spline import MIN_SHARE, wrap
 from symmetries.nn.perceptron import MLP, is_followed
 from symmetries.ops import amx
 from symmetries.ops.available import is_transformed

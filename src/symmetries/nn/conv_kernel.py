@@ -16,7 +16,7 @@ from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
 from symmetries.nn.fused_filters import FusedFilters, ready, run_fused
 from symmetries.nn.fused_filters_bank import fuse_filters, network_of
 from symmetries.nn.fused_positions import fuse_positions, place_network_of
-from symmetries.nn.gconv_kernels import (
+from symmetries.nn.gconv_sampling import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,

@@ -18,7 +18,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import call_model
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.plane_conv import PlaneConv2d
 

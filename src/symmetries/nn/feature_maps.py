@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole
-from symmetries.nn.invariant import Estimator, InvariantLinear, Side
+from symmetries.nn.invariant_linear import Estimator, InvariantLinear, Side
 from symmetries.ops.available import usable
 
 Kind = Literal["fourier", "relu"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symmetries.nn.fourier import KernelNetwork, unit_relu
-from symmetries.nn.gconv_kernels import filter_bank
+from symmetries.nn.gconv_sampling import filter_bank
 
 MEAN = 1 / math.sqrt(2 * math.pi)  # as in unit_relu
 DEVIATION = math.sqrt(0.5 - MEAN**2)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
 from symmetries.nn.fused_filters import FusedFilters, can_take, verified
-from symmetries.nn.gconv_kernels import filter_bank
+from symmetries.nn.gconv_sampling import filter_bank
 from symmetries.nn.version_cache import Sampled
 from symmetries.ops.networks import Network
 

@@ -17,7 +17,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_together
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.nn.field_norm import fused_norm, has_kernel
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, check_point_group
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:

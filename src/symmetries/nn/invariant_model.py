@@ -10,8 +10,8 @@ from symmetries._validation.checks import check_choice, check_floats, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.nn.feature_maps import InvariantFeatures
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.variational import VariationalLinear
 
 Task = Literal["classification", "regression"]

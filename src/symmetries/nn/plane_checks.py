@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_images, invalid
 from symmetries.nn.fused_bank import can_fuse
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_sampling import PointGroup
 from symmetries.nn.position_conv import Geometry
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import ConvKernel
-from symmetries.nn.gconv_kernels import (
+from symmetries.nn.gconv_sampling import (
     PointGroup,
     check_as_conv2d,
     check_point_group,

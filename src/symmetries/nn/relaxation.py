@@ -15,7 +15,7 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import call_model
-from symmetries.nn.gconv_kernels import SHIFTS, coordinate_names
+from symmetries.nn.gconv_sampling import SHIFTS, coordinate_names
 from symmetries.nn.gpool import act_on_fields
 from symmetries.nn.plane_conv import PlaneConv2d
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_images, check_whole, wrong_type
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 

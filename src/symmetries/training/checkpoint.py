@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from symmetries._validation.checks import as_folder, as_path, invalid, wrong_type
-from symmetries.training.files import write_atomic, writing
+from symmetries.training.atomic_files import write_atomic, writing
 
 FORMAT = "symmetries-state"
 VERSION = 1

@@ -9,8 +9,8 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries._validation.checks import invalid
 from symmetries.ops.adam import has_kernel
-from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.config import TrainConfig
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular
 
 ParamGroups = Sequence[Mapping[str, Any]]

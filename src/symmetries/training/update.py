@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
-from symmetries.training.dropout import DropoutByRows
+from symmetries.training.example_dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
