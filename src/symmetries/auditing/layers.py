@@ -213,7 +213,9 @@ def _squares(
     size = _square(h)
     try:
         if act is None:
-            raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
+            raise invalid(
+                "layer", "an output that the group acts on", tuple(h.shape), "exclude this layer"
+            )
         error = _square(moved - act(element, h))
         there = act(element, again)
         undo = moves.back if act == moves.place else _inverse(act, moves)

@@ -171,7 +171,7 @@ def _check_values(values: dict[str, Tensor]) -> None:
     silent = int(values["normalised_logit_invariance"].isinf().sum())
     if silent:
         expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
-        raise invalid("model", expected, got, "look at the model: most of its units may be dead")
+        raise invalid("model", expected, got, "check the model: most of its units may be inactive")
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
 
@@ -204,7 +204,7 @@ def _pair(
         got = type(y).__name__
         raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
     if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+        raise invalid("x", "at least 2 examples", len(x), "give more: one has no standard error")
     return x, y
 
 

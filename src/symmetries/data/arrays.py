@@ -74,7 +74,7 @@ def from_array(
     check_choice(layout, _LAYOUTS, "layout")
     if array.ndim != len(layout):
         got = f"shape {array.shape}"
-        raise invalid("images", f"{len(layout)} axes for {layout}", got, "correct layout")
+        raise invalid("images", f"{len(layout)} axes for {layout}", got, "change the layout")
     if array.dtype == np.uint8:
         scale: float | None = 255.0
     elif array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):

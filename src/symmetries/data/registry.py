@@ -189,7 +189,7 @@ def _load_path(path: Path, split: str) -> ImageSet:
         raise _unknown(str(path), "a name or an existing path")
     if path.suffix not in (".npy", ".npz"):
         expected = "a .npy or .npz file or a folder of pictures"
-        raise invalid("data", expected, f"the file {path}", "convert it")
+        raise invalid("data", expected, f"the file {path}", "convert the file")
     return array_file(path, split)
 
 

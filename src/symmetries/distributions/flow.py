@@ -78,7 +78,7 @@ class ConditionalFlow(nn.Module):
         circular = [False] * len(bounds) if circular is None else list(circular)
         if not bounds or len(circular) != len(bounds):
             expected = f"{len(bounds)} flags, one for each of at least one bound"
-            raise invalid("circular", expected, f"{len(circular)} flags", "give one each")
+            raise invalid("circular", expected, f"{len(circular)} flags", "give one for each bound")
         for name, value in (("context", context), ("layers", layers), ("bins", bins)):
             if value < 1:
                 raise invalid(name, "at least 1", value, "give a larger number")
@@ -247,7 +247,7 @@ class ConditionalFlow(nn.Module):
         if context.ndim != 2 or context.shape[1] != self.context:
             shape = f"shape {tuple(context.shape)}"
             raise invalid(
-                "context", f"shape (N, {self.context})", shape, "one row of features each"
+                "context", f"shape (N, {self.context})", shape, "give one row of features for each"
             )
 
 

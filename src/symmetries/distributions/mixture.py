@@ -116,7 +116,9 @@ def fit_mixture(
     check_floats(points, "points", "N", "dim")
     check_finite(points, "points")
     if not isinstance(components, Sequence) or isinstance(components, str):
-        raise wrong_type("components", "whole numbers to try", components, "give some in a list")
+        raise wrong_type(
+            "components", "whole numbers to try", components, "give a list of integers"
+        )
     if not components:
         raise invalid("components", "at least one number to try", "none", "try (1, 3, 10)")
     for number in components:

@@ -323,7 +323,9 @@ def conv_sizes(
             check_whole(number, name)
     if not channels or len(channels) != len(strides):
         expected = f"a stride for each of {len(channels)} convolutions, at least one"
-        raise invalid("strides", expected, f"{len(strides)} strides", "give one each")
+        raise invalid(
+            "strides", expected, f"{len(strides)} strides", "give one for each convolution"
+        )
     _, height, width = shape
     sizes = []
     for stride in strides:

@@ -161,7 +161,9 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
         size = (x.shape[2], x.shape[3])
         if layer.positional and sizes.get(name, size) != size:
             got = f"{sizes[name]} and {size}"
-            raise invalid(f"layer {name}", "images of one size", got, "do not share that layer")
+            raise invalid(
+                f"layer {name}", "images of one size", got, "use separate layers for separate sizes"
+            )
         sizes[name] = size
 
     hooks = [
@@ -198,7 +200,7 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     check_tensors(example=example)
     check_images(example, "example")
     if len(example) < 2:  # torch.export takes a size of 1 for a constant
-        raise invalid("example", "at least two images", len(example), "repeat it")
+        raise invalid("example", "at least two images", len(example), "repeat the image")
     batch = {0: torch.export.Dim("batch")}
     return torch.export.export(bake(model, example), (example,), dynamic_shapes=(batch,))
 

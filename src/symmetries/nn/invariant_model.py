@@ -56,7 +56,7 @@ class InvariantModel(nn.Module):
         check_choice(task, TASKS, "task")
         if len(boxes) != head.runs:
             remedy = "one box for each run"
-            raise invalid("boxes", f"{head.runs} of them", len(boxes), remedy)
+            raise invalid("boxes", f"{head.runs} boxes", len(boxes), remedy)
         self.body = body
         self.head = head
         self.boxes = nn.ModuleList(boxes)

@@ -195,7 +195,7 @@ def set_relaxation(model: nn.Module, value: float, coordinate: str | None = None
     soft = [layer for layer in relaxed_layers(model).values() if layer.mode == "soft"]
     if not any(coordinate is None or coordinate in layer.relaxed for layer in soft):
         raise invalid(
-            "model", f"layers with relaxed {coordinate or 'coordinates'}", "none", "relax it"
+            "model", f"layers with relaxed {coordinate or 'coordinates'}", "none", "relax a layer"
         )
     with torch.no_grad():
         for layer in soft:

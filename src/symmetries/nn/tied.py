@@ -199,7 +199,7 @@ class TiedConv2d(nn.Module):
             check_whole(size, name)
         if not isinstance(group, Cyclic | Dihedral | Flip):
             remedy = "shifts need no tying: a convolution has them"
-            raise wrong_type("group", "turns and flips: Cyclic, Dihedral or Flip", group, remedy)
+            raise wrong_type("group", "rotations or flips: Cyclic, Dihedral or Flip", group, remedy)
         places = pixel_permutations(group, (1, kernel_size, kernel_size))
         channels = in_channels if lift else in_channels * group.order
         sources = torch.arange(channels).expand(group.order, -1)
@@ -278,7 +278,7 @@ def _tied_convolution(layer: nn.Conv2d, group: FiniteGroup) -> TiedConv2d:
         raise invalid("layer", "one group of channels, padding by zeros or circular", got, remedy)
     k, stride, dilation = (_square(v) for v in (layer.kernel_size, layer.stride, layer.dilation))
     if layer.padding == "same" and k % 2 == 0:
-        raise invalid("layer", "odd kernels with padding 'same'", k, "pad by a number of pixels")
+        raise invalid("layer", "odd filters with padding 'same'", k, "pad by a number of pixels")
     ends = {"valid": 0, "same": dilation * (k - 1) // 2}
     word = layer.padding
     padding = ends[word] if isinstance(word, str) else _square(word)
@@ -298,7 +298,7 @@ def _tied_convolution(layer: nn.Conv2d, group: FiniteGroup) -> TiedConv2d:
 
 def _square(sizes: tuple[int, ...]) -> int:
     if len(set(sizes)) > 1:
-        remedy = "turns need kernels, strides and padding alike in both directions"
+        remedy = "rotations need equal filter sides, strides and padding"
         raise invalid("layer", "the same size in both directions", sizes, remedy)
     return int(sizes[0])
 

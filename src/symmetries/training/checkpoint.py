@@ -96,7 +96,7 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's ``state_dict``; raise an error if it holds anything but tensors."""
     if not isinstance(module, nn.Module):
-        raise wrong_type("module", "an nn.Module", module, "give one")
+        raise wrong_type("module", "an nn.Module", module, "give a module")
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):
