@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.nn.fourier import KernelNetwork, fourier_features
+from symmetries.nn.fourier import KernelFunction, fourier_features
 from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
 from symmetries.nn.fused_filters import FusedFilters, ready, run_fused
 from symmetries.nn.fused_filters_bank import fuse_filters, network_of
@@ -109,7 +109,7 @@ class ConvKernel(nn.Module):
         self.register_buffer("turn", None, persistent=False)
         taps = k**2 if self.mask is None else int(self.mask.sum())
         fan_in = geometry.fields_in * geometry.elements_in * taps
-        self.kernel = KernelNetwork(
+        self.kernel = KernelFunction(
             relative.shape[-1],
             len(relaxed),
             (geometry.fields_out, geometry.fields_in),

@@ -88,7 +88,7 @@ def relu_correlation(rho: float) -> float:
     return (product - 1) / (math.pi - 1)
 
 
-class KernelNetwork(nn.Module):
+class KernelFunction(nn.Module):
     r"""Kernel function k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])), a network.
 
     The last layer is linear in the features phi of the others, and the order of V and the
@@ -114,7 +114,7 @@ class KernelNetwork(nn.Module):
         generator: random generator of W and the weights.
 
     Example:
-        >>> network = KernelNetwork(3, 1, (4, 2), variance=0.1)
+        >>> network = KernelFunction(3, 1, (4, 2), variance=0.1)
         >>> a, b = torch.randn(7, 3), torch.zeros(7, 1)
         >>> phi = network.features(a, torch.ones(3), b, torch.ones(1))
         >>> phi.shape, network.output.shape

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, unit_relu
+from symmetries.nn.fourier import KernelFunction, unit_relu
 from symmetries.nn.gconv_sampling import filter_bank
 
 MEAN = 1 / math.sqrt(2 * math.pi)  # as in unit_relu
 DEVIATION = math.sqrt(0.5 - MEAN**2)
 
 
-def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_size: int) -> Tensor:
+def fused_bank(z: Tensor, mask: Tensor | None, network: KernelFunction, kernel_size: int) -> Tensor:
     """Return ``filter_bank(network.finish(z), ...)``, with taps outside the support set to zero.
 
     Args:
@@ -31,7 +31,7 @@ def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_si
     return bank
 
 
-def fused_finish(z: Tensor, mask: Tensor | None, network: KernelNetwork) -> Tensor:
+def fused_finish(z: Tensor, mask: Tensor | None, network: KernelFunction) -> Tensor:
     """Return ``network.finish(z)``, with taps outside the support set to zero.
 
     Args:

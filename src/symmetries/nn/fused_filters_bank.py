@@ -5,7 +5,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
+from symmetries.nn.fourier import KernelFunction, fourier_features, unit_relu
 from symmetries.nn.fused_filters import FusedFilters, can_take, verified
 from symmetries.nn.gconv_sampling import filter_bank
 from symmetries.nn.version_cache import Sampled
@@ -16,7 +16,7 @@ PAIRS = 1024  # largest number of pairs of fields: each program loops over all f
 
 
 def network_of(
-    kernel: KernelNetwork,
+    kernel: KernelFunction,
     gamma: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,

@@ -9,7 +9,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
+from symmetries.nn.fourier import KernelFunction, fourier_features, unit_relu
 from symmetries.nn.fused_filters import FusedFilters, can_take, verified
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 from symmetries.nn.version_cache import Sampled
@@ -21,7 +21,7 @@ EXAMPLE = (6, 7)  # size of the example that is verified at first use on a devic
 
 
 def place_network_of(
-    kernel: KernelNetwork, gamma: Tensor, mask: Tensor | None, coordinates: Tensor, omega: Tensor
+    kernel: KernelFunction, gamma: Tensor, mask: Tensor | None, coordinates: Tensor, omega: Tensor
 ) -> PlaceNetwork:
     """Collect the inputs of the GPU kernels: a kernel network of two hidden layers, and others."""
     k = kernel

@@ -229,9 +229,9 @@ class TiedConv2d(nn.Module):
             check_floats(x, "x", "N", channels // self.order, self.order, "H", "W")
             x = x.flatten(1, 2)
         check_like(x, self.weight, "x")
-        kernels = self.filters().flatten(0, 1)
+        filters = self.filters().flatten(0, 1)
         x = F.pad(x, (self.padding,) * 4, mode=self.padding_mode)
-        out: Tensor = F.conv2d(x, kernels, stride=self.stride, dilation=self.dilation)
+        out: Tensor = F.conv2d(x, filters, stride=self.stride, dilation=self.dilation)
         out = out.unflatten(1, (len(self.weight), -1))
         return out if self.bias is None else out + self.bias[:, None, None, None]
 

@@ -34,7 +34,7 @@ class _Transforms(NamedTuple):
     Args:
         rows_in: (frequencies tiles 2, W), from a row of pixels to its half spectra.
         columns_in: (tiles 3 n, 2 H), from a column of these to the three left factors.
-        kernel: (frequencies, 3 n, k k), from a filter to the three right factors.
+        filters: (frequencies, 3 n, k k), from a filter to the three right factors.
         columns_out: (2 t, 3 n), from the three products back to columns of half spectra.
         rows_out: (t, 2 frequencies), from these back to a row of pixels.
         tiles: number of tiles along the height and the width.
@@ -43,7 +43,7 @@ class _Transforms(NamedTuple):
 
     rows_in: Tensor
     columns_in: Tensor
-    kernel: Tensor
+    filters: Tensor
     columns_out: Tensor
     rows_out: Tensor
     tiles: tuple[int, int]
@@ -94,16 +94,16 @@ def pays(x: Tensor, weight: Tensor, padding: int) -> bool:
     return GAIN * _multiplications(x.shape, weight.shape, padding) < outputs * weight.numel()
 
 
-def _multiplications(image: torch.Size, kernel: torch.Size, padding: int) -> int:
+def _multiplications(image: torch.Size, filters: torch.Size, padding: int) -> int:
     """Return the number of multiplications of a forward pass by tiles, including its transforms.
 
     Example:
-        >>> image, kernel = torch.Size((32, 128, 32, 32)), torch.Size((128, 128, 5, 5))
-        >>> round(_multiplications(image, kernel, 2) / 1e9, 1)  # 13.4 for the convolution itself
+        >>> image, filters = torch.Size((32, 128, 32, 32)), torch.Size((128, 128, 5, 5))
+        >>> round(_multiplications(image, filters, 2) / 1e9, 1)  # 13.4 for the convolution itself
         3.0
     """
     images, channels, height, width = image
-    fields, _, k, _ = kernel
+    fields, _, k, _ = filters
     (down, t), (across, s) = (_tiling(size + 2 * padding - k + 1) for size in (height, width))
     n, half = t + k - 1, (s + k - 1) // 2 + 1
     points, tiles = 3 * n * half, down * across
@@ -144,7 +144,7 @@ def _transforms(height: int, width: int, k: int, padding: int, dtype: torch.dtyp
     q = torch.einsum("gy,fx->fgyx", column_sin, row_cos) + torch.einsum(
         "gy,fx->fgyx", column_cos, row_sin
     )
-    kernel = torch.stack((p, q - p, p + q), 2)
+    filters = torch.stack((p, q - p, p + q), 2)
     # back: (u + v) p - v (p + q) and (u + v) p + u (q - p) are the parts of the product
     cos, sin = (wave.T for wave in _waves(n, t, n))
     real = torch.stack((cos - sin, -sin, -cos), -1)
@@ -159,7 +159,7 @@ def _transforms(height: int, width: int, k: int, padding: int, dtype: torch.dtyp
     parts = (
         rows_in.reshape(-1, width),
         columns_in.reshape(-1, 2 * height),
-        kernel.reshape(half, -1, k * k),
+        filters.reshape(half, -1, k * k),
         columns_out.reshape(2 * t, -1),
         rows_out.reshape(s, -1),
     )
@@ -190,7 +190,7 @@ class _TileConv(torch.autograd.Function):
         images, _, height, width = x.shape
         m, spread = _prepared(x, weight, padding)
         (down, across), (t, s) = m.tiles, m.side
-        half, points, _ = m.kernel.shape
+        half, points, _ = m.filters.shape
         pixels = x.permute(0, 2, 3, 1)
         spectra = torch.matmul(m.rows_in, pixels).view(images, height, half, across, 2, channels)
         back = x.new_empty(images, down, t, across, half, 2, fields)
@@ -198,7 +198,7 @@ class _TileConv(torch.autograd.Function):
         for f in range(half):
             columns = spectra[:, :, f].permute(0, 2, 3, 1, 4).reshape(-1, 2 * height, channels)
             left = torch.matmul(m.columns_in, columns).view(-1, points, channels).transpose(0, 1)
-            right = (m.kernel[f] @ spread).view(points, channels, fields)
+            right = (m.filters[f] @ spread).view(points, channels, fields)
             product = torch.bmm(left, right).transpose(0, 1)
             columns = torch.matmul(m.columns_out, product)
             columns = columns.view(images, across, down, 2, t, fields)
@@ -245,7 +245,7 @@ def _gradients(
     images, height = x.shape[0], x.shape[2]
     m, spread = _prepared(x, weight, padding)
     (down, across), (t, s) = m.tiles, m.side
-    half, points, _ = m.kernel.shape
+    half, points, _ = m.filters.shape
     gradient = gradient.permute(0, 2, 3, 1)
     missing = (across * s - gradient.shape[2], down * t - gradient.shape[1])
     if any(missing):
@@ -259,9 +259,9 @@ def _gradients(
         product = torch.matmul(m.columns_out.T, columns).transpose(0, 1)
         if wanted[1]:
             by_right = torch.bmm(factors[f].transpose(1, 2), product)
-            by_spread.addmm_(m.kernel[f].T, by_right.view(points, -1))
+            by_spread.addmm_(m.filters[f].T, by_right.view(points, -1))
         if wanted[0]:
-            right = (m.kernel[f] @ spread).view(points, channels, fields)
+            right = (m.filters[f] @ spread).view(points, channels, fields)
             left = torch.bmm(product, right.transpose(1, 2))
             left = left.view(points, -1, down, channels).permute(1, 2, 0, 3)
             columns = torch.matmul(m.columns_in.T, left.reshape(-1, down * points, channels))
