@@ -123,7 +123,7 @@ def test_bad_settings_are_named(field, value):
 
 @pytest.mark.parametrize("name", ["resume", "tensorboard"])
 def test_some_settings_need_a_folder(name):
-    with pytest.raises(ValueError, match=f"out: expected a folder, as {name}=True"):
+    with pytest.raises(ValueError, match=f"out: expected a folder, because {name}=True"):
         make_config(**{name: True})
 
 
