@@ -27,7 +27,7 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2, affine_exp
 from symmetries.nn.gconv import GroupConv2d
-from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.invariant_linear import InvariantLinear
 from symmetries.nn.variational import VariationalLinear
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -627,7 +627,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda images, width: _relaxed_of(width)(images),
         {"images": x(), "width": 2},
     ),
-    "nn.plane_kernel.PlaneKernel": lambda: (
+    "nn.conv_kernel.ConvKernel": lambda: (
         lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
         {"size": (8, 8)},
     ),

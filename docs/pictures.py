@@ -17,7 +17,7 @@ from symmetries.cli.orbit import for_display
 from symmetries.data import load
 from symmetries.groups import Affine2
 from symmetries.report import figures
-from symmetries.report.orbits import overview
+from symmetries.report.orbit_report import overview
 
 DIGIT = "5"
 MARGIN = 2  # pixels of background around the 8 x 8 digits, so that a turned one fits

@@ -133,7 +133,7 @@ def test_the_allowed_directions_have_no_cycle():
         ("report/page.py", "import torch"),
         ("report/page.py", "from torch import Tensor"),
         ("results.py", "from symmetries.groups import Affine2"),
-        ("nn/orbit.py", "import matplotlib.pyplot as plt"),
+        ("nn/orbit_average.py", "import matplotlib.pyplot as plt"),
         ("learners/vae.py", "from sklearn.base import BaseEstimator"),
         ("helpers/misc.py", "import math"),
     ],

@@ -3,9 +3,9 @@
 import numpy as np
 
 from symmetries.report import audit_page, fit_page, orbit_page, render, symmetry_page
-from symmetries.report.audits import AuditPictures, Track
-from symmetries.report.fits import Bank, FitPictures
-from symmetries.report.symmetries import Film, Pictures
+from symmetries.report.audit_report import AuditPictures, Track
+from symmetries.report.fit_report import Bank, FitPictures
+from symmetries.report.symmetry_report import Film, Pictures
 from symmetries.results import (
     ClassSymmetries,
     DataSummary,

@@ -35,7 +35,7 @@ def refused(run, tmp_path):
 
 def test_a_folder_without_pictures(refused, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "is this the right folder?" in refused("discover", "empty")
+    assert "check the folder" in refused("discover", "empty")
 
 
 def test_pictures_of_mixed_sizes(refused, run, tmp_path):

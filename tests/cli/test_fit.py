@@ -12,7 +12,7 @@ from symmetries.cli import classifiers
 from symmetries.cli.fit import wilson
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
-from symmetries.report.fits import interval_text, reach_of
+from symmetries.report.fit_report import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
 

@@ -26,8 +26,8 @@ from symmetries.learners.invariant_weights import (
     width_interval,
 )
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import TrainConfig, load_state, train
 from symmetries.training.resume import NonFiniteError
 

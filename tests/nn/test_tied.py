@@ -117,7 +117,7 @@ def test_layers_that_cannot_be_tied():
     for layer, name in (
         (nn.Conv2d(2, 4, 3, groups=2), "one group of channels"),
         (nn.Conv2d(2, 4, (3, 1)), "the same size in both directions"),
-        (nn.Conv2d(2, 4, 2, padding="same"), "odd kernels"),
+        (nn.Conv2d(2, 4, 2, padding="same"), "odd filters"),
         (nn.Linear(7, 3), "shape: expected"),
     ):
         with pytest.raises(ValueError, match=name):
@@ -129,7 +129,7 @@ def test_layers_that_cannot_be_tied():
             tie(nn.Linear(36, 3), Cyclic(4), shape)
     with pytest.raises(TypeError, match="group: expected a finite group"):
         tie(nn.Linear(36, 3), Affine2("rotation"), (1, 6, 6))
-    with pytest.raises(TypeError, match="turns and flips"):
+    with pytest.raises(TypeError, match="rotations or flips"):
         tie(nn.Conv2d(1, 2, 3), CyclicShift("x", 3))
 
 

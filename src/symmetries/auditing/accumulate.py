@@ -10,6 +10,7 @@ from torchmetrics import Metric
 
 from symmetries._validation.checks import check_choice
 from symmetries.actions.base import Action
+from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.estimate import REDUCTIONS, Reduction, from_sums
 from symmetries.auditing.metrics import (
     OutputError,
@@ -19,7 +20,6 @@ from symmetries.auditing.metrics import (
     normalised_logit_error,
 )
 from symmetries.auditing.models import Model, check_classifier, untouched
-from symmetries.auditing.moves import Moves, make_moves
 from symmetries.auditing.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.groups.base import Group
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_finite, check_tensors, invalid
 from symmetries.actions.base import Action
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.estimate import Estimate, estimate
 from symmetries.auditing.examine import SIMILARITY, examine
 from symmetries.auditing.models import Model, check_classifier, untouched
-from symmetries.auditing.moves import make_moves
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.groups.base import Group
 

@@ -12,8 +12,8 @@ from symmetries._validation.checks import check_finite, check_whole, invalid, wr
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.models import check_examples, model_device, untouched
-from symmetries.auditing.moves import Moves, make_moves
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
@@ -213,7 +213,9 @@ def _squares(
     size = _square(h)
     try:
         if act is None:
-            raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
+            raise invalid(
+                "layer", "an output that the group acts on", tuple(h.shape), "exclude this layer"
+            )
         error = _square(moved - act(element, h))
         there = act(element, again)
         undo = moves.back if act == moves.place else _inverse(act, moves)

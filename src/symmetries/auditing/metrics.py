@@ -13,6 +13,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_finite, check_floats
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
+from symmetries.auditing.elements import Moves, check_moves, make_moves
 from symmetries.auditing.estimate import Estimate, Reduction, estimate
 from symmetries.auditing.models import (
     Model,
@@ -22,7 +23,6 @@ from symmetries.auditing.models import (
     model_device,
     untouched,
 )
-from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
@@ -87,7 +87,7 @@ def logit_invariance(
     Args:
         model: any callable from (N, ...) to logits (N, K).
         x: (N, ...).
-        group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
+        group: a group or an action; see :func:`symmetries.auditing.elements.make_moves`.
         normalised: if True, divide by |f(x)|^2 (and omit the half), as in section 4.4.
         reduction: "mean", the convention of the paper's table, or "sum", that of its equation.
         identity: whether the identity of a finite group counts.

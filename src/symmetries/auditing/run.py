@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, invalid
 from symmetries.actions.base import Action
 from symmetries.auditing.drift import DriftPoint
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.estimate import Estimate, estimate
 from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
-from symmetries.auditing.moves import make_moves
 from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.auditing.spectrum import largest_singular_value
@@ -171,7 +171,7 @@ def _check_values(values: dict[str, Tensor]) -> None:
     silent = int(values["normalised_logit_invariance"].isinf().sum())
     if silent:
         expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
-        raise invalid("model", expected, got, "look at the model: most of its units may be dead")
+        raise invalid("model", expected, got, "check the model: most of its units may be inactive")
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
 
@@ -204,7 +204,7 @@ def _pair(
         got = type(y).__name__
         raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
     if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+        raise invalid("x", "at least 2 examples", len(x), "give more: one has no standard error")
     return x, y
 
 

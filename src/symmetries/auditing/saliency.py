@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, check_finite, check_floats, check_number
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
+from symmetries.auditing.elements import Moves, check_moves, make_moves
 from symmetries.auditing.estimate import Estimate, Reduction, estimate
 from symmetries.auditing.gradients import integrated_gradients
 from symmetries.auditing.models import (
@@ -24,7 +25,6 @@ from symmetries.auditing.models import (
     model_device,
     untouched,
 )
-from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
@@ -117,7 +117,7 @@ def saliency_similarity(
     Args:
         model: any callable from (N, ...) to logits (N, K).
         x: (N, ...).
-        group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
+        group: a group or an action; see :func:`symmetries.auditing.elements.make_moves`.
         y: (N,) classes that the maps explain; by default those predicted for x.
         saliency: ``saliency(model, x, y)`` returns maps of the shape of x. The paper's by default;
             for other options of it use ``functools.partial(saliency_map, steps=20)``.

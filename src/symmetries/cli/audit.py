@@ -258,7 +258,7 @@ def drift_rows(
 
 def table(result: "AuditResult") -> Table:
     """The table that the command prints."""
-    from symmetries.report.audits import MEASURES
+    from symmetries.report.audit_report import MEASURES
 
     shown = Table("measure", box=None, pad_edge=False, header_style="dim")
     shown.add_column("value", justify="right")

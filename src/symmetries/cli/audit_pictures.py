@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries.actions import ImageAction
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.models import untouched
-from symmetries.auditing.moves import make_moves
 from symmetries.auditing.saliency import saliency_map
 from symmetries.cli.models import Model
 from symmetries.cli.orbit import (
@@ -21,7 +21,7 @@ from symmetries.cli.orbit import (
 )
 from symmetries.data import ImageSet
 from symmetries.groups import FiniteGroup
-from symmetries.report.audits import AuditPictures, Track
+from symmetries.report.audit_report import AuditPictures, Track
 
 EXAMPLES = 5
 SHOWN = 6

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
     from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
-    from symmetries.report.symmetries import Pictures
+    from symmetries.report.symmetry_report import Pictures
     from symmetries.results import ClassSymmetries, RunInfo, SymmetryResult
     from symmetries.training import History
 
@@ -206,7 +206,7 @@ def _pictures(images: "ImageSet", model: "SymmetryModel", summary: "SymmetrySumm
         for_display,
         to_bytes,
     )
-    from symmetries.report.symmetries import Film, Pictures
+    from symmetries.report.symmetry_report import Film, Pictures
 
     chosen = example_indices(images, EXAMPLES)
     examples = images.images[chosen].to(model.device)

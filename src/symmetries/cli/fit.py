@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
     from symmetries.estimators import InvariantClassifier, RelaxedClassifier
-    from symmetries.report.fits import FitPictures
+    from symmetries.report.fit_report import FitPictures
     from symmetries.results import FitResult, Invariance, LayerRelaxation, WidthCurve
 
 METHODS = ("invariant", "plain", "augmented", "relaxed")
@@ -243,7 +243,7 @@ def width_curve(classifier: "InvariantClassifier") -> "WidthCurve":
 
 def table(result: "FitResult") -> Table:
     """The table that the command prints."""
-    from symmetries.report.fits import interval_text, reach_of
+    from symmetries.report.fit_report import interval_text, reach_of
 
     low, high = (100 * end for end in result.accuracy_interval)
     shown = Table(box=None, pad_edge=False, show_header=False)

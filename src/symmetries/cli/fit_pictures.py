@@ -14,7 +14,7 @@ from symmetries.estimators import InvariantClassifier
 from symmetries.groups import Cyclic
 from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.plane_conv import PlaneConv2d
-from symmetries.report.fits import Bank, FitPictures
+from symmetries.report.fit_report import Bank, FitPictures
 
 EXAMPLES = 6
 STEPS = 41

@@ -152,7 +152,7 @@ def example_labels(images: "ImageSet", indices: list[int]) -> list[str]:
 
 
 def _table(result: "OrbitResult") -> Table:
-    from symmetries.report.orbits import reach_text
+    from symmetries.report.orbit_report import reach_text
 
     table = Table("transformation", box=None, pad_edge=False, header_style="dim")
     table.add_column("changes less than a neighbour differs", justify="right")

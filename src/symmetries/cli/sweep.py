@@ -55,7 +55,7 @@ def sweep(
 
     from symmetries.cli.runs import choose_device, run_info
     from symmetries.report import render
-    from symmetries.report.sweeps import sweep_page
+    from symmetries.report.sweep_report import sweep_page
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
 
@@ -110,7 +110,7 @@ def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna
 
 def table(result: "SweepResult") -> Table:
     """The best runs."""
-    from symmetries.report.sweeps import setting_text
+    from symmetries.report.sweep_report import setting_text
 
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
     shown = Table("run", *map(escape, names), box=None, pad_edge=False, header_style="dim")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
-from symmetries.data.files import AGAIN, check_claim, unreadable
+from symmetries.data.checked_files import AGAIN, check_claim, unreadable
 from symmetries.data.labels import names_in, number_labels
 
 _CHANNELS = (1, 2, 3, 4)
@@ -74,7 +74,7 @@ def from_array(
     check_choice(layout, _LAYOUTS, "layout")
     if array.ndim != len(layout):
         got = f"shape {array.shape}"
-        raise invalid("images", f"{len(layout)} axes for {layout}", got, "correct layout")
+        raise invalid("images", f"{len(layout)} axes for {layout}", got, "change the layout")
     if array.dtype == np.uint8:
         scale: float | None = 255.0
     elif array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):

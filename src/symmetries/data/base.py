@@ -63,7 +63,9 @@ class ImageSet:
             raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
         check_unit_range(self.images, "images")
         if self.class_names is not None and not isinstance(self.class_names, tuple | list):
-            raise wrong_type("class_names", "a tuple of names", self.class_names, "or None")
+            raise wrong_type(
+                "class_names", "a tuple of names", self.class_names, "give a tuple, or None"
+            )
         if self.labels is not None:
             _check_labels(self.labels, len(self.images), self.class_names)
 
@@ -83,13 +85,15 @@ class ImageSet:
         if chosen.dtype == torch.bool:
             if chosen.shape != (len(self),):
                 got = f"a mask of shape {tuple(chosen.shape)}"
-                raise invalid("indices", f"a mask of shape ({len(self)},)", got, "one per image")
+                raise invalid(
+                    "indices", f"a mask of shape ({len(self)},)", got, "give one value per image"
+                )
             chosen = chosen.nonzero()[:, 0]
         if chosen.ndim != 1 or chosen.is_floating_point():
             got = f"{chosen.dtype} of shape {tuple(chosen.shape)}"
             raise invalid("indices", "one list of integers", got, "give positions in the set")
         if len(chosen) == 0:
-            raise invalid("indices", "at least one", "none", "no image was selected")
+            raise invalid("indices", "at least one", "none", "select at least one image")
         low, high = int(chosen.min()), int(chosen.max())
         if low < -len(self) or high >= len(self):
             expected = f"positions below {len(self)}"
@@ -153,7 +157,7 @@ to one shape
         return np.asarray(values)
     except ValueError as error:
         got = f"a {type(values).__name__} with parts of unequal shapes"
-        raise invalid(name, "an array", got, "bring them to one shape") from error
+        raise invalid(name, "an array", got, "give all parts the same shape") from error
 
 
 def standardise(images: Tensor, reference: Tensor) -> Tensor:

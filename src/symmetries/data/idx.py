@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symmetries._validation.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.files import AGAIN, check_claim, read_bytes
+from symmetries.data.checked_files import AGAIN, check_claim, read_bytes
 from symmetries.data.remote import REMOTE, advice, check_published
 
 PREFIX = {"train": "train", "test": "t10k"}
@@ -47,7 +47,9 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if rank is not None:
         check_whole(rank, "rank", most=255)
     if rank is not None and axes != rank:
-        raise invalid(str(path), f"{rank} axes", f"{axes}", "are images and labels swapped?")
+        raise invalid(
+            str(path), f"{rank} axes", f"{axes}", "check whether images and labels are swapped"
+        )
     head = 4 + 4 * axes
     sizes = read_bytes(path, head)[4:]
     if len(sizes) < 4 * axes:

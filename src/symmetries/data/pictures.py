@@ -113,7 +113,7 @@ def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
     files = loose or [file for c in classes for file in _pictures_in(c)]
     if not files:
         kinds = ", ".join(sorted(SUFFIXES))
-        raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
+        raise invalid(str(folder), f"pictures ({kinds})", "none", "check the folder")
     return files, classes
 
 

@@ -1,4 +1,4 @@
-"""How likely each transformation is."""
+"""Distributions over transformations."""
 
 from symmetries.distributions.box import UniformBox
 

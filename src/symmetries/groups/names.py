@@ -119,7 +119,9 @@ def _single(name: str, text: str) -> Group[Any]:
         return _PLAIN[name]()
     found = re.fullmatch(r"([crd])(\d+)()|(t)(\d+)([xy]?)", name)
     if found is None:
-        raise invalid("group", f"names among {_known()}", f"{name!r} in {text!r}", "check it")
+        raise invalid(
+            "group", f"names among {_known()}", f"{name!r} in {text!r}", "check the spelling"
+        )
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
 

@@ -1,1 +1,1 @@
-"""Layers: no losses, no data."""
+"""Layers and networks, independent of losses and data."""

@@ -1,4 +1,4 @@
-"""Networks of group convolutions for classification: a residual one and a plain one.
+"""Classification networks of group convolutions: a residual and a plain one.
 
 The residual network is that of Romero and Lohit 2022, Learning Partial Equivariances from Data.
 """
@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_images, check_whole, wrong_type
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, check_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 
 @dataclass(frozen=True)
 class Symmetry:
-    """What the layers of a network have in common.
+    """Common settings of the layers of a network.
 
     Args:
-        group: rotations and flips, beside the translations.
+        group: rotations and flips, in addition to translations.
         mode: "strict", "soft" or "partial".
-        relax: for "soft", omega' of each relaxed coordinate at the start.
+        relax: for "soft", the initial omega' of each relaxed coordinate.
         learn: whether omega' (or the partial fraction) is learned.
         options: further arguments of the layers, such as ``hidden``.
 
@@ -46,15 +46,15 @@ class Symmetry:
         check_point_group(self.group)
 
     def layer(self) -> dict[str, Any]:
-        """Arguments of a group convolution; its output goes through a norm and a relu.
+        """Return the arguments of a group convolution that is followed by a norm and a relu.
 
-        The norm takes a bias out again, unless only a part of the elements has it.
+        The norm removes a bias again, unless only a part of the elements has it.
         """
         common = {"group": self.group, "mode": self.mode, "relax": self.relax, "learn": self.learn}
         return {"gain": 2**0.5, "bias": self.mode == "partial", **common, **self.options}
 
     def lifting(self) -> dict[str, Any]:
-        """Arguments of a lifting."""
+        """Return the arguments of a lifting convolution."""
         strict = {"mode": "strict", "relax": None} if self.mode == "partial" else {}
         return {**self.layer(), "bias": False, **strict}
 
@@ -67,13 +67,13 @@ def _check_network(symmetry: object, **counts: int) -> None:
 
 
 class ResidualBlock(nn.Module):
-    """Pool(norm(f(x) + shortcut(x))) and a relu; f is twice convolution, norm, relu.
+    """Block pool(norm(f(x) + shortcut(x))) with a relu; f is twice convolution, norm, relu.
 
     Args:
-        fields_in: fields that come in.
-        fields_out: fields that go out.
-        kernel_size: of the two convolutions; the shortcut is pointwise.
-        symmetry: of the layers.
+        fields_in: number of input fields.
+        fields_out: number of output fields.
+        kernel_size: side of the filters of the two convolutions; the shortcut is pointwise.
+        symmetry: common settings of the layers.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ResidualBlock(nn.Module):
         self.norm = FieldBatchNorm2d(fields_out, group)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Fields of half the size."""
+        """Return fields of half the size."""
         x = self.norm(self.body(x) + self.shortcut(x))
         return F.max_pool2d(x, 2).relu()
 
@@ -102,12 +102,13 @@ class RelaxedResNet(nn.Module):
     """Lifting, two residual blocks, a last convolution, the maximum over the group, a linear head.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         classes: number of classes.
-        symmetry: of the layers.
-        width: fields of the lifting and the first block; the second and the last have twice that.
-        kernel_size: of all but the pointwise layers.
-        last_kernel: of the last convolution, which does not pad; at most a quarter of the image.
+        symmetry: common settings of the layers.
+        width: number of fields of the lifting and the first block; the others have twice as many.
+        kernel_size: side of the filters of all but the pointwise layers.
+        last_kernel: side of the filters of the last convolution, which does not pad; at most a
+            quarter of the image.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -148,7 +149,7 @@ class RelaxedResNet(nn.Module):
         self.head = nn.Linear(2 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, classes) of images (N, C, H, W)."""
+        """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
         x = self.blocks(self.norm(self.lift(images)).relu())
@@ -160,11 +161,11 @@ class RelaxedCNN(nn.Module):
     """Lifting, pooling, two group convolutions, the maximum over the group, a linear head.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         classes: number of classes.
-        symmetry: of the layers.
-        width: fields of the lifting; the others have twice that.
-        kernel_size: of the three layers; the last does not pad.
+        symmetry: common settings of the layers.
+        width: number of fields of the lifting; the others have twice as many.
+        kernel_size: side of the filters of the three layers; the last does not pad.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -203,7 +204,7 @@ class RelaxedCNN(nn.Module):
         self.head = nn.Linear(2 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, classes) of images (N, C, H, W)."""
+        """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
         logits: Tensor = self.head(self.features(images))

@@ -211,7 +211,9 @@ def symmetry_model(
     rest: dict[str, Any] = {name: value for name, value in settings.items() if name not in own}
     unknown = sorted(set(rest) - set(type(base).__dataclass_fields__))
     if unknown:
-        raise invalid("settings", "fields of SymmetryConfig or Stage", unknown[0], "check it")
+        raise invalid(
+            "settings", "fields of SymmetryConfig or Stage", unknown[0], "check the spelling"
+        )
     rest[stage] = replace(getattr(base, stage), **own)
     model = SymmetryModel(group, task.shape, replace(base, **rest), seed=task.seed)
     stages = ("inference",) if stage == "inference" else ("inference", "generative")

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from symmetries._validation.checks import as_folder, as_path, invalid, wrong_type
-from symmetries.training.files import write_atomic, writing
+from symmetries.training.atomic_files import write_atomic, writing
 
 FORMAT = "symmetries-state"
 VERSION = 1
@@ -96,7 +96,7 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's ``state_dict``; raise an error if it holds anything but tensors."""
     if not isinstance(module, nn.Module):
-        raise wrong_type("module", "an nn.Module", module, "give one")
+        raise wrong_type("module", "an nn.Module", module, "give a module")
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):

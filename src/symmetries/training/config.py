@@ -115,7 +115,7 @@ class TrainConfig:
             check_positive(self.clip, "clip")
         check_betas(self.betas)
         if self.warmup > self.steps:
-            raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "shorten it")
+            raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "use fewer steps")
         check_choice(self.schedule, SCHEDULES, "schedule")
         check_choice(self.optimizer, OPTIMIZERS, "optimizer")
         check_choice(self.precision, PRECISIONS, "precision")
@@ -125,13 +125,15 @@ class TrainConfig:
         kind, _, number = self.device.partition(":")
         check_choice(kind, DEVICES, "device")
         if number and not (kind == "cuda" and number.isdecimal() and self.devices == 1):
-            remedy = "a numbered device needs devices=1; give the bare kind for several"
-            raise invalid("device", "a kind, or 'cuda:N'", repr(self.device), remedy)
+            remedy = (
+                "a numbered device needs devices=1; give only the type, such as 'cuda', for several"
+            )
+            raise invalid("device", "a type of device, or 'cuda:N'", repr(self.device), remedy)
         if self.out is not None:
             object.__setattr__(self, "out", Path(self.out))
         elif self.resume or self.tensorboard:
             name = "resume" if self.resume else "tensorboard"
-            raise invalid("out", f"a folder, as {name}=True", None, "name the run's folder")
+            raise invalid("out", f"a folder, because {name}=True", None, "give a folder")
 
     def identity(self) -> dict[str, object]:
         """Return the fields that determine the weights, on which a resumed run must agree."""

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from symmetries._validation.checks import check_module, wrong_type
+from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
-from symmetries.training.files import FolderInUseError, folder_lock
 from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History

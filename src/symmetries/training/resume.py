@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from symmetries._validation.checks import invalid
+from symmetries.training.atomic_files import writing
 from symmetries.training.checkpoint import (
     has_state,
     load_state,
@@ -20,7 +21,6 @@ from symmetries.training.checkpoint import (
     write_state,
 )
 from symmetries.training.config import TrainConfig
-from symmetries.training.files import writing
 from symmetries.training.history import History
 from symmetries.training.optim import load_optimizer_tensors, optimizer_tensors
 

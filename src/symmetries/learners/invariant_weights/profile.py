@@ -22,7 +22,7 @@ from symmetries.learners.invariant_weights.objectives import (
     log_likelihood,
 )
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import FULL_PRIOR_STEP, NaturalLinear
+from symmetries.nn.natural_linear import FULL_PRIOR_STEP, NaturalLinear
 
 # Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
 # at the ends of an interval.

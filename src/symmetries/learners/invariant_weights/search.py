@@ -18,7 +18,7 @@ from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.profile import refitted_elbo
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.affine import Affine2
 from symmetries.groups.finite import Cyclic
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.testing import invariance_error
 
 

@@ -108,7 +108,12 @@ def make_moves(
     else:
         elements = every if identity else every[1:]
         if not elements:
-            raise invalid("group", "more than the identity", repr(group), "or set identity=True")
+            raise invalid(
+                "group",
+                "more than the identity",
+                repr(group),
+                "choose another group, or set identity=True",
+            )
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves

@@ -1,13 +1,13 @@
-"""Where a group convolution samples its kernel, and how the samples become a convolution.
+"""Sample points of a group convolution's kernel function, and filters from its samples.
 
 The plane's group is T(2) times a finite group H of rotations (and flips) about the origin. With
 v = (y, j) and u = (x, i), the relative element v^-1 u has the position M_j^-1 (x - y) and the
-element j^-1 i of H, whose index is whole-number arithmetic: equal relative elements get equal
-coordinates, also where the logarithm jumps, at half a turn.
+element j^-1 i of H, whose index is computed in integers: equal relative elements get equal
+coordinates, even at half a turn, where the logarithm is discontinuous.
 
 Coordinates are those of the Lie algebra (of T(2), or of SE(2) by its principal logarithm), in
-units that make each of them run over [-1, 1]: half a kernel or half an image for a shift, half a
-turn for a rotation. A flip is no part of a Lie algebra; its coordinate is 0 or 1.
+units in which each of them covers [-1, 1]: half a filter or half an image for a shift, half a
+turn for a rotation. A flip does not belong to a Lie algebra; its coordinate is 0 or 1.
 """
 
 import math
@@ -24,20 +24,20 @@ from symmetries.groups.special import wrap_angle, x_cot_x
 
 PointGroup = Cyclic | Dihedral
 SHIFTS = ("shift_x", "shift_y")
-# omega' at the start, where nothing else is said. Below some 0.2 a kernel is close to linear in
-# omega' b, so that omega' is an amount, and its gradient says whether the task wants more of it;
-# far above, a change of omega' makes other kernels of the same amount.
+# Default initial omega'. Below about 0.2 the kernel function is nearly linear in omega' b, so that
+# omega' is an amount whose gradient shows whether the task needs more of it; far above, a change of
+# omega' only gives other filters of the same amount.
 START = 0.1
 
 
 def check_point_group(group: object) -> None:
-    """Raise unless ``group`` is one of rotations, with or without flips."""
+    """Raise an error unless ``group`` consists of rotations, with or without flips."""
     if not isinstance(group, Cyclic | Dihedral):
         raise wrong_type("group", "Cyclic(n) or Dihedral(n)", group, "try Cyclic(4)")
 
 
 def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...]:
-    """Names of the coordinates of T(2) times ``group``; an image to be lifted has positions only.
+    """Return names of the coordinates of T(2) times ``group``; a lifting has positions only.
 
     Example:
         >>> coordinate_names(Cyclic(1)), coordinate_names(Cyclic(4))
@@ -54,13 +54,13 @@ def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...
 def relative_coordinates(
     group: PointGroup, kernel_size: int, lifting: bool = False, turn: Tensor | None = None
 ) -> Tensor:
-    """log(v^-1 u) at all samples of a kernel.
+    """Return log(v^-1 u) at all samples of a kernel function.
 
     Args:
         group: H.
         kernel_size: k.
-        lifting: whether v has a position only; then the frame is that of u.
-        turn: () angle by which the rotations of the whole grid are turned; None for 0.
+        lifting: whether v has only a position; the frame is then that of u.
+        turn: () angle by which the rotations of the whole grid are rotated; None for 0.
 
     Returns:
         (elements out, elements in, k k, coordinates); one element in for a lifting.
@@ -81,12 +81,12 @@ def relative_coordinates(
 def absolute_coordinates(
     group: PointGroup, position: Tensor | None = None, turn: Tensor | None = None
 ) -> Tensor:
-    """log(v) for the elements of H at given positions.
+    """Return log(v) for the elements of H at given positions.
 
     Args:
         group: H.
         position: (..., 2), x right and y up in half-image units; None for the origin.
-        turn: () angle by which the grid is turned.
+        turn: () angle by which the grid is rotated.
 
     Returns:
         (elements, ..., coordinates).
@@ -100,7 +100,7 @@ def absolute_coordinates(
 def _coordinates(
     group: PointGroup, element: Tensor, position: Tensor, turn: Tensor | None
 ) -> Tensor:
-    """The logarithm of "element, then a translation to position", flips apart."""
+    """Return the logarithm of "element, then a translation to position", with flips separate."""
     angle = principal_steps(element % group.n, group.n).to(position.dtype) * (2 * math.pi / group.n)
     if turn is not None:
         angle = wrap_angle(angle + turn)
@@ -114,10 +114,10 @@ def _coordinates(
 
 
 def straighten(angle: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """V^-1 (x, y), the shift part of the principal logarithm of SE(2), for an angle in [-pi, pi).
+    """Return V^-1 (x, y), the translation part of the logarithm of SE(2), for angles in [-pi, pi).
 
-    V^-1 = h cot(h) I - h J with h = angle / 2. As in ``SE2.log``, but from the angle itself: taken
-    from a matrix, the sign of a half turn would be decided by rounding.
+    V^-1 = h cot(h) I - h J with h = angle / 2, as in ``SE2.log``, but computed from the angle:
+    from a matrix, rounding would decide the sign of a half turn.
     """
     half = angle / 2
     cot = x_cot_x(half)
@@ -125,7 +125,7 @@ def straighten(angle: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _displacements(kernel_size: int, like: Tensor | None = None) -> Tensor:
-    """(k k, 2): x - y for each tap of ``conv2d``, x right and y up, in half-kernel units."""
+    """Return (k k, 2): x - y for each tap of ``conv2d``, x right and y up, in half-filter units."""
     centre = (kernel_size - 1) / 2
     device = None if like is None else like.device
     steps = (torch.arange(kernel_size, device=device) - centre) / (centre or 1)
@@ -142,10 +142,10 @@ def _rotate(points: Tensor, angle: Tensor) -> Tensor:
 
 
 def support_mask(group: PointGroup, kernel_size: int, support: str) -> Tensor | None:
-    """(k k,) ones inside the kernel's support, or None for the whole square.
+    """Return (k k,) ones inside the support of the filters, or None for the whole square.
 
-    "auto" takes the square where H maps it to itself, and else the disk: samples in the corners
-    would be inside the support for some rotations of the kernel only.
+    "auto" is the square if H maps it to itself, and otherwise the disk, because samples in the
+    corners would be inside the support only for some rotations.
     """
     if support == "square" or (support == "auto" and group.n in (1, 2, 4)):
         return None
@@ -155,7 +155,7 @@ def support_mask(group: PointGroup, kernel_size: int, support: str) -> Tensor | 
 
 
 def pixel_positions(height: int, width: int, margin: int, like: Tensor) -> Tensor:
-    """(H + 2 margin, W + 2 margin, 2) centres of the pixels, x right and y up, half-image units."""
+    """Return pixel centres (H + 2 margin, W + 2 margin, 2), x right and y up, half-image units."""
     unit = max(height, width) / 2
     column = torch.arange(-margin, width + margin, device=like.device, dtype=like.dtype)
     row = torch.arange(-margin, height + margin, device=like.device, dtype=like.dtype)
@@ -165,7 +165,7 @@ def pixel_positions(height: int, width: int, margin: int, like: Tensor) -> Tenso
 
 
 def filter_bank(phi: Tensor, output: Tensor, kernel_size: int) -> Tensor:
-    """The filters of an ordinary convolution: w[o i, c j] = sum_m V[o, c, m] phi[i, j, :, m].
+    """Return filters of an ordinary convolution: w[o i, c j] = sum_m V[o, c, m] phi[i, j, :, m].
 
     Args:
         phi: (elements out, elements in, k k, hidden).
@@ -185,7 +185,7 @@ def filter_bank(phi: Tensor, output: Tensor, kernel_size: int) -> Tensor:
 
 
 def one_number(value: Any) -> Any:  # noqa: ANN401 - whatever else it is, others check
-    """The number that a pair of equal ones stands for, as ``nn.Conv2d`` takes both.
+    """Return the single number of a pair of equal numbers, as ``nn.Conv2d`` accepts both.
 
     Example:
         >>> one_number((3, 3)), one_number(3), one_number((3, 5))
@@ -196,9 +196,9 @@ def one_number(value: Any) -> Any:  # noqa: ANN401 - whatever else it is, others
 
 
 def check_as_conv2d(dilation: object, groups: object, padding_mode: object) -> None:
-    """Raise unless these arguments of ``nn.Conv2d`` are what a group convolution can do."""
+    """Raise an error unless a group convolution supports these arguments of ``nn.Conv2d``."""
     if dilation != 1:
-        raise invalid("dilation", "1", short(dilation), "take a larger kernel_size")
+        raise invalid("dilation", "1", short(dilation), "use a larger kernel_size")
     if groups != 1:
         raise invalid("groups", "1", short(groups), "rotations and flips are the argument 'group'")
     if padding_mode != "zeros":
@@ -206,7 +206,7 @@ def check_as_conv2d(dilation: object, groups: object, padding_mode: object) -> N
 
 
 def padding_of(padding: int | str, kernel_size: int) -> int:
-    """The number of zeros that ``padding`` puts on each side."""
+    """Return the number of zeros that ``padding`` adds on each side."""
     if isinstance(padding, int) and not isinstance(padding, bool) and padding >= 0:
         return padding
     if isinstance(padding, str) and padding == "valid":
@@ -220,7 +220,7 @@ def padding_of(padding: int | str, kernel_size: int) -> int:
 def relaxed_coordinates(
     names: tuple[str, ...], mode: str, relax: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """The relaxed coordinates and their omega' at the start, in the order of ``names``."""
+    """Return the relaxed coordinates and their initial omega', in the order of ``names``."""
     if mode != "soft":
         if relax is not None and relax != {}:
             raise invalid("relax", f"nothing with mode {mode!r}", short(relax), "use mode='soft'")
@@ -236,7 +236,7 @@ def relaxed_coordinates(
 
 
 def frequencies(names: tuple[str, ...], frequency: float | Mapping[str, float]) -> Tensor:
-    """Frequencies omega (coordinates,): the same for all, or by name, and 1 where there is none."""
+    """Return frequencies omega (coordinates,): the same for all, or by name with default 1."""
     if not isinstance(frequency, Mapping):
         return torch.full((len(names),), float(frequency))
     given = _by_coordinate(names, frequency, "frequency")
@@ -246,7 +246,7 @@ def frequencies(names: tuple[str, ...], frequency: float | Mapping[str, float]) 
 def _by_coordinate(
     names: tuple[str, ...], values: Mapping[str, float], argument: str
 ) -> dict[str, float]:
-    """Values by coordinate, "translation" standing for both shifts."""
+    """Return values by coordinate, where "translation" means both shifts."""
     found: dict[str, float] = {}
     for name, value in values.items():
         check_choice(name, {*names, "translation"}, argument)

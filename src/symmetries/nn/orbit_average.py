@@ -1,4 +1,4 @@
-"""Any module, averaged over transformations of its input."""
+"""Average of any module over transformations of its input."""
 
 from typing import Any, Literal
 
@@ -15,22 +15,22 @@ SPACES = ("features", "logits", "probabilities")
 
 
 class OrbitAverage(nn.Module):
-    r"""f(x) = mean over s of g(T_s x), with T_s drawn from a box of transformations.
+    r"""Average f(x) = mean over s of g(T_s x), with T_s drawn from a box of transformations.
 
-    Where the average is taken is a choice: over the "features" of the module, before the head;
-    over the "logits", after it (van der Ouderaa and van der Wilk 2022, Appendix A); or over the
-    "probabilities", after a soft-max (their equation 2). The three are equal only if the head is
-    linear (features and logits) or nothing changes along the orbit.
+    The average is taken over the "features" of the module, before the head; over the "logits",
+    after it (van der Ouderaa and van der Wilk 2022, Appendix A); or over the "probabilities", after
+    a softmax (their equation 2). The three are equal only if the head is linear (features and
+    logits) or nothing changes along the orbit.
 
     Args:
-        module: images (N, C, H, W) to features (N, D).
-        box: the distribution of transformations; its widths are trained with the rest if it says.
-        head: features to logits; None is none.
+        module: network from images (N, C, H, W) to features (N, D).
+        box: the distribution of transformations, with its widths trained if it has ``learn``.
+        head: network from features to logits, or None.
         space: "features", "logits" or "probabilities".
         samples: number S of transformations, shared by all images of a batch.
-        sampling: "random", "sobol" or "grid" while training.
-        test_sampling: the same in evaluation; None is as in training.
-        action: how the box's group moves images; None is bilinear with a background of 0.
+        sampling: "random", "sobol" or "grid" in training.
+        test_sampling: the sampling in eval mode; None is the same as in training.
+        action: action of the box's group on images; by default bilinear with background 0.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -69,13 +69,13 @@ class OrbitAverage(nn.Module):
         self.action = ImageAction(box.group) if action is None else action
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Averaged outputs (N, ...) of images (N, C, H, W)."""
+        """Return averaged outputs (N, ...) of images (N, C, H, W)."""
         method = self.sampling if self.training else self.test_sampling
         eta = self.box.sample(self.samples, method, generator)
         return self.average(images, self.box.group.exp(eta))
 
     def average(self, images: Tensor, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
-        """Outputs averaged over given elements, with leading shape (S,) or (N, S)."""
+        """Return outputs averaged over given elements, with leading shape (S,) or (N, S)."""
         views = self.action.orbit(element, images)
         n, s = views.shape[:2]
         out: Tensor = call_model(self.module, views.flatten(0, 1), "images")

@@ -10,7 +10,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import gaussian_blur, warp
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
-from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.invariant_linear import InvariantLinear
 from symmetries.nn.resampling import bilinear_taps, gather, scatter
 
 GROUP = Affine2("affine")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from symmetries.report.orbits import orbit_page, overview, quantity, reach_text, spread
+from symmetries.report.orbit_report import orbit_page, overview, quantity, reach_text, spread
 from symmetries.report.page import render
 from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.lines import histories, history
-from symmetries.report.orbits import quantity, run_settings, spread, title
+from symmetries.report.orbit_report import quantity, run_settings, spread, title
 from symmetries.report.page import (
     Answer,
     Block,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from symmetries.report import fit_page, render
-from symmetries.report.fits import FitPictures
+from symmetries.report.fit_report import FitPictures
 from symmetries.report.lines import spaced
 from symmetries.results import (
     DataSummary,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries.report import figures
-from symmetries.report.orbits import quantity, run_settings, spread, title
+from symmetries.report.orbit_report import quantity, run_settings, spread, title
 from symmetries.report.page import (
     Answer,
     Block,

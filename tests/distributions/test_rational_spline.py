@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from zuko.transforms import MonotonicRQSTransform
 
-from symmetries.distributions.spline import (
+from symmetries.distributions.rational_spline import (
     MIN_SHARE,
     MIN_SLOPE,
     circular_spline,

@@ -1,4 +1,4 @@
-"""A linear layer on images whose filters are transformed."""
+"""Linear layer on images whose filters are transformed."""
 
 import math
 from typing import Any, Literal
@@ -30,19 +30,19 @@ ESTIMATORS = ("weights", "input-gather")
 
 
 class InvariantLinear(nn.Module):
-    r"""Responses of filters W moved by transformations T: (W T) x = W (T x).
+    r"""Responses of filters W transformed by T: (W T) x = W (T x).
 
     The filter at the point p is read at T p (bilinear, zero outside), which is a sparse matrix on
     the right of W. By associativity the same numbers come from the transposed matrix applied to
-    the input (a scatter): the layer computes on the side with fewer pictures to move, the batch
-    or the filters, with equal results and gradients up to rounding. Averaging a function of the
+    the input (a scatter). The layer transforms whichever has fewer images, the batch or the
+    filters; results and gradients are equal up to rounding. Averaging a function of the
     responses over T makes it invariant (van der Ouderaa and van der Wilk 2022, section 3.2).
 
-    "input-gather" is another estimator of the same integral: it reads the moved *image* by
-    interpolation instead. The two agree where pictures are smooth and areas are kept.
+    "input-gather" is another estimator of the same integral, which reads the transformed *image* by
+    interpolation. Both agree if images are smooth and T preserves areas.
 
     Several models (runs) can be computed as one. Each has its own transformations, its own filters
-    unless ``shared``, and its own images if they come with an axis for it.
+    unless ``shared``, and its own images if they have an axis for runs.
 
     Args:
         shape: (C, H, W) of images and filters.
@@ -53,7 +53,7 @@ class InvariantLinear(nn.Module):
         side: "auto", "weights" or "inputs".
         estimator: "weights" (canonical) or "input-gather".
         blur: standard deviation, in half-image units, of a Gaussian blur of the filters.
-        generator: source of the initial weights.
+        generator: random generator of the initial weights.
 
     Example:
         >>> layer = InvariantLinear((1, 8, 8), 16)
@@ -91,12 +91,12 @@ class InvariantLinear(nn.Module):
         self.estimator = estimator
         self.blur = blur
         banks = 1 if shared else runs
-        bound = 1 / math.sqrt(math.prod(shape))  # torch's own start of a linear layer
+        bound = 1 / math.sqrt(math.prod(shape))  # torch's own initialisation of a linear layer
         start = torch.rand(units, *shape, generator=generator) * 2 - 1
         self.weight = nn.Parameter((start * bound).expand(banks, units, *shape).clone())
         offset = (torch.rand(units, generator=generator) * 2 - 1) * bound
         self.bias = nn.Parameter(offset.expand(banks, units).clone()) if bias else None
-        if blur:  # linear along each axis: two small products
+        if blur:  # separable: two small products
             rows, columns = _blur_matrices(shape[1], shape[2], blur)
             self.register_buffer("_rows", rows, persistent=False)
             self.register_buffer("_columns", columns, persistent=False)
@@ -104,17 +104,17 @@ class InvariantLinear(nn.Module):
             self._columns: Tensor
 
     def filters(self) -> Tensor:
-        """The filters (R or 1, units, C, H, W), blurred if the layer does that."""
+        """Return the filters (R or 1, units, C, H, W), blurred if ``blur`` is set."""
         if not self.blur:
             return self.weight
         return self._rows @ self.weight @ self._columns.T
 
     def forward(self, images: Tensor, transformation: Tensor) -> Tensor:
-        """Responses of every moved filter to every image.
+        """Return the responses of every transformed filter to every image.
 
         Args:
-            images: (B, C, H, W), or (R, B, C, H, W) with images of its own for each run.
-            transformation: matrices (S, 3, 3), or (R, S, 3, 3) where there are several runs.
+            images: (B, C, H, W), or (R, B, C, H, W) with separate images for each run.
+            transformation: matrices (S, 3, 3), or (R, S, 3, 3) for several runs.
 
         Returns:
             (S, B, units) for matrices (S, 3, 3), else (R, S, B, units).
@@ -127,7 +127,7 @@ class InvariantLinear(nn.Module):
         return out.squeeze(0) if single else out
 
     def responses(self, images: Tensor, matrices: Tensor) -> Tensor:
-        """Responses (R, S, B, units) before the bias is added, for matrices (R, S, 3, 3)."""
+        """Return responses (R, S, B, units) without the bias, for matrices (R, S, 3, 3)."""
         self._check(images, matrices)
         pictures = images if images.ndim == 5 else images[None]
         gathering = self.estimator == "input-gather"
@@ -139,7 +139,7 @@ class InvariantLinear(nn.Module):
         return self._on_weights(filters, pixels, theta)
 
     def _on_inputs(self, filters: Tensor, pixels: Tensor, theta: Tensor, transpose: bool) -> Tensor:
-        """Responses of filters (R or 1, U, C, P) to moved images (R or 1, B, C, P)."""
+        """Return responses of filters (R or 1, U, C, P) to transformed images (R or 1, B, C, P)."""
         runs, samples = theta.shape[:2]
         tables, batch = _tables(pixels, runs), pixels.shape[1]
         channels, height, width = self.shape
@@ -150,7 +150,7 @@ class InvariantLinear(nn.Module):
         return responses
 
     def _on_weights(self, filters: Tensor, pixels: Tensor, theta: Tensor) -> Tensor:
-        """The same numbers from moved filters."""
+        """Return the same responses from transformed filters."""
         runs, samples = theta.shape[:2]
         tables, units = _tables(filters, runs), filters.shape[1]
         channels, height, width = self.shape
@@ -160,21 +160,21 @@ class InvariantLinear(nn.Module):
         return responses
 
     def chosen_side(self, batch: int) -> str:
-        """The side that is computed for a batch of this size: "inputs" or "weights"."""
+        """Return what is transformed for a batch of this size: "inputs" or "weights"."""
         check_whole(batch, "batch", least=0)
         return self._side(batch)
 
     def _side(self, batch: int) -> str:
         if self.side != "auto":
             return self.side
-        if exporting():  # a program for batches of all sizes
+        if exporting():  # the exported program serves batches of all sizes
             return "weights"
-        # Where filters are learned, moving them saves one of three products: it pays earlier.
+        # If filters are learned, transforming them saves one of three products.
         learned = self.weight.requires_grad and torch.is_grad_enabled()
         return "inputs" if batch <= self.units // (4 if learned else 1) else "weights"
 
     def bank(self, transformation: Tensor) -> Tensor:
-        """The moved filters themselves (S, units, C, H, W) of the first run, for pictures."""
+        """Return the transformed filters (S, units, C, H, W) of the first run, for figures."""
         theta = transformation[:, None, :2].expand(-1, self.units, -1, -1).flatten(0, 1)
         filters = self.filters()[0]
         copies = filters.expand(len(transformation), *filters.shape).flatten(0, 1)
@@ -201,12 +201,12 @@ class InvariantLinear(nn.Module):
             raise invalid("images", expected, shape, "a layer reads the size it was made for")
 
     def extra_repr(self) -> str:
-        """What print(layer) says."""
+        """Return the arguments shown by print(layer)."""
         return f"{self.shape}, units={self.units}, runs={self.runs}, estimator={self.estimator!r}"
 
 
 def _blur_matrices(height: int, width: int, blur: float) -> tuple[Tensor, Tensor]:
-    """What a Gaussian blur does to columns (H, H) and to rows (W, W) of a picture."""
+    """Return matrices of a Gaussian blur on columns (H, H) and on rows (W, W) of an image."""
     along_y = torch.eye(height)[:, None, :, None].expand(-1, 1, -1, width)
     along_x = torch.eye(width)[:, None, None, :].expand(-1, 1, height, -1)
     rows = gaussian_blur(along_y, blur)[:, 0, :, 0].T
@@ -215,15 +215,15 @@ def _blur_matrices(height: int, width: int, blur: float) -> tuple[Tensor, Tensor
 
 
 def _tables(pictures: Tensor, runs: int) -> Tensor:
-    """Tables (R C, P, B) of pictures (R or 1, B, C, P); one for all if there is one channel."""
+    """Return tables (R C, P, B) of images (R or 1, B, C, P); a single one if all are shared."""
     if pictures.shape[2] > 1:
         pictures = pictures.expand(runs, -1, -1, -1)
     return pictures.permute(0, 2, 3, 1).flatten(0, 1).contiguous()
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Batched product in which either side may be shared by all (a first axis of 1)."""
-    if len(a) == len(b) == 1:  # squeezed, not indexed: the gradient of an index is a copy
+    """Return a batched product in which either side may be shared by all (a first axis of 1)."""
+    if len(a) == len(b) == 1:  # squeeze instead of indexing, whose gradient is a copy
         return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0)
     runs = max(len(a), len(b))
     a, b = a.expand(runs, -1, -1), b.expand(runs, -1, -1)
@@ -234,22 +234,22 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _BatchedProduct(torch.autograd.Function):
-    """``torch.bmm``, with gradients that lie in memory as what they belong to.
+    """``torch.bmm`` whose gradients have the memory layout of their arguments.
 
-    A gradient that lies the other way round is turned by the kernel that comes next, at the price
-    of a copy as large as all moved pictures.
+    Otherwise the next operation would transpose them, with a copy as large as all transformed
+    images.
     """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:  # noqa: ANN401 - torch's
-        """Products (R, N, M) of (R, N, K) and (R, K, M)."""
+        """Return products (R, N, M) of (R, N, K) and (R, K, M)."""
         ctx.save_for_backward(a, b)
         return torch.bmm(a, b)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:  # noqa: ANN401
-        """Gradients to both."""
+        """Return gradients of both arguments."""
         a, b = ctx.saved_tensors
         to_a = _bmm_like(a, grad, b.mT) if ctx.needs_input_grad[0] else None
         to_b = _bmm_like(b, a.mT, grad) if ctx.needs_input_grad[1] else None

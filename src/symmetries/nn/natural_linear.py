@@ -1,15 +1,15 @@
-r"""The posterior of a last layer by its precision, moved by natural-gradient steps.
+r"""Gaussian posterior of a last layer, updated by natural-gradient steps on its precision.
 
-Where outputs are linear in the weights, the natural gradient of the ELBO is a sum over examples in
-closed form (Khan and Lin 2017). With r the rate, g and h the expected slope and (negative)
-curvature of the log-likelihood in each output, and m the outputs' mean:
+If outputs are linear in the weights, the natural gradient of the ELBO is a sum over examples in
+closed form (Khan and Lin 2017). With rate r, the expected slope g and (negative) curvature h of
+the log-likelihood in each output, and the outputs' mean m:
 
 .. math:: \Lambda_c \leftarrow (1-r)\Lambda_c + r\left[I/\alpha + \sum_i h_{ic}\phi_i\phi_i'\right],
           \qquad
           \Lambda_c\mu_c \leftarrow (1-r)\Lambda_c\mu_c + r\sum_i (h_{ic}m_{ic} + g_{ic})\phi_i.
 
-For a Gaussian likelihood one full step is the exact posterior. A few hundred such steps do what
-tens of thousands of gradient steps on a Cholesky factor do.
+For a Gaussian likelihood one full step gives the exact posterior. A few hundred such steps replace
+tens of thousands of gradient steps on a Cholesky factor.
 """
 
 from collections.abc import Iterator
@@ -22,24 +22,24 @@ from symmetries._validation.checks import check_positive, check_whole
 from symmetries._validation.placement import check_like
 from symmetries.nn.variational import as_runs, gaussian_kl, with_ones
 
-# Largest factor by which a step may change the prior variance: early posteriors say little.
+# Largest factor by which a step may change the prior variance, because early posteriors are vague.
 PRIOR_STEP = 1.1
-# The same for a step on all examples.
+# The same limit for a step on all examples.
 FULL_PRIOR_STEP = 2.0
 
 
 class NaturalLinear(nn.Module):
-    """A Gaussian last layer with full covariance blocks, kept as precision and shift.
+    """Gaussian last layer with full covariance blocks, stored as precision and shift.
 
-    It reads like a :class:`VariationalLinear` (mean and variance of outputs, KL), but is moved by
-    :meth:`update` and not by an optimiser: nothing here has a gradient except the features.
+    It has the interface of a :class:`VariationalLinear` (mean and variance of outputs, KL), but it
+    is changed by :meth:`update` instead of an optimiser: only the features receive gradients.
 
     Args:
         inputs: number of features.
         outputs: number of outputs.
         bias: whether a constant feature is added.
         runs: number R of layers computed as one.
-        prior_variance: alpha, at the start.
+        prior_variance: initial alpha.
         learn_prior: whether each run learns its alpha, in closed form.
 
     Example:
@@ -80,7 +80,7 @@ class NaturalLinear(nn.Module):
         self.prior_variance: Tensor
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance (R, B, outputs) of the outputs; without runs for features (B, D)."""
+        """Return output mean and variance (R, B, outputs); (B, outputs) for features (B, D)."""
         phi = self._augmented(features)
         mean = phi @ self.mean.transpose(1, 2)
         whitened = phi[:, None] @ self.root.transpose(-1, -2)
@@ -88,24 +88,24 @@ class NaturalLinear(nn.Module):
         return (mean, variance) if features.ndim == 3 else (mean[0], variance[0])
 
     def moments_and_kl(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and variance (R, B, outputs) of the outputs, and the KL (R,)."""
+        """Return mean and variance (R, B, outputs) of the outputs, and the KL (R,)."""
         return *self(as_runs(features, self.runs, self.inputs)), self.kl()
 
     def kl(self) -> Tensor:
-        """KL from the prior, (R,), in nats."""
+        """Return the KL from the prior, (R,), in nats."""
         dim = self.outputs * self.mean.shape[-1]
         log_det = 2 * self.root.diagonal(dim1=-2, dim2=-1).log().sum((1, 2))
         return gaussian_kl(self._energy(), log_det, dim, self.prior_variance)
 
     @torch.no_grad()
     def update(self, features: Tensor, target: Tensor, curvature: Tensor, rate: float) -> None:
-        """One natural-gradient step from one batch.
+        """Perform one natural-gradient step from one batch.
 
         Args:
             features: (R, B, D).
             target: h m + g for each example and output, (R, B, outputs), times N / B.
             curvature: h, (R, B, outputs), times N / B.
-            rate: of the step, in (0, 1].
+            rate: step size in (0, 1].
         """
         self.step(self.sums(features, target, curvature), rate)
 
@@ -117,13 +117,13 @@ class NaturalLinear(nn.Module):
         curvature: Tensor,
         into: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums over examples of a step: of h phi phi', and of (h m + g) phi.
+        """Return the sums over examples of a step: of h phi phi', and of (h m + g) phi.
 
         Args:
             features: (R, B, D).
             target: h m + g, (R, B, outputs).
             curvature: h, (R, B, outputs).
-            into: sums over other examples, to add to in place.
+            into: sums over other examples, which are added to in place.
         """
         phi = self._augmented(features)
         runs, outputs, dim = self.mean.shape
@@ -143,9 +143,9 @@ class NaturalLinear(nn.Module):
         scale: float = 1.0,
         prior_step: float = PRIOR_STEP,
     ) -> None:
-        """One natural-gradient step from sums over examples, times ``scale`` = N / B.
+        """Perform one natural-gradient step from sums over examples, times ``scale`` = N / B.
 
-        A learned prior variance changes by the factor ``prior_step`` at most.
+        A learned prior variance changes at most by the factor ``prior_step``.
         """
         if self.learn_prior:
             change = self._prior_change().clamp(1 / prior_step, prior_step)
@@ -158,7 +158,7 @@ class NaturalLinear(nn.Module):
 
     @torch.no_grad()
     def reset(self) -> None:
-        """Forget all data: back to the prior of the start."""
+        """Reset to the initial prior."""
         self.prior_variance.fill_(self.first_prior_variance)
         alpha = self.prior_variance[:, None, None]
         eye = torch.eye(self.mean.shape[-1], dtype=self.root.dtype, device=self.root.device)
@@ -168,7 +168,7 @@ class NaturalLinear(nn.Module):
         self.mean.zero_()
 
     def refresh(self) -> None:
-        """Bring the factor and the mean in line with the precision and the shift."""
+        """Recompute the factor and the mean from the precision and the shift."""
         with _full_products():
             self.root.copy_(inverse_factor(self.precision))
             whitened = self.root @ self.shift[..., None]
@@ -178,12 +178,12 @@ class NaturalLinear(nn.Module):
         return self.mean.square().sum((1, 2)) + self.root.square().sum((1, 2, 3))
 
     def _prior_change(self) -> Tensor:
-        r"""The factor (R,) towards the prior variance with the best bound.
+        r"""Return the factor (R,) towards the prior variance with the best bound.
 
-        With \gamma = D - tr(S) / \alpha, the number of weights that the data determine, the
-        optimum is a fixed point of \alpha = |\mu|^2 / \gamma (MacKay 1992) and of
-        \alpha = (|\mu|^2 + tr S) / D, which comes near it much more slowly where \gamma is
-        small; the latter is for posteriors that have not followed the last change yet.
+        With \gamma = D - tr(S) / \alpha, the number of weights determined by the data, the optimum
+        is a fixed point of \alpha = |\mu|^2 / \gamma (MacKay 1992) and of
+        \alpha = (|\mu|^2 + tr S) / D. The latter converges much more slowly if \gamma is small, and
+        is used for posteriors that have not yet followed the last change.
         """
         count = self.outputs * self.mean.shape[-1]
         norm = self.mean.square().sum((1, 2)) / self.prior_variance
@@ -198,15 +198,15 @@ class NaturalLinear(nn.Module):
         return with_ones(phi) if self.bias else phi
 
     def extra_repr(self) -> str:
-        """What print(layer) says."""
+        """Return the sizes shown by print(layer)."""
         return f"{self.inputs}, {self.outputs}, runs={self.runs}"
 
 
 def inverse_factor(precision: Tensor) -> Tensor:
-    """Inverse of the Cholesky factor L of matrices L L' (..., D, D).
+    """Return the inverse of the Cholesky factor L of matrices L L' (..., D, D).
 
-    On a GPU by halves, as products: the library's factorisation is slow for many matrices. A
-    matrix that is not positive definite gives NaN; nothing waits for the device to say so.
+    On a GPU it recurses on halves by matrix products, because the library's factorisation is slow
+    for many matrices. A matrix that is not positive definite gives NaN, without synchronising.
 
     Example:
         >>> inverse_factor(torch.tensor([[4.0, 4.0], [4.0, 5.0]])).tolist()
@@ -236,7 +236,7 @@ def _factor_by_halves(precision: Tensor) -> Tensor:
 
 @contextmanager
 def _full_products() -> Iterator[None]:
-    """Float32 products in float32: the inverse of an ill-conditioned factor needs its digits."""
+    """Compute float32 products in full precision, which ill-conditioned factors need."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
