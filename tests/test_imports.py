@@ -16,7 +16,7 @@ ALGEBRA = GROUND | {"groups", "actions", "distributions"}
 MODELS = ALGEBRA | {"auditing", "data", "learners", "nn", "results", "training"}
 ALLOWED = {
     "__main__": {"cli"},
-    "_utils": set(),
+    "_utils": {"_validation"},
     "audit": {"auditing"},
     "_validation": set(),
     "ops": {"_utils", "_validation"},

@@ -66,7 +66,7 @@ def fit_versions(
         return elbo_loss(model, x, step)
 
     def fitting() -> Fitting[History]:
-        config = vae.config.train_config(seed=mix(vae.seed, 0), **run)
+        config = vae.config.training.train_config(seed=mix(vae.seed, 0), **run)
         history = yield Job(vae, loss, (images, torch.arange(len(images))), config, products="tf32")
         vae.eval()
         return history

@@ -61,8 +61,8 @@ def fit_stochastic_job(
     groups = [{"params": rest}, {"params": widths, "lr": how.width_lr}]
     config = TrainConfig(
         steps=how.steps, batch_size=how.batch_size, lr=how.lr, seed=seed, device=device,
-        progress=False, log_every=max(1, how.steps // 8),
-    )  # fmt: skip
+        progress=False,
+    ).replace(log_every=max(1, how.steps // 8))  # fmt: skip
     looks = []
     every = max(1, how.steps // LOOKS)
     times = {round(how.steps * (i / (FRAMES - 1)) ** 2) for i in range(FRAMES)}

@@ -132,10 +132,9 @@ class _InvariantEstimator(ImageEstimator):
             batch_size=self.batch_size,
             samples=self.samples,
             lr=self.lr,
-            body_lr=0.1,
             search=self.search if self.learn else 0,
             seed=seed,
-        )
+        ).replace(body_lr=0.1)
         named = {"given_seed": given_seed(self.random_state), **options}
         self.history_ = fit_natural(model, [images], targets, config, **named)
         fit = evaluate(model, [images], targets, samples=self.samples).log_likelihood

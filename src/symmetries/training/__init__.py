@@ -8,6 +8,7 @@ from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
 from symmetries.training.loop import train
 from symmetries.training.pruning import watching
+from symmetries.training.recipe import Recipe
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step
 from symmetries.training.update import LossError
@@ -22,6 +23,7 @@ __all__ = [
     "LossError",
     "NonFiniteError",
     "Numbers",
+    "Recipe",
     "Step",
     "TrainConfig",
     "fit_many",

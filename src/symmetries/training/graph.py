@@ -22,7 +22,7 @@ WARMUP = 3
 
 def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
     """Whether to try: on one CUDA device, unless it is turned off."""
-    return config.graph == "auto" and device.type == "cuda" and world == 1
+    return config.hardware.graph == "auto" and device.type == "cuda" and world == 1
 
 
 class GraphedUpdate:

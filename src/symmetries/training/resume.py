@@ -80,7 +80,7 @@ class Checkpoints:
     @property
     def given_seed(self) -> int:
         """The seed as the user gave it."""
-        given = self.config.given_seed
+        given = self.config.origin.given_seed
         return self.config.seed if given is None else given
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:

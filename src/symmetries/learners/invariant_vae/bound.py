@@ -24,12 +24,12 @@ def log_weights(
     """
     n = len(x)
     mean, scale = (part[:, None] for part in model.encode(x))
-    shape = (n, k, model.config.latent)
+    shape = (n, k, model.config.network.latent)
     z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
     log_ratio = model.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
     flat = z.flatten(0, 1)
     prototypes = model.decode(flat)
-    if model.config.sampled:
+    if model.config.objective.sampled:
         noise = torch.randn(prototypes.shape, generator=generator, device=x.device)
         prototypes = prototypes + model.prototype_noise * noise
     if model.finite:

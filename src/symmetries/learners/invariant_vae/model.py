@@ -28,10 +28,7 @@ from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import check_learnable
 from symmetries.learners.invariant_vae.bound import log_weights
-from symmetries.learners.invariant_vae.config import (
-    InvariantVAEConfig,
-    resolve_config,
-)
+from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import joint_loss
 from symmetries.learners.invariant_vae.networks import Posterior, Prior
@@ -93,35 +90,35 @@ class InvariantVAE(nn.Module):
         super().__init__()
         self.group: Group[Any] = as_group(group)
         check_learnable(self.group)
-        self.config = resolve_config(config)
+        self.config = InvariantVAEConfig.resolve(config)
         check_number(fill, "fill")
         self.shape = shape
         self.seed = seed
         self.bounds = resolve_bounds(self.group, bounds)
-        c = self.config
-        self.act = ImageAction(self.group, interpolation=c.interpolation, fill=fill)
+        c, objective = self.config.network, self.config.objective
+        self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
         with seeded(seed):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
-            self.prior_eta = Prior(self.group, self.bounds, c)
-            self.posterior = Posterior(shape, self.group, self.bounds, c, self.act)
+            self.prior_eta = Prior(self.group, self.bounds, self.config)
+            self.posterior = Posterior(shape, self.group, self.bounds, self.config, self.act)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
-        self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
+        self.register_buffer("limit", objective.invariance * torch.tensor(self.bounds))
         self.limit: Tensor
-        start = inverse_softplus(max(c.noise - c.least_noise, 1e-6))
-        self.free_noise = nn.Parameter(torch.full(shape, start), c.learn_noise)
+        start = inverse_softplus(max(objective.noise - objective.least_noise, 1e-6))
+        self.free_noise = nn.Parameter(torch.full(shape, start), objective.learn_noise)
         free = torch.tensor(inverse_softplus(INITIAL_PROTOTYPE_NOISE))
-        self.free_prototype_noise = nn.Parameter(free, c.sampled)
+        self.free_prototype_noise = nn.Parameter(free, objective.sampled)
         self.eval()
 
     @property
     def noise(self) -> Tensor:
         """Standard deviation (C, H, W) of each pixel, given prototype and transformation."""
-        return self.config.least_noise + F.softplus(self.free_noise)
+        return self.config.objective.least_noise + F.softplus(self.free_noise)
 
     @property
     def prototype_noise(self) -> Tensor:
@@ -180,7 +177,7 @@ class InvariantVAE(nn.Module):
 
         known = {"group": group_name(self.group), "bounds": self.bounds, "fill": self.act.fill}
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config, **known)}
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)
@@ -203,7 +200,7 @@ class InvariantVAE(nn.Module):
         check_generator(generator)
         if self.finite:
             seen = self.act.orbit(self.elements(x.device), x)
-        elif self.config.invariance == 0:
+        elif self.config.objective.invariance == 0:
             seen = x[:, None]
         else:
             if generator is None and not self.training:
@@ -336,7 +333,7 @@ class InvariantVAE(nn.Module):
         set beside each other. All noise is that of pixels then: prototypes lose theirs.
         """
         data = images_to_learn(images, self.shape)
-        least = self.config.least_noise if least is None else least
+        least = self.config.objective.least_noise if least is None else least
         generator = torch.Generator(self.device).manual_seed(0)
         total = torch.zeros_like(self.free_noise)
         for part in data.split(512):
@@ -345,7 +342,7 @@ class InvariantVAE(nn.Module):
             z = mean + scale * torch.randn(mean.shape, generator=generator, device=self.device)
             total += (self._moved_back(part, self.decode(z)) - part).square().sum(0)
         scale = (total / len(data)).sqrt().clamp_min(least)
-        self.free_noise.copy_(free_scale(scale, self.config.least_noise))
+        self.free_noise.copy_(free_scale(scale, self.config.objective.least_noise))
         self.free_prototype_noise.fill_(NO_NOISE)
 
     def save(self, folder: Path | str) -> Path:

@@ -8,7 +8,7 @@ the bound is flat they still stop on the way: a line search over the widths come
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -97,7 +97,7 @@ def fit_natural(
     learned = [box.free for box in boxes if box.free.requires_grad]
     after = config.steps // 3 if config.search else 0
     first = config.steps - after
-    looks = fit(replace(config, steps=first), 0, out)
+    looks = fit(config.replace(steps=first), 0, out)
     if not after:
         return looks
     few = slice(config.search_examples)
@@ -110,7 +110,7 @@ def fit_natural(
     for free in learned:
         free.requires_grad_(False)
     try:
-        last = replace(config, steps=after, fresh=True)
+        last = config.replace(steps=after, fresh=True)
         return looks + fit(last, first, out and out / "searched")
     finally:
         for free in learned:
@@ -136,15 +136,16 @@ class _Fit:
             steps=config.steps,
             batch_size=min(config.batch_size, len(self.targets)),
             lr=config.lr,
-            betas=config.betas,
-            schedule=config.schedule,
             seed=config.seed + first,
             out=out,
-            log_every=look,
             device=str(model.half_width.device),
             progress=False,
+        ).replace(
+            betas=config.adam.betas,
+            schedule=config.adam.schedule,
+            log_every=look,
             graph="off",
-            **self.options | {"checkpoint_every": every},  # after a look: it is sound
+            **self.options | {"checkpoint_every": every},  # after the metrics: they are finite
         )
         loss = NaturalLoss(config, len(self.targets), self.sets)
         groups = _param_groups(model, config)
@@ -171,5 +172,5 @@ def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str
     learned = [p for p in model.parameters() if p.requires_grad] or [model.log_noise]
     own = [p for p in learned if id(p) in widths]
     rest = [p for p in learned if id(p) not in widths]
-    parts = ((own, config.lr), (rest, config.body_lr))
+    parts = ((own, config.lr), (rest, config.adam.body_lr))
     return [{"params": p, "lr": lr} for p, lr in parts if p]

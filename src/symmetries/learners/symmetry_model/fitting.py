@@ -95,7 +95,7 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[Hi
     if free:
         groups.append({"params": free, "clip": False, "weight_decay": 0.0})
     config = model.config.inference.train_config(**run)
-    products = model.config.products
+    products = model.config.matmul_precision
     return (yield Job(net, loss, (data,), config, param_groups=groups, products=products))
 
 
@@ -118,7 +118,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(model.seed))
         held, kept = data[order[:count]], data[order[count:]]
         watch = BestWeights(net, held, loss, config)
-    products, reads = model.config.products, (inference,)
+    products, reads = model.config.matmul_precision, (inference,)
     history = yield Job(net, loss, (kept,), config, on_step=watch, reads=reads, products=products)
     if watch is not None:
         watch.restore()

@@ -21,9 +21,9 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.se2 import SE2
-from symmetries.learners.symmetry_model.affine_jitter import blurred, varied
+from symmetries.learners.symmetry_model.affine_jitter import blurred, jittered
 from symmetries.learners.symmetry_model.config import SymmetryConfig
-from symmetries.learners.symmetry_model.idempotence import settling
+from symmetries.learners.symmetry_model.idempotence import idempotence_loss
 from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
 from symmetries.learners.symmetry_model.moves import (
     flat,
@@ -74,12 +74,13 @@ def lie_inference_loss(
 
     Returns:
         "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "centring",
-        "settling".
+        "idempotence".
     """
-    group, k, b = act.group, config.samples, len(images)
-    images = blurred(varied(images, step, act, config), step, config)
+    group, objective, b = act.group, config.objective, len(images)
+    k = objective.samples
+    images = blurred(jittered(images, step, act, config), step, config)
     with torch.no_grad():
-        if config.loss == "symmetric":
+        if objective.loss == "symmetric":
             random = net.bounds * (2 * step.rand(b, 2 * k, net.dim) - 1)
         else:  # the image itself takes the place of its second versions
             random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
@@ -88,7 +89,7 @@ def lie_inference_loss(
         r, r_inverse = unbind(group.exp(torch.stack((random, -random))))
         versions = act.orbit(r, images)
     seen = versions.flatten(0, 1)
-    noise = step.randn(len(seen), net.dim) if config.sampled else None
+    noise = step.randn(len(seen), net.dim) if config.network.sampled else None
     e, e_inverse = net.pair(net.positions(seen, noise).unflatten(0, random.shape[:2]))
     (e1, e2), (e1_inverse, _) = _pairs(e, k), _pairs(e_inverse, k)
     (r1, _), (_, r2_inverse) = _pairs(r, k), _pairs(r_inverse, k)
@@ -96,27 +97,27 @@ def lie_inference_loss(
     again = act.orbit(gap, images)
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
-    if config.alignment:
-        spread = _spread(group, gap, images, act.fill, forgiving=config.turns).mean()
-        weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
+    if objective.alignment:
+        spread = _spread(group, gap, images, act.fill, forgiving=objective.turns).mean()
+        weight = objective.alignment * (1 - step.progress / objective.alignment_share).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
-    if config.invertibility:
+    if objective.invertibility:
         x1 = versions[:, :k].flatten(0, 1)
         there, back = flat(e1_inverse), flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
-        terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
-    if config.centring and has_shifts(group):
+        terms |= {"loss": terms["loss"] + objective.invertibility * lost, "invertibility": lost}
+    if objective.centring and has_shifts(group):
         to_prototype = group.compose(e1_inverse, r1)
         sized = bool(size_columns(group))
         off = off_centre(images, to_prototype, act.fill, sized=sized).mean()
-        terms |= {"loss": terms["loss"] + config.centring * off, "centring": off}
-    if config.settling:
+        terms |= {"loss": terms["loss"] + objective.centring * off, "centring": off}
+    if objective.idempotence:
         with torch.no_grad():
             to_prototype = mapped(lambda part: part[:, 0], group.compose(e1_inverse, r1))
-        left = settling(net, images, step, act, to_prototype, config)
-        start = config.settling_start  # prototypes must be there first
-        weight = config.settling * ((step.progress - start) / (1 - start)).clamp_min(0)
-        terms |= {"loss": terms["loss"] + weight * left, "settling": left}
+        left = idempotence_loss(net, images, step, act, to_prototype, config)
+        start = objective.idempotence_start  # prototypes must be there first
+        weight = objective.idempotence * ((step.progress - start) / (1 - start)).clamp_min(0)
+        terms |= {"loss": terms["loss"] + weight * left, "idempotence": left}
     return terms
 
 
@@ -129,10 +130,10 @@ def finite_inference_loss(
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
     """
     group = _finite(act.group)
-    images = blurred(varied(images, step, act, config), step, config)
-    b, k = len(images), config.samples
+    images = blurred(jittered(images, step, act, config), step, config)
+    b, k = len(images), config.objective.samples
     random = (step.rand(b, 2 * k) * group.order).long()
-    if config.loss == "one-sided":
+    if config.objective.loss == "one-sided":
         random = torch.cat((random[:, :k], torch.zeros_like(random[:, k:])), 1)
     with torch.no_grad():
         moved = act.orbit(random, images)
@@ -167,8 +168,7 @@ def generative_loss(
     moved by about -eta, and how a pixel grid looks after that tells eta. What is left of the grid
     of x, such as steps along edges, ``prototype_noise`` hides.
 
-    For a finite group the expectation over q(g | x) is summed. The optional consistency term is
-    the mean absolute difference of log p between two prototypes of one image.
+    For a finite group the expectation over q(g | x) is summed.
 
     ``frozen`` keeps the weights of f as its products want them. Only training that adds nothing to
     this loss may give it: on a GPU gradients are then computed beside each other, and are not there
@@ -190,7 +190,7 @@ def _generative_terms(
     config: SymmetryConfig,
     made: Branches | None,
 ) -> Terms:
-    b, k = len(images), config.samples
+    b, k = len(images), config.objective.samples
     if made is not None:
         net.ahead(made, b * k)
     with torch.no_grad():
@@ -218,8 +218,8 @@ def _generative_terms(
     if made is not None:
         made.ahead(targets, images)
     noise = None
-    if config.prototype_noise and net.training:
-        noise = config.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
+    if config.objective.prototype_noise and net.training:
+        noise = config.objective.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
     context = moved_units(net.features, act, found, versions, noise)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
     if not flow:
@@ -231,12 +231,7 @@ def _generative_terms(
     else:
         log_p = net.distribution.log_prob(aim, context)
     nll = _negative_mean(log_p)
-    terms = {"loss": nll, "nll": nll}
-    if config.consistency and k > 1:
-        each = log_p.unflatten(0, (b, k))
-        spread = (each[:, :, None] - each[:, None]).abs().sum((1, 2)).mean() / (k * (k - 1))
-        terms |= {"loss": nll + config.consistency * spread, "consistency": spread}
-    return terms
+    return {"loss": nll, "nll": nll}
 
 
 def _negative_mean(x: Tensor) -> Tensor:

@@ -24,11 +24,7 @@ from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import check_learnable
-from symmetries.learners.symmetry_model.config import (
-    USUAL_BOUNDS,
-    SymmetryConfig,
-    resolve_config,
-)
+from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, fitting
 from symmetries.learners.symmetry_model.health import content_kept
@@ -79,7 +75,7 @@ class SymmetryModel(nn.Module):
     ) -> None:
         super().__init__()
         self.group: Group[Any] = as_group(group)
-        self.config = resolve_config(config)
+        self.config = SymmetryConfig.resolve(config)
         self.shape = _checked_shape(shape, self.group)
         check_number(fill, "fill")
         self.seed = seed

@@ -67,26 +67,26 @@ class LieInference(nn.Module):
         self.group = group
         self.dim = len(bounds)
         self.fill = fill
-        self.centred = config.moments != "none" and has_shifts(group)
-        self.pinned = config.pinned
-        self.sized = config.moments == "size" and seen_at_one_size(group)
+        self.centred = config.network.moments != "none" and has_shifts(group)
+        self.pinned = config.network.pinned
+        self.sized = config.network.moments == "size" and seen_at_one_size(group)
         self.sizes = size_columns(group) if self.sized else ()
-        self.tanh = config.squash == "tanh"
+        self.tanh = config.network.squash == "tanh"
         # A direction covers the whole circle, so it suits only angles that may use all of it.
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
-        on_circle = config.angles == "circle"
+        on_circle = config.network.angles == "circle"
         self.around = [i for i in range(self.dim) if whole[i] and on_circle]
         self.positional = has_shifts(group) and (self.centred or bool(self.around))
         self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
         self.bounds: Tensor
-        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.features = ImageFeatures(shape, config.network.widths, network=config.network.kind)
         self.head = nn.Linear(self.features.features, self.dim + len(self.around))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         with torch.no_grad():
             self.head.bias[self.dim :] = INITIAL_RADIUS
         self.free_scale = nn.Parameter(
-            torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.sampled
+            torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.network.sampled
         )
 
     def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -202,7 +202,7 @@ class FiniteInference(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], order: int, config: SymmetryConfig) -> None:
         super().__init__()
-        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.features = ImageFeatures(shape, config.network.widths, network=config.network.kind)
         self.head = nn.Linear(self.features.features, order)
         # Exactly zero would be a stationary point: all elements alike for all images.
         nn.init.normal_(self.head.weight, std=0.01)
@@ -231,24 +231,27 @@ class Generative(nn.Module):
         config: SymmetryConfig,
     ) -> None:
         super().__init__()
-        dropout, network = config.feature_dropout, config.network
-        self.features = ImageFeatures(shape, config.features, network=network, dropout=dropout)
+        dropout, network = config.flow.feature_dropout, config.network.kind
+        self.features = ImageFeatures(shape, config.flow.features, network=network, dropout=dropout)
         context = self.features.features
         self.distribution: ConditionalFlow | ConditionalCategorical
         if isinstance(group, FiniteGroup):
             self.distribution = ConditionalCategorical(
-                group.order, context, hidden=config.conditioner, dropout=config.conditioner_dropout
+                group.order,
+                context,
+                hidden=config.flow.conditioner,
+                dropout=config.flow.conditioner_dropout,
             )
         else:
             self.distribution = ConditionalFlow(
                 bounds,
                 context,
-                circular=circular_parameters(group, bounds, config.circular),
-                layers=config.layers,
-                bins=config.bins,
-                hidden=config.conditioner,
-                base=config.base,
-                dropout=config.conditioner_dropout,
+                circular=circular_parameters(group, bounds, config.flow.circular),
+                layers=config.flow.layers,
+                bins=config.flow.bins,
+                hidden=config.flow.conditioner,
+                base=config.flow.base,
+                dropout=config.flow.conditioner_dropout,
             )
 
     def ahead(self, made: Branches, rows: int) -> None:

@@ -12,7 +12,7 @@ from symmetries._validation.checks import check_generator, check_image_shape, ch
 from symmetries._validation.placement import check_like
 from symmetries.data.base import ImageSet, images_to_learn, told_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.learners.vae.config import VAEConfig, resolve_config
+from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.nn.autoencoder import (
     ConvDecoder,
@@ -59,10 +59,10 @@ class VAE(nn.Module):
         self, shape: tuple[int, int, int], config: VAEConfig | str = "paper", *, seed: int = 0
     ) -> None:
         super().__init__()
-        self.config = resolve_config(config)
+        self.config = VAEConfig.resolve(config)
         self.shape = shape
         self.seed = seed
-        c = self.config
+        c = self.config.network
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
         with seeded(seed):
@@ -71,7 +71,7 @@ class VAE(nn.Module):
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
-        free = inverse_softplus(c.initial_noise - c.least_noise)
+        free = inverse_softplus(self.config.initial_noise - self.config.least_noise)
         self.free_noise = nn.Parameter(torch.full(shape, free))
         self.eval()
 
@@ -149,7 +149,7 @@ class VAE(nn.Module):
             return elbo_loss(model, x, step)
 
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config)}
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
         history = yield Job(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
@@ -202,7 +202,7 @@ class VAE(nn.Module):
         check_whole(k, "k")
         check_generator(generator)
         mean, scale = (part[:, None] for part in self.encode(x))
-        shape = (len(x), k, self.config.latent)
+        shape = (len(x), k, self.config.network.latent)
         z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
         return z, self.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
 
