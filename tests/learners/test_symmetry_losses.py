@@ -31,11 +31,8 @@ from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
     LieInference,
-    generator_shifts,
-    unbind,
 )
 from symmetries.learners.symmetry_model.turns import (
-    distance_to_identity,
     distance_to_symmetry,
     turns_of,
     with_turns,
@@ -75,7 +72,7 @@ class Known(nn.Module):
         return self(images, noise)
 
     def pair(self, eta):
-        return unbind(self.group.exp(torch.stack((eta, -eta))))
+        return list(self.group.exp_pair(eta))
 
     def positions_of(self, eta, element):
         return eta
@@ -428,7 +425,7 @@ def test_a_symmetry_of_the_picture_is_no_distance():
     gaps = torch.stack((half, quarter, torch.eye(3).expand(3, 3, 3)), 1)
     found = distance_to_symmetry(group, gaps, turns)
     assert found.shape == (3, 3)
-    plain = distance_to_identity(group, gaps)
+    plain = group.distance_to_identity(gaps)
     assert found[0].tolist() == pytest.approx([0, float(distance_quarter(turns)), 0], abs=1e-3)
     assert found[1].tolist() == pytest.approx([0, 0, 0], abs=1e-3)
     torch.testing.assert_close(found[2], plain[2])  # a picture without symmetry
@@ -447,7 +444,7 @@ def test_elements_less_the_turns_that_do_nothing():
     left = without_turns(group, gaps, turns)
     torch.testing.assert_close(left[1], small.expand(4, 3, 3), rtol=0, atol=1e-5)
     torch.testing.assert_close(left[0, ::2], small.expand(2, 3, 3), rtol=0, atol=1e-5)
-    assert float(distance_to_identity(group, left[0, 1::2]).min()) > 0.1  # a quarter of a bar
+    assert float(group.distance_to_identity(left[0, 1::2]).min()) > 0.1  # a quarter of a bar
     both = Product(group, Colour())
     again, colour = without_turns(both, (gaps, torch.ones(2, 4, 3)), turns)
     torch.testing.assert_close(again, left)
@@ -503,11 +500,11 @@ def distance_quarter(turns):
 def test_distance_to_identity():
     turns, hues = Affine2("rotation"), Colour("hue")
     rotation = turns.exp(torch.tensor([[0.0], [math.pi / 2], [math.pi]]))
-    found = distance_to_identity(turns, rotation)
+    found = turns.distance_to_identity(rotation)
     torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 1.0]), rtol=0, atol=1e-6)
     # Three elements of three numbers each: colours, although a matrix has that shape too.
     hue = hues.exp(torch.tensor([[2 * math.pi], [math.pi], [0.0]]))
-    found = distance_to_identity(hues, hue)
+    found = hues.distance_to_identity(hue)
     torch.testing.assert_close(found, torch.tensor([0.0, 1.0, 0.0]), rtol=0, atol=1e-6)
 
 
@@ -584,7 +581,7 @@ def test_generator_shifts_give_the_predicted_position(name):
     wanted = torch.randn(50, group.dim, dtype=torch.float64) * 0.4
     if "rotation" in group.names:
         wanted[:, group.names.index("rotation")] *= 5
-    eta = generator_shifts(group, wanted)
+    eta = group.generator_shifts(wanted)
     if "shift_x" not in group.names:
         assert torch.equal(eta, wanted)
         return

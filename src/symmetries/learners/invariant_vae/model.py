@@ -128,7 +128,7 @@ class InvariantVAE(nn.Module):
     @property
     def finite(self) -> bool:
         """Whether the group is."""
-        return isinstance(self.group, FiniteGroup)
+        return self.group.finite
 
     @property
     def device(self) -> torch.device:

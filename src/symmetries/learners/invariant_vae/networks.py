@@ -14,7 +14,6 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.distributions.flow_kernels import MIN_SCALE
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
 
@@ -162,7 +161,7 @@ def circle_angles(
     group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig
 ) -> list[int]:
     """Which parameters are angles of a whole circle, and are treated as such."""
-    if config.flow.angles != "circle" or isinstance(group, FiniteGroup):
+    if config.flow.angles != "circle" or group.finite:
         return []
     whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
     return [i for i, around in enumerate(whole) if around]
@@ -205,7 +204,7 @@ def make_distribution(
     group: Group[Any], bounds: Sequence[float], context: int, config: InvariantVAEConfig
 ) -> ConditionalFlow | ConditionalCategorical:
     """A conditional distribution over the group."""
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         return ConditionalCategorical(group.order, context, hidden=config.flow.conditioner)
     return ConditionalFlow(
         bounds,

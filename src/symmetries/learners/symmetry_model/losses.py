@@ -17,18 +17,14 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.groups.affine import Affine2
-from symmetries.groups.base import Group
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.se2 import SE2
+from symmetries.groups.base import Group, map_element
 from symmetries.learners.symmetry_model.affine_jitter import blurred, jittered
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.idempotence import idempotence_loss
-from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
+from symmetries.learners.symmetry_model.moments import off_centre
 from symmetries.learners.symmetry_model.moves import (
     flat,
     from_prototypes,
-    mapped,
     moved_units,
     positions_of_versions,
     undone_moves,
@@ -37,10 +33,8 @@ from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
     LieInference,
-    unbind,
 )
 from symmetries.learners.symmetry_model.turns import (
-    distance_to_identity,
     distance_to_symmetry,
     has_turns,
     turns_of,
@@ -85,8 +79,7 @@ def lie_inference_loss(
         else:  # the image itself takes the place of its second versions
             random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
             random = F.pad(random, (0, 0, 0, 1))
-        # T_r^-1 = T_-r: an exponential instead of an inverse.
-        r, r_inverse = unbind(group.exp(torch.stack((random, -random))))
+        r, r_inverse = group.exp_pair(random)
         versions = act.orbit(r, images)
     seen = versions.flatten(0, 1)
     noise = step.randn(len(seen), net.dim) if config.network.sampled else None
@@ -106,14 +99,14 @@ def lie_inference_loss(
         there, back = flat(e1_inverse), flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + objective.invertibility * lost, "invertibility": lost}
-    if objective.centring and has_shifts(group):
+    if objective.centring and group.positional:
         to_prototype = group.compose(e1_inverse, r1)
-        sized = bool(size_columns(group))
+        sized = bool(group.zoom_columns)
         off = off_centre(images, to_prototype, act.fill, sized=sized).mean()
         terms |= {"loss": terms["loss"] + objective.centring * off, "centring": off}
     if objective.idempotence:
         with torch.no_grad():
-            to_prototype = mapped(lambda part: part[:, 0], group.compose(e1_inverse, r1))
+            to_prototype = map_element(lambda part: part[:, 0], group.compose(e1_inverse, r1))
         left = idempotence_loss(net, images, step, act, to_prototype, config)
         start = objective.idempotence_start  # prototypes must be there first
         weight = objective.idempotence * ((step.progress - start) / (1 - start)).clamp_min(0)
@@ -129,7 +122,7 @@ def finite_inference_loss(
     With d_h = |T_h x - x|^2 and q_i = q(g | x_i), the loss is sum_h P(h) d_h, where P is the law
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
     """
-    group = _finite(act.group)
+    group = act.group
     images = blurred(jittered(images, step, act, config), step, config)
     b, k = len(images), config.objective.samples
     random = (step.rand(b, 2 * k) * group.order).long()
@@ -196,7 +189,7 @@ def _generative_terms(
     with torch.no_grad():
         if isinstance(inference, FiniteInference):
             target = inference(images).exp()
-            random = (step.rand(b, k) * _finite(act.group).order).long()
+            random = (step.rand(b, k) * act.group.order).long()
             versions = act.orbit(random, images).flatten(0, 1)
             found = inference(versions).argmax(-1, keepdim=True)
         else:
@@ -205,12 +198,12 @@ def _generative_terms(
             undone = undone_moves(act.group, inference.bounds, unit)
             places, versions = positions_of_versions(inference, act, undone, images)
             target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
-            leads = from_prototypes(inference, mapped(lambda e: e[:, 1:], undone), places)
+            leads = from_prototypes(inference, map_element(lambda e: e[:, 1:], undone), places)
             found = inference.element_at(places.flatten(0, 1)[:, None])
 
     def targets() -> list[Tensor]:
         each = target[:, None].expand(b, k, -1)
-        if isinstance(act.group, Affine2 | SE2) and act.group.closed:
+        if act.group.planar and act.group.closed:
             exact = act.group.log(leads)
             each = torch.where(torch.isfinite(exact), exact, each)
         return [each.flatten(0, 1)]
@@ -253,16 +246,10 @@ def _spread(
 ) -> Tensor:
     """How far gaps (B, K) are from doing nothing, or nothing to their pictures."""
     if not (forgiving and has_turns(group)):
-        return distance_to_identity(group, gap)
+        return group.distance_to_identity(gap)
     with torch.no_grad():
         turns = turns_of(images, fill, anywhere={"shift_x", "shift_y"} <= set(group.names))
     return distance_to_symmetry(group, gap, turns)
-
-
-def _finite(group: Group[Any]) -> FiniteGroup:
-    if not isinstance(group, FiniteGroup):
-        raise TypeError(f"expected a finite group, got {group!r}")
-    return group
 
 
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group

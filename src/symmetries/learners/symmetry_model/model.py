@@ -1,6 +1,5 @@
 """The symmetry model: what can be asked of it."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +20,6 @@ from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
-from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import check_learnable
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
@@ -83,9 +81,8 @@ class SymmetryModel(nn.Module):
         self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
         self.inference: LieInference | FiniteInference
         with seeded(seed):
-            if isinstance(self.group, FiniteGroup):
-                order = self.group.order
-                self.inference = FiniteInference(self.shape, order, self.config)
+            if self.group.finite:
+                self.inference = FiniteInference(self.shape, self.group.order, self.config)
             else:
                 self.inference = LieInference(
                     self.shape, self.group, self.bounds, self.config, fill
@@ -191,7 +188,7 @@ class SymmetryModel(nn.Module):
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Transformations (N, n, dim) drawn from p(eta | x_hat); whole steps for finite groups."""
         drawn = self._draw(self.prototype(x), n, generator)
-        return torch.as_tensor(self.group.log(drawn)) if self._finite else drawn
+        return torch.as_tensor(self.group.log(drawn)) if self.group.finite else drawn
 
     @torch.no_grad()
     def sample(
@@ -205,7 +202,7 @@ class SymmetryModel(nn.Module):
         element = self.group.inverse(self.element(x, refine))
         prototypes = self.act(element, x)
         drawn = self._draw(prototypes, n, generator)
-        new = drawn if self._finite else self.group.exp(drawn)
+        new = drawn if self.group.finite else self.group.exp(drawn)
         every = repeat_elements(element, n)
         return self.act.orbit(self.group.compose(new, every), x)
 
@@ -225,7 +222,7 @@ class SymmetryModel(nn.Module):
             (N,) or (N, S).
         """
         context = self.generative(self.prototype(x))
-        value = self.group.exp(eta) if self._finite else eta
+        value = self.group.exp(eta) if self.group.finite else eta
         return self.generative.distribution.log_prob(value, context)
 
     @torch.no_grad()
@@ -320,13 +317,9 @@ class SymmetryModel(nn.Module):
         model.load_state_dict(state)
         return model.to(device)
 
-    @functools.cached_property
-    def _finite(self) -> bool:
-        return isinstance(self.group, FiniteGroup)
-
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         out = torch.cat([self.inference(part) for part in x.split(CHUNK)])
-        return out.argmax(-1) if self._finite else self.group.exp(out)
+        return out.argmax(-1) if self.group.finite else self.group.exp(out)
 
     def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
         """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""

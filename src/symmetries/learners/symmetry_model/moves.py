@@ -1,6 +1,5 @@
 """Random transformations, what networks see of them, and what leads from prototypes to images."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,9 +8,7 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
-from symmetries.groups.base import Group
-from symmetries.groups.product import Product
-from symmetries.groups.se2 import SE2
+from symmetries.groups.base import Group, map_element
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.nn.features import ImageFeatures, is_rounded
 from symmetries.ops.available import usable
@@ -58,7 +55,7 @@ def moved_units(
     x = _standardised(features, act, undone, images)
     if x is not None:
         return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
-    if isinstance(act.group, Product):  # colours of the background are undone before motions
+    if len(act.group.factors) > 1:  # colours of the background are undone before motions
         moved = act.undo(flat(undone), images)
     else:
         moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
@@ -101,7 +98,7 @@ def _standardised(
     """Moved images (B S, C, H, W) as the network wants them, where one kernel makes them."""
     plain = act.padding == "constant" and act.fill == 0 and not act.blur
     takes = usable(images, features.mean) and is_rounded(images) and images.is_contiguous()
-    if not (plain and takes and isinstance(act.group, Affine2 | SE2)):
+    if not (plain and takes and act.group.planar):
         return None
     if undone.dtype != images.dtype:
         return None
@@ -132,13 +129,6 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
     return group.compose(undone, inference.element_at(found))
 
 
-def mapped(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
-    """A function of tensors applied to an element, in a product to each factor's."""
-    if isinstance(element, tuple):
-        return tuple(mapped(function, part) for part in element)
-    return function(element)
-
-
 def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (B, K) as (B K,)."""
-    return mapped(lambda part: part.flatten(0, 1), element)
+    return map_element(lambda part: part.flatten(0, 1), element)

@@ -19,9 +19,6 @@ from symmetries._validation.checks import (
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
 from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
@@ -99,14 +96,12 @@ class InvVAE(nn.Module):
     @property
     def finite(self) -> bool:
         """Whether the group is."""
-        return isinstance(self.symmetry.group, FiniteGroup)
+        return self.symmetry.group.finite
 
     @property
     def moves_pixels(self) -> bool:
         """Whether the group does nothing else, so that noise can move with a prototype."""
-        group = self.symmetry.group
-        factors = group.factors if isinstance(group, Product) else (group,)
-        return not any(isinstance(factor, Colour) for factor in factors)
+        return not self.symmetry.group.changes_values
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
         """Learn the VAE on the prototypes of images; then find the noise of images themselves.
@@ -221,7 +216,7 @@ class InvVAE(nn.Module):
         self, x: Tensor, samples: int, generator: torch.Generator | None, moves: bool
     ) -> Tensor:
         group = self.symmetry.group
-        versions = group.order if isinstance(group, FiniteGroup) else 1 + group.dim
+        versions = group.order if group.finite else 1 + group.dim
         parts = in_parts(x, samples * versions)
         starts: list[Tensor | None] = [None] * len(parts)
         if not self.finite:
