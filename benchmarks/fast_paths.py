@@ -32,7 +32,7 @@ from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.ops.available import VARIABLE
-from symmetries.training import Job, Step, TrainConfig, ensemble, fit_together
+from symmetries.training import Step, TrainConfig, TrainJob, ensemble, fit_together
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
@@ -49,13 +49,13 @@ Fit = tuple[Any, Callable[[], Numbers]]  # what trains, and how it is judged aft
 @contextmanager
 def no_fast_path() -> Iterator[None]:
     """Torch's own operations in float32."""
-    products, rounded = ensemble.fast_products, torch.backends.cudnn.allow_tf32
-    os.environ[VARIABLE], ensemble.fast_products = "0", lambda *_: nullcontext()
+    products, rounded = ensemble.use_matmul_precision, torch.backends.cudnn.allow_tf32
+    os.environ[VARIABLE], ensemble.use_matmul_precision = "0", lambda *_: nullcontext()
     torch.backends.cudnn.allow_tf32 = False
     try:
         yield
     finally:
-        ensemble.fast_products, torch.backends.cudnn.allow_tf32 = products, rounded
+        ensemble.use_matmul_precision, torch.backends.cudnn.allow_tf32 = products, rounded
         del os.environ[VARIABLE]
 
 
@@ -78,7 +78,7 @@ def symmetry(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     config = SymmetryConfig.preset("quick")
     stages = {n: getattr(config, n).replace(steps=STEPS) for n in ("inference", "generative")}
     model = SymmetryModel("rotation,translation", data.shape, config.replace(**stages), seed=seed)
-    return model.fitting(data.train, **run), lambda: judge(model, data.test)
+    return model.train_jobs(data.train, **run), lambda: judge(model, data.test)
 
 
 def fixed() -> torch.Generator:
@@ -89,7 +89,7 @@ def fixed() -> torch.Generator:
 def vae(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     """The VAE: its bound in nats."""
     model = VAE(data.shape, VAEConfig.preset("quick").replace(steps=STEPS), seed=seed)
-    return model.fitting(data.train, **run), lambda: {
+    return model.train_jobs(data.train, **run), lambda: {
         "bound": float(model.bound(data.test, 20, fixed()).mean())
     }
 
@@ -98,7 +98,7 @@ def joint(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     """The invariant VAE: its bound in nats."""
     config = InvariantVAEConfig.preset("quick").replace(steps=2 * STEPS)
     model = InvariantVAE("rotation", data.shape, config, seed=seed)
-    return model.fitting(data.train, **run), lambda: {
+    return model.train_jobs(data.train, **run), lambda: {
         "bound": float(model.bound(data.test[:500], 10, fixed()).mean())
     }
 
@@ -119,7 +119,7 @@ def relaxed_network(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     symmetries = Symmetry(Cyclic(4), "soft", {"rotation": 0.1})
     model = RelaxedResNet(1, 10, symmetries, width=4, kernel_size=3, last_kernel=2)
     config = TrainConfig(2 * STEPS, 128, seed=seed).replace(**run)
-    fitting = relaxed.fitting(model, data.train, data.labels, config, penalty=0.1)
+    fitting = relaxed.train_jobs(model, data.train, data.labels, config, penalty=0.1)
     return fitting, lambda: classified(model, data)
 
 
@@ -133,11 +133,11 @@ def penalised(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
         return regularised_loss(model, *batch, Cyclic(4), nu=1.0)
 
-    def fitting() -> Any:  # noqa: ANN401
+    def train_jobs() -> Any:  # noqa: ANN401
         config = TrainConfig(STEPS, 128, seed=seed).replace(**run)
-        yield Job(model, loss, (data.train, data.labels), config, products="tf32")
+        yield TrainJob(model, loss, (data.train, data.labels), config, products="tf32")
 
-    return fitting(), lambda: classified(model, data)
+    return train_jobs(), lambda: classified(model, data)
 
 
 def invariant_weights(data: Data, seed: int) -> Numbers:
@@ -158,13 +158,13 @@ def both_ways(make: Callable[..., Fit], data: Data) -> Iterator[tuple[str, list[
     run = {"device": DEVICE, "progress": False, "log_every": STEPS}
     found = []
     for seed in SEEDS:
-        fitting, judged = make(data, seed, run)
-        fit_together([fitting])
+        jobs, judged = make(data, seed, run)
+        fit_together([jobs])
         found.append(judged())
     yield "fast", found
     with no_fast_path():
         fits = [make(data, seed, {**run, "graph": "off"}) for seed in SEEDS]
-        fit_together([fitting for fitting, _ in fits])
+        fit_together([jobs for jobs, _ in fits])
         yield "plain", [judged() for _, judged in fits]
 
 

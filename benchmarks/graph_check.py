@@ -103,7 +103,7 @@ def run(case: Case, graph: str, steps: int, device: str) -> tuple[Tensor, float,
 def nudged(make: Callable[[int], Any]) -> Callable[[int], Any]:
     """The same fitting from weights that are a last digit away."""
 
-    def fitting(seed: int) -> Any:  # noqa: ANN401
+    def train_jobs(seed: int) -> Any:  # noqa: ANN401
         inner = make(seed)
         job = next(inner)
         generator = torch.Generator().manual_seed(seed)
@@ -117,7 +117,7 @@ def nudged(make: Callable[[int], Any]) -> Callable[[int], Any]:
             return end.value
         raise RuntimeError("a fitting of several trainings")
 
-    return fitting
+    return train_jobs
 
 
 def learners() -> Iterator[tuple[dict[str, Any], bool]]:

@@ -30,8 +30,8 @@ from symmetries.learners.penalties import regularised_loss
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
-from symmetries.training import History, Job, Step, TrainConfig, fit_together
-from symmetries.training.matmul_precision import fast_products
+from symmetries.training import History, Step, TrainConfig, TrainJob, fit_together
+from symmetries.training.matmul_precision import use_matmul_precision
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record
@@ -57,7 +57,7 @@ def symmetry(preset: str, side: int, stage: str, dropout: bool = True) -> Callab
 
     def make(seed: int) -> Any:  # noqa: ANN401
         model = SymmetryModel("affine", (1, side, side), config, seed=seed)
-        return model.fitting(images, stages=(stage,), **RUN)
+        return model.train_jobs(images, stages=(stage,), **RUN)
 
     return make
 
@@ -67,7 +67,7 @@ def vae(preset: str, side: int) -> Callable[[int], Any]:
     config = VAEConfig.preset(preset).replace(steps=STEPS)
     config = config if GPU else config.replace(batch_size=32)
     images = torch.rand(2048, 1, side, side)
-    return lambda seed: VAE((1, side, side), config, seed=seed).fitting(images, **RUN)
+    return lambda seed: VAE((1, side, side), config, seed=seed).train_jobs(images, **RUN)
 
 
 def joint(preset: str, side: int) -> Callable[[int], Any]:
@@ -76,7 +76,7 @@ def joint(preset: str, side: int) -> Callable[[int], Any]:
     config = config if GPU else config.replace(batch_size=32)
     images = torch.rand(2048, 1, side, side)
     shape = (1, side, side)
-    return lambda seed: InvariantVAE("rotation", shape, config, seed=seed).fitting(images, **RUN)
+    return lambda seed: InvariantVAE("rotation", shape, config, seed=seed).train_jobs(images, **RUN)
 
 
 def relaxed_network(width: int, side: int, kernel: int, batch: int) -> Callable[[int], Any]:
@@ -90,7 +90,7 @@ def relaxed_network(width: int, side: int, kernel: int, batch: int) -> Callable[
         size = {"width": width, "kernel_size": kernel, "last_kernel": last}
         model = RelaxedResNet(3, 10, symmetries, **size)
         config = TrainConfig(STEPS, batch, seed=seed).replace(**RUN)
-        return relaxed.fitting(model, images, labels, config, penalty=0.1)
+        return relaxed.train_jobs(model, images, labels, config, penalty=0.1)
 
     return make
 
@@ -105,17 +105,17 @@ def perceptron(penalised: bool) -> Callable[[int], Any]:
             return regularised_loss(model, x, y, Cyclic(4), nu=1.0)
         return {"loss": F.cross_entropy(model(x), y)}
 
-    def fitting(seed: int) -> Any:  # noqa: ANN401
+    def train_jobs(seed: int) -> Any:  # noqa: ANN401
         torch.manual_seed(seed)
         layers: list[nn.Module] = [nn.Linear(784, 128), nn.ReLU()]
         for _ in range(4):
             layers += [nn.Linear(128, 128), nn.ReLU()]
         model = nn.Sequential(nn.Flatten(), *layers, nn.Linear(128, 9))
         config = TrainConfig(STEPS, 128 if GPU else 32, seed=seed).replace(**RUN)
-        history = yield Job(model, loss, (images, labels), config, products="tf32")
+        history = yield TrainJob(model, loss, (images, labels), config, products="tf32")
         return history
 
-    return fitting
+    return train_jobs
 
 
 def cases() -> Iterator[Case]:
@@ -141,7 +141,7 @@ def fit(
     make: Callable[[int], Any], models: int, products: AbstractContextManager[None] | None = None
 ) -> list[History]:
     """The histories of models that train as one, with rounded products."""
-    with fast_products() if products is None else products:
+    with use_matmul_precision() if products is None else products:
         found = fit_together([make(seed) for seed in range(models)])
     return [next(iter(h.values())) if isinstance(h, dict) else h for h in found]
 

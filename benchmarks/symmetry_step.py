@@ -31,7 +31,7 @@ from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.ops.amx import has_amx
 from symmetries.training import Step
-from symmetries.training.matmul_precision import Products, fast_products
+from symmetries.training.matmul_precision import Products, use_matmul_precision
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record
@@ -77,7 +77,7 @@ def cpu_rows(batch: int) -> list[dict[str, Any]]:
     step = Step(10, 0, torch.device("cpu"))
 
     def ours(products: Products | None) -> None:
-        with fast_products(products):
+        with use_matmul_precision(products):
             step.begin(0)
             model.zero_grad()
             lie_inference_loss(model.inference, images, step, model.act, CONFIG)["loss"].backward()

@@ -403,13 +403,17 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         _train,
         {"model": network(), "images": x(), "labels": y(), "steps": 2, "batch_size": 4, "lr": 1e-3},
     ),
-    "training.Job": lambda: (
-        lambda **fields: training.train_together([training.Job(**fields)]),
+    "training.TrainJob": lambda: (
+        lambda **fields: training.train_together([training.TrainJob(**fields)]),
         {"model": network(), "loss": _loss, "data": (x(), y()), "config": _config()},
     ),
     "training.train_together": lambda: (
         training.train_together,
-        {"jobs": [training.Job(network(), _loss, (x(), y()), _config(seed=s)) for s in (0, 1)]},
+        {
+            "jobs": [
+                training.TrainJob(network(), _loss, (x(), y()), _config(seed=s)) for s in (0, 1)
+            ]
+        },
     ),
     "training.fit_many": lambda: (
         lambda models, images: training.fit_many(models, images, device="cpu", progress=False),
@@ -578,8 +582,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         ),
         {"images": x(), "labels": y(), "penalty": 0.1},
     ),
-    "learners.relaxed.fitting": lambda: (
-        lambda config, **more: training.fit_together([relaxed.fitting(config=config, **more)]),
+    "learners.relaxed.train_jobs": lambda: (
+        lambda config, **more: training.fit_together([relaxed.train_jobs(config=config, **more)]),
         {
             **{"model": _relaxed(), "images": x(), "labels": y(), "config": _config()},
             **{"penalty": 0.1, "relaxation_lr": 1.0, "augment": None, "random_turn": False},

@@ -40,7 +40,7 @@ def test_layers_name_what_has_another_dtype_or_device(layer, inputs, more):
     wrong = rf"(x|images|features): expected torch.float32 on cpu.*got {torch.float64}.*double"
     with pytest.raises(ValueError, match=wrong):
         layer(inputs.double(), *more)
-    with pytest.raises(ValueError, match=r"got torch\.float32 on meta; bring both to one device"):
+    with pytest.raises(ValueError, match=r"got torch\.float32 on meta; move both to one device"):
         layer(inputs.to("meta"), *more)
     layer.double()(inputs.double(), *(part.double() for part in more))
     layer.float()

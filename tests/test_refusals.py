@@ -37,7 +37,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 
 def test_messages_show_something_and_end():
-    assert "got an empty text;" in str(invalid("a", "b", "", "c"))
+    assert "got an empty string;" in str(invalid("a", "b", "", "c"))
     assert len(str(invalid("a", "b", "x" * 10**6, "c"))) < 2000
 
 

@@ -14,7 +14,7 @@ from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.vae import VAE
 from symmetries.learners.vae.model import Augment, elbo_loss
 from symmetries.training import History, Step
-from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.step import mix
 
 CHUNK = 1024
@@ -65,13 +65,15 @@ def fit_versions(
             x = symmetry.act(moves[place, which], x).clamp(0, 1)
         return elbo_loss(model, x, step)
 
-    def fitting() -> Fitting[History]:
+    def train_jobs() -> TrainJobs[History]:
         config = vae.config.training.train_config(seed=mix(vae.seed, 0), **run)
-        history = yield Job(vae, loss, (images, torch.arange(len(images))), config, products="tf32")
+        history = yield TrainJob(
+            vae, loss, (images, torch.arange(len(images))), config, products="tf32"
+        )
         vae.eval()
         return history
 
-    return fit_alone(fitting())
+    return fit_alone(train_jobs())
 
 
 def planted_anew(added: float) -> Augment:

@@ -1,7 +1,8 @@
-"""Checks of the laws, for your own groups, actions and models as for the library's.
+"""Checks of the laws of groups, actions and models, for your own classes and the library's.
 
-Functions ending in ``_error`` measure; those beginning with ``assert_`` raise AssertionError where
-a measured error is above the tolerance (or NaN). They wait for the device: they are for tests.
+Functions ending in ``_error`` measure an error; those beginning with ``assert_`` raise
+AssertionError if it is above the tolerance (or NaN). They synchronise with the device: they are
+for tests.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,26 +22,26 @@ Act = Callable[[Any, Any], Any]
 
 
 def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
-    """How far a group is from each of the laws, at given parameters.
+    """Return how far a group is from each of its laws, at given parameters.
 
-    With a, b, c = exp of each row of ``etas`` and of the rows after it:
+    With a, b, c the exponentials of each row of ``etas`` and of the rows after it:
 
     - identity: a e = e a = a;
     - inverse: a a^-1 = a^-1 a = e;
     - associativity: (a b) c = a (b c);
-    - closure: exp(log g) = g for a product g of two elements (of thirds of the parameters, so
-      that no angle goes round; where g has no logarithm it does not count);
-    - log: log(exp(eta)) = eta, angles up to whole turns;
+    - closure: exp(log g) = g for a product g of two elements (with a third of the parameters, so
+      that no angle wraps; elements g without a logarithm do not count);
+    - log: log(exp(eta)) = eta, with angles up to full turns;
     - homomorphism: exp(2 eta) = exp(eta) exp(eta), which holds for every exponential and every
-      commutative group, but not for Dihedral, nor for Signal where the sign changes.
+      commutative group, but not for Dihedral, nor for Signal if the sign changes.
 
-    A family that is not ``closed`` has neither closure nor a logarithm of its own: these two are
-    left out for it. Errors are relative to the larger of 1 and the largest entry.
+    Closure and log are left out for a family that is not ``closed``. Errors are relative to the
+    larger of 1 and the largest entry.
 
     Args:
         group: the group.
-        etas: (n, dim), within the group's bounds (its logarithm knows no other parameters);
-            whole numbers where the group is finite.
+        etas: (n, dim), within the group's bounds (its logarithm returns no other parameters);
+            integers if the group is finite.
 
     Returns:
         The largest error for each law.
@@ -79,7 +80,7 @@ def assert_group(
     tolerance: float | None = None,
     laws: Collection[str] = GROUP_LAWS,
 ) -> None:
-    """Raise AssertionError unless the group keeps its laws at these parameters.
+    """Raise AssertionError unless the group satisfies its laws at these parameters.
 
     Args:
         group: the group.
@@ -95,18 +96,18 @@ def assert_group(
     if unknown:
         raise invalid("laws", f"some of {', '.join(GROUP_LAWS)}", ", ".join(unknown), "check it")
     errors = {law: e for law, e in group_error(group, etas).items() if law in laws}
-    _assert_below(errors, _tolerance(tolerance, etas), f"{group!r} is no group")
+    _assert_below(errors, _tolerance(tolerance, etas), f"{group!r} is not a group")
 
 
 def action_error(action: Action, etas: Tensor, data: Tensor) -> dict[str, float]:
-    """How far an action is from its laws.
+    """Return how far an action is from its laws.
 
     - identity: act(e, x) = x;
     - compatibility: act(a b, x) = act(a, act(b, x)).
 
-    Errors are norms of differences relative to the norm of x, over all of the data together.
-    Where the action interpolates or clips they are not zero: choose data and parameters for which
-    it does neither, or a tolerance that says how much is allowed.
+    Errors are norms of differences relative to the norm of x, over all data together. They are
+    not zero if the action interpolates or clips: choose data and parameters for which it does
+    neither, or a tolerance for the error that you accept.
 
     Args:
         action: the action.
@@ -137,7 +138,7 @@ def action_error(action: Action, etas: Tensor, data: Tensor) -> dict[str, float]
 def assert_action(
     action: Action, etas: Tensor, data: Tensor, *, tolerance: float | None = None
 ) -> None:
-    """Raise AssertionError unless the action keeps its laws on this data.
+    """Raise AssertionError unless the action satisfies its laws on this data.
 
     Args:
         action: the action.
@@ -152,7 +153,7 @@ def assert_action(
         >>> assert_action(PointAction(Dihedral(3)), etas, torch.rand(2, 2))
     """
     errors = action_error(action, etas, data)
-    _assert_below(errors, _tolerance(tolerance, data), f"{action!r} is no action")
+    _assert_below(errors, _tolerance(tolerance, data), f"{action!r} is not an action")
 
 
 def equivariance_error(
@@ -162,7 +163,7 @@ def equivariance_error(
     element: Any,  # noqa: ANN401 - elements differ by group
     data: Any,  # noqa: ANN401 - whatever f takes
 ) -> float:
-    """Norm of f(g x) - g f(x), relative to the norm of f(x).
+    """Return the norm of f(g x) - g f(x), relative to the norm of f(x).
 
     Args:
         f: any function of the data, such as a model.
@@ -189,7 +190,7 @@ def invariance_error(
     element: Any,  # noqa: ANN401 - elements differ by group
     data: Any,  # noqa: ANN401 - whatever f takes
 ) -> float:
-    """Norm of f(g x) - f(x), relative to the norm of f(x).
+    """Return the norm of f(g x) - f(x), relative to the norm of f(x).
 
     Args:
         f: any function of the data, such as a model.
@@ -247,9 +248,9 @@ def _tolerance(tolerance: float | None, values: Tensor) -> float:
 
 
 def _distance(a: Any, b: Any) -> float:  # noqa: ANN401 - elements differ by group
-    """Largest difference of n elements, relative to the larger of 1 and each one's largest entry.
+    """Return the largest difference of n elements, relative to 1 or to each one's largest entry.
 
-    NaN where anything is NaN; whole numbers differ absolutely.
+    The result is NaN if anything is NaN; integers are compared absolutely.
     """
     if isinstance(a, tuple):
         return _worst(*(_distance(x, y) for x, y in zip(a, b, strict=True)))
@@ -265,7 +266,7 @@ def _distance(a: Any, b: Any) -> float:  # noqa: ANN401 - elements differ by gro
 
 
 def _eta_distance(group: Group[Any], a: Tensor, b: Tensor) -> float:
-    """Largest difference of parameters, where an angle's two bounds are the same."""
+    """Return the largest difference of parameters, with the two bounds of an angle identified."""
     differences = (a - b).to(torch.float64).unbind(-1)
     turns = [
         torch.remainder(d + p.bound, 2 * p.bound) - p.bound if p.angle else d

@@ -86,7 +86,7 @@ def test_a_callable_and_a_continuous_group(run, tmp_path, pictures):
     result = run("audit", "mymodel:net", pictures, *arguments)
     assert result.exit_code == 0, result.output
     html = (tmp_path / "out" / "audit-a" / "report.html").read_text()
-    assert "On the way to other data" in html
+    assert "Drift to other data" in html
     assert json.loads(result.stdout)["exhaustive"] is False
     assert "make an instance" in run("audit", "mymodel:Net", pictures, "--overwrite").stderr
     assert "a callable 'mymodel:nut'" in run("audit", "mymodel:nut", pictures, "--overwrite").stderr

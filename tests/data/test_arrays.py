@@ -129,7 +129,7 @@ def test_objects_are_never_unpickled(tmp_path):
     with pytest.raises(ValueError, match="objects in images"):
         load(tmp_path / "only.npz")
     np.save(tmp_path / "some.npy", np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match="objects would run code"):
+    with pytest.raises(ValueError, match="object arrays would run code"):
         load(tmp_path / "some.npy")
 
 

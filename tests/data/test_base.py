@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from symmetries.data import ImageSet, data_folder, standardise
-from symmetries.data.base import FAR, check_unit_range, told_if_large
+from symmetries.data.base import FAR, check_unit_range, warn_if_large
 
 
 def images(n=4):
@@ -110,7 +110,7 @@ def test_learners_tell_of_bytes_as_floats(largest):
         SymmetryModel("rotation", (1, 8, 8)).fit(bytes_)
     for model in (VAE((1, 8, 8)), InvariantVAE("rotation", (1, 8, 8))):
         with pytest.warns(RuntimeWarning, match=rf"values in \[0, {largest:g}\].* divide by 255"):
-            next(model.fitting(bytes_))
+            next(model.train_jobs(bytes_))
 
 
 def test_noisy_and_standardised_images_are_fine():
@@ -118,8 +118,8 @@ def test_noisy_and_standardised_images_are_fine():
     check_unit_range(images, "images", FAR)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        told_if_large(images)
-        told_if_large(images.abs().clamp(max=1.5))
+        warn_if_large(images)
+        warn_if_large(images.abs().clamp(max=1.5))
     images[0, 0, 0, 0] = torch.nan
     with pytest.raises(ValueError, match="finite values"):
         check_unit_range(images, "images", FAR)

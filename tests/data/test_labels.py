@@ -47,7 +47,7 @@ def test_files_have_the_same_classes_in_all_splits(tmp_path):
 def test_letters_that_are_none(tmp_path):
     bad = np.array([0x110000] * 4, np.uint32).view("<U1")
     np.savez(tmp_path / "a.npz", images=IMAGES, labels=bad)
-    with pytest.raises(ValueError, match="labels that are text, got numbers of no letters"):
+    with pytest.raises(ValueError, match="labels that are text, got numbers"):
         array_file(tmp_path / "a.npz")
 
 

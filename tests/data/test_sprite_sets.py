@@ -129,7 +129,7 @@ def test_bad_published_files_are_named(tmp_path):
         ({"imgs": images[:3]}, r"\(N, 64, 64\) with N > 3"),
         ({"imgs": images[:, 1:]}, r"\(N, 64, 64\)"),
         ({"imgs": images.astype(np.int64)}, "int64"),
-        ({"imgs": np.array([{}], dtype=object)}, "objects would run code"),
+        ({"imgs": np.array([{}], dtype=object)}, "object arrays would run code"),
         ({"imgs": images * 2}, "zeros and ones"),
         ({"pictures": images}, "the published dSprites file"),
     ]:

@@ -10,7 +10,7 @@ from torch import nn
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.nn.perceptron import MLP
 from symmetries.ops import amx
-from symmetries.training.matmul_precision import fast_products
+from symmetries.training.matmul_precision import use_matmul_precision
 
 ERROR = 4e-3
 
@@ -79,9 +79,9 @@ def test_several_models_at_once(processor):
 def test_chosen_with_the_products_of_a_run_and_put_back(processor, products, rounded):
     sizes = torch.ones(4096, 64), torch.ones(64, 64)
     assert not amx.usable(*sizes)
-    with fast_products(products):
+    with use_matmul_precision(products):
         assert amx.usable(*sizes) is rounded
-        with pytest.raises(KeyError), fast_products("bf16"):
+        with pytest.raises(KeyError), use_matmul_precision("bf16"):
             raise KeyError
         assert amx.usable(*sizes) is rounded
     assert not amx.usable(*sizes)
@@ -104,7 +104,7 @@ def test_a_compiler_does_not_look_at_the_setting(processor):
 
 def test_off_where_the_processor_lacks_it(monkeypatch):
     monkeypatch.setattr(amx, "has_amx", lambda: False)
-    with fast_products("bf16"):
+    with use_matmul_precision("bf16"):
         assert not amx.usable(torch.ones(4096, 64), torch.ones(64, 64))
 
 
@@ -125,7 +125,7 @@ def test_kernels_can_be_turned_off_and_on(monkeypatch):
 
 def test_autocast_has_its_own_rules(processor):
     sizes = torch.ones(4096, 64), torch.ones(64, 64)
-    with fast_products("bf16"):
+    with use_matmul_precision("bf16"):
         with torch.autocast("cpu", torch.bfloat16):
             assert not amx.usable(*sizes)
         assert amx.usable(*sizes)
@@ -138,7 +138,7 @@ def test_a_run_on_the_cpu_of_a_machine_with_cuda_leaves_its_products(
     monkeypatch, device, precision
 ):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with fast_products("bf16", device):
+    with use_matmul_precision("bf16", device):
         assert torch.get_float32_matmul_precision() == precision
 
 

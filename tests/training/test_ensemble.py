@@ -22,8 +22,8 @@ from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.training import Recipe, Step, TrainConfig, fit_many, train
 from symmetries.training.ensemble import (
-    Job,
     Numbers,
+    TrainJob,
     fit_alone,
     fit_together,
     train_together,
@@ -83,8 +83,8 @@ def noisy_loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[
     return {"loss": entropy * (1 + step.progress), "entropy": entropy}
 
 
-def job(seed: int, **changes: Any) -> Job:
-    return Job(network(seed), noisy_loss, (images(), labels()), config(seed, **changes))
+def job(seed: int, **changes: Any) -> TrainJob:
+    return TrainJob(network(seed), noisy_loss, (images(), labels()), config(seed, **changes))
 
 
 def test_same_as_alone_with_dropout_batch_norm_and_clipping() -> None:
@@ -111,7 +111,7 @@ def test_without_own_clipping_it_would_differ() -> None:
 def test_parameter_groups_and_callbacks_belong_to_each_model() -> None:
     seen: dict[int, list[float]] = {seed: [] for seed in SEEDS[:2]}
 
-    def own(seed: int) -> Job:
+    def own(seed: int) -> TrainJob:
         made = job(seed, clip=None)
         weight, *rest = made.model.parameters()
         groups = [{"params": rest}, {"params": [weight], "lr_multiplier": 5.0, "clip": False}]
@@ -300,7 +300,7 @@ def test_relaxed_classifiers_with_penalties_of_their_own(mode: str) -> None:
             models.append(RelaxedResNet(1, 3, symmetry, width=2, kernel_size=3, last_kernel=2))
             options = {"penalty": penalty, "random_turn": mode == "soft", "relaxation_lr": 3.0}
             run = config(seed, steps=3)
-            made.append(relaxed.fitting(models[-1], images(), labels(), run, **options))
+            made.append(relaxed.train_jobs(models[-1], images(), labels(), run, **options))
         return models, made
 
     alone, one_by_one = fittings()
@@ -312,7 +312,7 @@ def test_relaxed_classifiers_with_penalties_of_their_own(mode: str) -> None:
 
 
 def test_penalised_classifiers_with_weights_of_their_own() -> None:
-    def made(seed: int, nu: float) -> Job:
+    def made(seed: int, nu: float) -> TrainJob:
         weight = ConstrainedWeight(0.1, start=nu)
 
         def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
@@ -322,7 +322,7 @@ def test_penalised_classifiers_with_weights_of_their_own() -> None:
         torch.manual_seed(seed)
         hidden = nn.Linear(64, 8), nn.ReLU()
         model = nn.Sequential(nn.Flatten(), *hidden, nn.Linear(8, 3))
-        return Job(model, loss, (images(), labels()), config(seed), reads=(weight,))
+        return TrainJob(model, loss, (images(), labels()), config(seed), reads=(weight,))
 
     pairs = list(zip(SEEDS, (0.1, 1.0, 10.0), strict=True))
     alone, together = [made(*pair) for pair in pairs], [made(*pair) for pair in pairs]

@@ -1,4 +1,4 @@
-"""Constant tensors, made once for each size, dtype and device."""
+"""Cache of constant tensors, for each size, dtype and device."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
@@ -11,10 +11,10 @@ P = ParamSpec("P")
 
 
 def constant(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Remember the tensors that a function of hashable arguments makes.
+    """Cache the tensors returned by a function of hashable arguments.
 
-    They are made outside inference mode, so that gradients can pass by them later. Under
-    ``torch.compile`` the function is traced as it is, and the compiler folds the constant.
+    They are created outside inference mode, so that they can be used with autograd later. Under
+    ``torch.compile`` the function itself is traced, and the compiler folds the constant.
 
     Example:
         >>> ones = constant(lambda n: torch.ones(n))

@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, of all parts; afterwards each is in the mode that it was in.
+    """Switch a module and its submodules to eval mode inside the block, and restore their modes.
 
     Example:
         >>> layer = nn.Dropout()

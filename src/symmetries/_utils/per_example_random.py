@@ -1,8 +1,8 @@
-"""Random numbers that belong to the examples of a batch, and not to the process that draws them.
+"""Random numbers that belong to the examples of a batch, independent of the number of processes.
 
-With several processes each has some rows of the batch. All of them draw for the whole batch from
-generators in the same state, and each keeps its rows: so any number of processes sees the numbers
-that one would see.
+With several processes each has some rows of the batch. All processes draw for the whole batch
+from generators in the same state and keep their own rows, so the numbers do not depend on the
+number of processes.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class ExampleGenerator(torch.Generator):
-    """A generator that knows which rows of the batch its process has: rank by rank, in turn."""
+    """Generator that knows which rows of the batch belong to its process, in the order of ranks."""
 
     rank = 0
     world = 1
@@ -26,13 +26,14 @@ def per_example_random(
     generator: torch.Generator | None = None,
     **options: Any,  # noqa: ANN401 - of kind
 ) -> Tensor:
-    """Random numbers of some shape, of which one axis runs over this process's examples.
+    """Draw random numbers with one axis that runs over this process's examples.
 
     Args:
         kind: ``torch.rand``, ``torch.randn``, or anything that takes a shape and a generator.
-        shape: what is wanted here.
-        axis: of the examples.
-        generator: of the numbers; the processes share them if it is an :class:`ExampleGenerator`.
+        shape: shape of the result in this process.
+        axis: axis of the examples.
+        generator: source of the numbers; processes divide them if it is an
+            :class:`ExampleGenerator`.
         options: device, dtype.
 
     Example:

@@ -1,7 +1,7 @@
-"""Where a number comes from: the commit, the device, the versions and the day.
+"""Provenance of a result: the command, commit, device, versions and date.
 
-Stored beside every result, of the commands as of the papers and benchmarks, so that it can be made
-again.
+It is stored beside every result of the commands, papers and benchmarks, so that the result can
+be reproduced.
 """
 
 import os
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-#: Where there is no git, this variable of the environment may name the commit.
+#: Environment variable that may name the commit if there is no git.
 COMMIT_VARIABLE = "SYMMETRIES_COMMIT"
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def commit() -> str | None:
-    """The commit of the checkout that the package lies in, "+" if the package was changed.
+    """Return the commit of the checkout that holds the package, with "+" if it has changes.
 
     Returns:
-        A short hash; outside a checkout what $SYMMETRIES_COMMIT says, or None.
+        A short hash; outside a checkout the value of $SYMMETRIES_COMMIT, or None.
     """
     if not (_CHECKOUT / ".git").exists():
         return os.environ.get(COMMIT_VARIABLE)
@@ -40,7 +40,7 @@ def commit() -> str | None:
 
 
 def device_name(device: "torch.device | str") -> str:
-    """A device in words: the name of the GPU, or that of the processor.
+    """Return the name of the GPU or of the processor.
 
     Args:
         device: "cpu", "cuda", "cuda:1", or the torch object.
@@ -58,7 +58,7 @@ def device_name(device: "torch.device | str") -> str:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of Python, of torch and numpy, and of those of ``packages`` that are installed.
+    """Return versions of Python, torch and NumPy, and of those of ``packages`` that are installed.
 
     Example:
         >>> sorted(versions("no-such-package"))
@@ -74,14 +74,14 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def provenance(device: "torch.device | str") -> dict[str, Any]:
-    """What a stored number says about how it came about.
+    """Return the provenance record of a result.
 
     Args:
-        device: that it was made on.
+        device: device on which the result was computed.
 
     Returns:
-        Command, commit ("unknown" where nothing tells it), date, device, and the versions of torch
-        and Python.
+        Command, commit ("unknown" if it cannot be determined), date, device, and the versions of
+        torch and Python.
     """
     found = versions()
     return {

@@ -1,1 +1,1 @@
-"""Argument checks. Errors name the argument, what was expected, what was given, the remedy."""
+"""Argument checks. Errors name the argument, what was expected, what was given, and the remedy."""

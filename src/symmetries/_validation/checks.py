@@ -1,7 +1,7 @@
-"""Checks of arguments: every error names the argument, what was expected, what came, what to do.
+"""Argument checks. Errors name the argument, what was expected, what was given, and the remedy.
 
-Shapes are checked everywhere (they are known without waiting for a device); values only where
-data enters the library, as looking at a value makes a GPU wait.
+Shapes are checked everywhere, because they are known without synchronising with a device. Values
+are checked only where data enters the library, because reading a value makes a GPU synchronise.
 """
 
 import math
@@ -11,24 +11,24 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-LONGEST = 1000  # letters of what came
-LARGEST = 10**12  # of a count: beyond it is a slip, and no run would end
+LONGEST = 1000  # largest number of characters of the given value in a message
+LARGEST = 10**12  # largest count that is accepted; larger ones are mistakes
 
 
 def invalid(name: str, expected: str, got: object, remedy: str) -> ValueError:
-    """The library's one form of error message, to be raised by the caller.
+    """Build the library's standard error, to be raised by the caller.
 
     Example:
         >>> str(invalid("angle", "a number in [-pi, pi]", 7.0, "give radians, not degrees"))
         'angle: expected a number in [-pi, pi], got 7.0; give radians, not degrees'
     """
-    shown = str(got) or "an empty text"
+    shown = str(got) or "an empty string"
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return ValueError(f"{name}: expected {expected}, got {shown}; {remedy}")
 
 
 def wrong_type(name: str, expected: str, got: object, remedy: str) -> TypeError:
-    """The same message for a value of a wrong type, which it names.
+    """Build the standard error for a value of a wrong type, which the message names.
 
     Example:
         >>> str(wrong_type("group", "a Group", 3, "try Cyclic(4)"))
@@ -38,14 +38,14 @@ def wrong_type(name: str, expected: str, got: object, remedy: str) -> TypeError:
 
 
 def check_choice(value: object, choices: Collection[str], name: str) -> None:
-    """Raise unless ``value`` is one of ``choices``."""
+    """Raise an error unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         options = ", ".join(repr(choice) for choice in sorted(choices))
         raise invalid(name, f"one of {options}", short(value), "choose one of these")
 
 
 def check_tensors(**values: object) -> None:
-    """Raise unless all are tensors, naming the first that is not.
+    """Raise an error unless all are tensors; it names the first that is not.
 
     Example:
         >>> check_tensors(logits=torch.zeros(2), y=[1, 2])
@@ -55,17 +55,17 @@ def check_tensors(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, Tensor):
             numbers = isinstance(value, int | float | list | tuple) or hasattr(value, "dtype")
-            remedy = "use torch.as_tensor(...)" if numbers else "give one"
+            remedy = "use torch.as_tensor(...)" if numbers else "give a tensor"
             raise wrong_type(name, "a torch.Tensor", value, remedy)
 
 
 def check_floats(values: Tensor, name: str, *axes: int | str) -> None:
-    """Raise unless ``values`` is a floating-point tensor whose last axes are as said.
+    """Raise an error unless ``values`` is a floating-point tensor with these last axes.
 
     Args:
-        values: to check.
-        name: of the argument.
-        axes: its last axes: a number is a size, a letter any size. "..." in front allows more.
+        values: tensor to check.
+        name: name of the argument.
+        axes: the last axes: a number is a size, a letter any size. A leading "..." allows more.
 
     Example:
         >>> check_floats(torch.zeros(2, 3), "z", "...", 3)
@@ -86,20 +86,20 @@ def check_floats(values: Tensor, name: str, *axes: int | str) -> None:
 
 
 def to_floats(values: Tensor, name: str, otherwise: str) -> str:
-    """What to write for floating-point values; ``otherwise`` where they are, and that is not it."""
+    """Return the remedy that makes values floating-point, or ``otherwise`` if they already are."""
     if values.is_complex():
         return f"use {name}.real or {name}.abs()"
     return otherwise if values.is_floating_point() else f"use {name}.float()"
 
 
 def check_some(values: Tensor, name: str) -> None:
-    """Raise if there are no examples."""
+    """Raise an error if there are no examples."""
     if len(values) == 0:
         raise invalid(name, "at least one", "none", "check the loader")
 
 
 def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
-    """Raise unless ``labels`` are ``count`` class numbers, int64."""
+    """Raise an error unless ``labels`` are ``count`` class numbers, int64."""
     check_tensors(**{name: labels})
     if labels.shape != (count,) or labels.dtype != torch.int64:
         got = f"shape {tuple(labels.shape)}, {labels.dtype}"
@@ -108,7 +108,7 @@ def check_classes(labels: Tensor, count: int, name: str = "labels") -> None:
 
 
 def check_class_range(labels: Tensor, classes: int, name: str = "labels") -> None:
-    """Raise unless all are from 0 to ``classes`` - 1. Waits for the device: for entry points only.
+    """Raise an error unless labels are in 0 .. ``classes`` - 1. Synchronises: for entry points.
 
     Example:
         >>> check_class_range(torch.tensor([0, 3]), 3)
@@ -124,14 +124,14 @@ check the number of classes
 
 
 def check_generator(generator: object, name: str = "generator") -> None:
-    """Raise unless ``generator`` is a torch.Generator, or None for the global one."""
+    """Raise an error unless ``generator`` is a torch.Generator, or None for the global one."""
     if generator is not None and not isinstance(generator, torch.Generator):
         remedy = "try torch.Generator().manual_seed(0)"
         raise wrong_type(name, "a torch.Generator, or None", generator, remedy)
 
 
 def as_device(device: object, name: str = "device") -> torch.device:
-    """The device of this machine that a text or a torch.device stands for.
+    """Return the torch.device for a name or a torch.device; it must exist on this machine.
 
     Example:
         >>> as_device("cpu"), as_device(torch.device("cpu"))
@@ -144,7 +144,7 @@ def as_device(device: object, name: str = "device") -> torch.device:
     try:
         made = torch.device(device)
         torch.empty(0, device=made)
-    except (RuntimeError, AssertionError, NotImplementedError):  # torch asserts that it has CUDA
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch asserts that CUDA exists
         made = torch.device("meta")
     if made.type == "meta":
         raise invalid(name, "a device of this machine", short(str(device)), remedy)
@@ -152,39 +152,39 @@ def as_device(device: object, name: str = "device") -> torch.device:
 
 
 def as_path(path: object, name: str = "path") -> Path:
-    """The path that a text or a path stands for.
+    """Return the pathlib.Path for a string or a path.
 
     Example:
         >>> as_path(3)
         Traceback (most recent call last):
-        TypeError: path: expected a path, got int; give a text or a pathlib.Path
+        TypeError: path: expected a path, got int; give a string or a pathlib.Path
     """
     if not isinstance(path, str | Path):
-        raise wrong_type(name, "a path", path, "give a text or a pathlib.Path")
+        raise wrong_type(name, "a path", path, "give a string or a pathlib.Path")
     if "\0" in str(path):
-        raise invalid(name, "a path", short(path), "a file's name has no zero byte")
+        raise invalid(name, "a path", short(path), "a file name must not contain a zero byte")
     if any(len(part.encode()) > 255 for part in Path(path).parts):
-        raise invalid(name, "a path", short(path), "a file's name has at most 255 bytes")
+        raise invalid(name, "a path", short(path), "a file name has at most 255 bytes")
     return Path(path)
 
 
 def as_folder(path: object, name: str = "folder") -> Path:
-    """The path of a folder to write into, which need not be there yet."""
+    """Return the path of a folder to write to, which need not exist."""
     folder = as_path(path, name)
     if folder.exists() and not folder.is_dir():
         got = f"{str(path)!r}, which is a file"
-        raise invalid(name, "a folder", got, "name another, or a new one")
+        raise invalid(name, "a folder", got, "choose another folder")
     return folder
 
 
 def check_module(model: object, name: str = "model") -> None:
-    """Raise unless ``model`` is a torch module."""
+    """Raise an error unless ``model`` is a torch module."""
     if not isinstance(model, nn.Module):
         raise wrong_type(name, "an nn.Module", model, "give a network")
 
 
 def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -> None:
-    """Raise unless ``value`` is an int from ``least`` to ``most``.
+    """Raise an error unless ``value`` is an int from ``least`` to ``most``.
 
     Example:
         >>> check_whole(0, "steps")
@@ -200,7 +200,7 @@ def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -
 
 
 def check_pair(value: object, name: str) -> None:
-    """Raise unless ``value`` is (height, width), whole numbers of at least 1."""
+    """Raise an error unless ``value`` is (height, width), whole numbers of at least 1."""
     if not isinstance(value, Sequence) or len(value) != 2:
         raise invalid(name, "(height, width)", short(value), "try (32, 32)")
     for pixels in value:
@@ -210,12 +210,12 @@ def check_pair(value: object, name: str) -> None:
 def check_number(
     value: object, name: str, least: float = -math.inf, most: float = math.inf
 ) -> None:
-    """Raise unless ``value`` is a finite number from ``least`` to ``most``.
+    """Raise an error unless ``value`` is a finite number from ``least`` to ``most``.
 
     Example:
         >>> check_number(2.0, "share", 0, 1)
         Traceback (most recent call last):
-        ValueError: share: expected a number from 0 to 1, got 2.0; give one within
+        ValueError: share: expected a number from 0 to 1, got 2.0; choose a value in this range
     """
     number = isinstance(value, int | float) and math.isfinite(value)
     if not number or not least <= value <= most:  # type: ignore[operator]
@@ -225,31 +225,31 @@ def check_number(
 
 
 def check_flag(value: object, name: str) -> None:
-    """Raise unless ``value`` is True or False."""
+    """Raise an error unless ``value`` is True or False."""
     if not isinstance(value, bool):
-        raise invalid(name, "True or False", short(value), "give one of them")
+        raise invalid(name, "True or False", short(value), "choose one of these")
 
 
 def check_positive(value: object, name: str) -> None:
-    """Raise unless ``value`` is a finite number above 0."""
+    """Raise an error unless ``value`` is a finite number above 0."""
     if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
         raise invalid(name, "a positive number", short(value), _finite(value, "give a larger one"))
 
 
-def _finite(value: object, otherwise: str = "give one within") -> str:
+def _finite(value: object, otherwise: str = "choose a value in this range") -> str:
     if not isinstance(value, int | float):
         return "give an int or a float"
     return otherwise if math.isfinite(value) else "give a finite one"
 
 
 def short(value: object) -> str:
-    """A value as a message shows it."""
+    """Return a value as text for a message, shortened if necessary."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:50]}... ({type(value).__name__})"
 
 
 def check_images(images: Tensor, name: str = "images") -> None:
-    """Raise unless ``images`` is a non-empty floating-point batch of shape (N, C, H, W)."""
+    """Raise an error unless ``images`` is a non-empty floating-point batch (N, C, H, W)."""
     check_tensors(**{name: images})
     if images.ndim != 4:
         remedy = f"add a channel axis: {name}[:, None]" if images.ndim == 3 else "reshape it"
@@ -263,7 +263,7 @@ def check_images(images: Tensor, name: str = "images") -> None:
 
 
 def check_chw(shape: object) -> None:
-    """Raise unless ``shape`` is that of an image: (C, H, W), whole numbers of at least 1."""
+    """Raise an error unless ``shape`` is that of an image, (C, H, W) with sizes of at least 1."""
     three = isinstance(shape, Sequence) and len(shape) == 3
     if not three or not all(isinstance(n, int) and 1 <= n <= LARGEST for n in shape):  # type: ignore[attr-defined]
         expected = "(C, H, W), whole numbers of at least 1"
@@ -276,7 +276,7 @@ def check_image_shape(
     name: str = "images",
     remedy: str = "resize them, or make a model for this size",
 ) -> None:
-    """Raise unless ``images`` is a batch (N, C, H, W) of images of shape (C, H, W)."""
+    """Raise an error unless ``images`` is a batch (N, C, H, W) of images of shape (C, H, W)."""
     check_images(images, name)
     if tuple(images.shape[1:]) != tuple(shape):
         expected = f"images of shape (N, {', '.join(map(str, shape))})"
@@ -284,14 +284,14 @@ def check_image_shape(
 
 
 def check_held(values: Tensor, name: str) -> None:
-    """Raise for a tensor that has a shape and no values (device "meta")."""
+    """Raise an error for a tensor that has a shape but no values (device "meta")."""
     if values.is_meta:
         got = "a tensor on meta, which holds none"
-        raise invalid(name, "values", got, "make it on a real device")
+        raise invalid(name, "values", got, "create it on a real device")
 
 
 def check_finite(values: Tensor, name: str) -> None:
-    """Raise if ``values`` has a NaN or an infinity. Waits for the device: for entry points only."""
+    """Raise an error if values are NaN or infinite. Synchronises: for entry points only."""
     check_held(values, name)
     bad = int((~torch.isfinite(values)).sum())
     if bad:

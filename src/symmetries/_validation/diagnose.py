@@ -1,4 +1,7 @@
-"""What to say where torch failed: values are looked at only then, as looking makes a GPU wait."""
+"""Translate torch errors into errors that name the argument.
+
+Values are read only after torch has failed, because reading them makes a GPU synchronise.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,14 +10,14 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_class_range, check_finite, invalid
 
-HUGE = 1e18  # beyond it the square of a number is infinite in single precision
+HUGE = 1e18  # above it the square of a number overflows in single precision
 
 
 @contextmanager
 def diagnose_labels(labels: Tensor, classes: int, name: str = "labels") -> Iterator[None]:
-    """Where torch fails inside the block, say so if a label is no class: it looks only then.
+    """If torch fails inside the block, raise an error that names a label that is not a class.
 
-    For losses, which must not look at values at every step.
+    For losses, which must not read values at every step.
     """
     try:
         yield
@@ -26,7 +29,7 @@ def diagnose_labels(labels: Tensor, classes: int, name: str = "labels") -> Itera
 
 @contextmanager
 def diagnose_values(values: Tensor, name: str) -> Iterator[None]:
-    """Where torch fails inside the block, say so if values are NaN, infinite or huge."""
+    """If torch fails inside the block, raise an error that names NaN, infinite or huge values."""
     try:
         yield
     except RuntimeError:

@@ -1,8 +1,8 @@
-"""Whether tensors can be combined: of one device, of the weights' dtype, of shapes that broadcast.
+"""Checks that tensors can be combined: equal devices, matching dtypes, shapes that broadcast.
 
-torch checks the same, in words about its own functions ("mat1 and mat2 must have the same dtype").
-These name the argument, and what to write instead. They look at no value, so nothing waits for a
-device, and a compiler leaves nothing of them.
+Torch's own errors speak about its functions ("mat1 and mat2 must have the same dtype"). These
+checks name the argument and the remedy. They read no values, so nothing synchronises, and
+``torch.compile`` removes them.
 """
 
 import re
@@ -16,13 +16,13 @@ from torch import Tensor
 from symmetries._validation.checks import check_floats, check_tensors, invalid
 
 T = TypeVar("T")
-OURS = re.compile(r": expected .+, got .+; \S", re.DOTALL)  # a message of :func:`invalid`
+OURS = re.compile(r": expected .+, got .+; \S", re.DOTALL)  # matches messages of :func:`invalid`
 _NOTHING = nullcontext()
 DEVICE_ERRORS = (torch.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.OutOfMemoryError))
 
 
 def check_together(**tensors: Tensor) -> None:
-    """Raise unless all are tensors on the device of the first.
+    """Raise an error unless all are tensors on the device of the first.
 
     Example:
         >>> check_together(images=torch.zeros(2), element=torch.zeros(2, device="meta"))
@@ -40,9 +40,9 @@ element.to(images.device)
 
 
 def check_like(values: Tensor, weights: Tensor, name: str) -> None:
-    """Raise unless ``values`` have the dtype and the device of a layer's weights.
+    """Raise an error unless ``values`` have the dtype and the device of a layer's weights.
 
-    Under autocast torch changes dtypes by itself, and they may differ.
+    Under autocast torch converts dtypes itself, so they may differ.
 
     Example:
         >>> check_like(torch.zeros(2).double(), torch.zeros(3), "x")
@@ -57,12 +57,12 @@ use x.to(torch.float32), or the layer's .double()
     remedy = f"use {name}.to({weights.dtype})"
     remedy += ", or the layer's .double()" if values.dtype == torch.float64 else ""
     if not same_device:
-        remedy = f"bring both to one device: {name}.to({str(weights.device)!r})"
+        remedy = f"move both to one device: {name}.to({str(weights.device)!r})"
     raise invalid(name, expected, f"{values.dtype} on {values.device}", remedy)
 
 
 def check_dtype(values: Tensor, dtype: torch.dtype, name: str) -> None:
-    """Raise unless ``values`` have the dtype of a model that they will be brought to.
+    """Raise an error unless ``values`` have the dtype of the model that will take them.
 
     Example:
         >>> check_dtype(torch.zeros(2).double(), torch.float32, "images")
@@ -76,7 +76,7 @@ images.to(torch.float32)
 
 
 def check_same(**tensors: Tensor) -> None:
-    """Raise unless all are floating-point tensors on one device and of one shape.
+    """Raise an error unless all are floating-point tensors on one device and of one shape.
 
     Example:
         >>> check_same(x=torch.zeros(4), y=torch.zeros(3))
@@ -94,11 +94,11 @@ def check_same(**tensors: Tensor) -> None:
 
 
 def check_broadcast(own: int = 0, /, **tensors: Tensor) -> None:
-    """Raise unless all are tensors on one device whose shapes broadcast.
+    """Raise an error unless all are tensors on one device whose shapes broadcast.
 
     Args:
-        own: last axes that stay out of it.
-        tensors: by name.
+        own: number of last axes that are not compared.
+        tensors: tensors by name.
 
     Example:
         >>> check_broadcast(i=torch.zeros(4, 1), j=torch.zeros(3))
@@ -117,10 +117,10 @@ def check_broadcast(own: int = 0, /, **tensors: Tensor) -> None:
 
 
 def call_model(model: Callable[[Tensor], T], x: Tensor, name: str = "x") -> T:
-    """``model(x)``; where a model of the user's fails, say which inputs it was given.
+    """Return ``model(x)``; if the user's model fails, raise an error that describes its inputs.
 
-    The model's own error is kept as the cause. What is raised by checks like these, and errors of
-    a device, which say nothing about the inputs, pass as they are.
+    The model's own error is kept as the cause. Errors of these checks, and device errors that are
+    unrelated to the inputs, pass unchanged.
 
     Example:
         >>> call_model(torch.nn.Linear(3, 2), torch.zeros(5, 4))
@@ -143,9 +143,9 @@ device against those that the model was made for
 
 
 def exact_products(tensor: Tensor) -> AbstractContextManager[object]:
-    """Inside the block autocast leaves products on the tensor's device alone.
+    """Disable autocast for products on the tensor's device inside the block.
 
-    For places and matrices of groups, which eight bits would move by a tenth of a pixel.
+    For coordinates and group matrices, which eight bits would move by a tenth of a pixel.
 
     Example:
         >>> ones = torch.ones(2, 2)
@@ -154,13 +154,13 @@ def exact_products(tensor: Tensor) -> AbstractContextManager[object]:
         torch.float32
     """
     if not torch.compiler.is_compiling() and not torch._C._is_any_autocast_enabled():
-        return _NOTHING  # small products take hardly longer than to look at their device
+        return _NOTHING  # checking the device of small products would cost more than it saves
     if not _casts(tensor.device):
         return _NOTHING
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def _casts(device: torch.device) -> bool:
-    """Whether torch casts the arguments of its functions on a device."""
+    """Return whether autocast is active on a device."""
     known = torch.amp.is_autocast_available(device.type)
     return known and torch.is_autocast_enabled(device.type)

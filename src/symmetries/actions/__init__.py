@@ -1,4 +1,4 @@
-"""How a group moves data: images, colours, signals, points."""
+"""Actions of groups on data: images, colours, signals and points."""
 
 from symmetries.actions.base import Action
 from symmetries.actions.colours import ColourAction

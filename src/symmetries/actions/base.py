@@ -1,4 +1,4 @@
-"""How a group element moves data."""
+"""Abstract base class of actions of a group on data."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -9,14 +9,14 @@ from symmetries.groups.base import Group
 
 
 class Action(ABC):
-    """A group acting on data: ``act(compose(a, b), x)`` equals ``act(a, act(b, x))``.
+    """Abstract base class of a group action: ``act(compose(a, b), x) == act(a, act(b, x))``.
 
-    The law holds up to interpolation and, where the data is clipped or leaves its frame, only
-    for what remains; ``act(identity, x)`` is x.
+    The law holds up to interpolation and, if data is clipped or leaves its frame, only for the
+    part that remains. ``act(identity, x)`` equals x.
     """
 
     group: Group[Any]
 
     @abstractmethod
     def __call__(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
-        """The data moved by the element."""
+        """Return the data moved by the element."""

@@ -1,4 +1,4 @@
-"""Changes of hue, saturation and value of colour images."""
+"""Action of the colour group on RGB images, and conversions between RGB and HSV."""
 
 import math
 
@@ -15,15 +15,15 @@ _SEXTANT = math.pi / 3
 
 
 class ColourAction(Action):
-    """Colours acting on images in [0, 1]: h' = h + a, s' = clip(s exp(b)), v' = clip(v exp(c)).
+    """Action of the colour group on images: h' = h + a, s' = clip(s exp(b)), v' = clip(v exp(c)).
 
-    (h, s, v) are hue, saturation and value of a pixel and (a, b, c) the element
-    (Allingham et al. 2024, equation 25, with the hue in radians); a positive hue goes from red to
-    yellow to green. Clipping to [0, 1] is passed straight through by gradients, as if it were not
-    there. The law of an action holds wherever nothing is clipped.
+    Here (h, s, v) are the hue, saturation and value of a pixel and (a, b, c) is the element
+    (Allingham et al. 2024, equation 25, with the hue in radians). A positive hue turns red to
+    yellow to green. Gradients pass through the clipping to [0, 1] unchanged (a straight-through
+    estimate). The law of an action holds wherever nothing is clipped.
 
     Args:
-        group: all of ``Colour()`` by default, or some of its parameters.
+        group: ``Colour`` with all parameters (the default) or some of them.
 
     Example:
         >>> act = ColourAction()
@@ -37,7 +37,7 @@ class ColourAction(Action):
         self.group = Colour() if group is None else group
 
     def __call__(self, element: Tensor, data: Tensor) -> Tensor:
-        """Images with their colours changed.
+        """Return the images with their colours changed.
 
         Args:
             element: (3,), shared by all images, or (N, 3).
@@ -57,10 +57,10 @@ class ColourAction(Action):
 
 
 def rgb_to_hsv(images: Tensor) -> Tensor:
-    """Hue in [-pi, pi), saturation and value of red, green and blue in [0, 1].
+    """Convert RGB in [0, 1] to hue in [-pi, pi), saturation and value.
 
-    Grey has no hue and black no saturation: both are 0 there, with zero gradients instead of
-    infinite ones.
+    The hue of grey and the saturation of black are undefined; both are set to 0, with gradient 0
+    instead of an infinite one.
 
     Args:
         images: (N, 3, H, W).
@@ -78,7 +78,7 @@ def rgb_to_hsv(images: Tensor) -> Tensor:
     value = images.amax(1)
     chroma = value - images.amin(1)
     limits = torch.finfo(images.dtype)
-    least = max(limits.eps**2, limits.tiny)  # below it 1 / chroma^2 would overflow
+    least = max(limits.eps**2, limits.tiny)  # 1 / chroma^2 would overflow below this value
     coloured, lit = chroma > least, value > least
     divisor = torch.where(coloured, chroma, 1.0)
     sextant = torch.where(
@@ -92,10 +92,10 @@ def rgb_to_hsv(images: Tensor) -> Tensor:
 
 
 def hsv_to_rgb(images: Tensor) -> Tensor:
-    """Red, green and blue of hue (any angle), saturation and value.
+    """Convert hue (any angle), saturation and value to RGB.
 
-    Each channel is v (1 - s w), with w = 0 within a sextant (60 degrees) of its own hue, 1 at the
-    opposite side and linear between.
+    Each channel is v (1 - s w), where w is 0 within a sextant (60 degrees) of the channel's own
+    hue, 1 on the opposite side, and linear in between.
 
     Args:
         images: (N, 3, H, W).
@@ -119,7 +119,7 @@ def hsv_to_rgb(images: Tensor) -> Tensor:
 
 
 def clip_straight_through(x: Tensor) -> Tensor:
-    """The nearest number in [0, 1], with the derivative 1 everywhere.
+    """Clip to [0, 1] with derivative 1 everywhere.
 
     Example:
         >>> x = torch.tensor([-1.0, 0.5, 3.0], requires_grad=True)

@@ -1,4 +1,4 @@
-"""Groups acting on images: any composition is one resampling."""
+"""Action of groups on images; a composition is resampled once."""
 
 from typing import Any
 
@@ -28,22 +28,23 @@ from symmetries.groups.se2 import SE2
 
 
 class ImageAction(Action):
-    """A group acting on images (N, C, H, W).
+    """Action of a group on images (N, C, H, W).
 
-    An element with matrix T moves what is at the point p to T p, so the moved image at p is the
-    image at T^-1 p: one resampling, whatever T was composed of. Positive rotation turns the
-    picture counter-clockwise, positive shift_x moves it right and shift_y up, positive scale
-    enlarges it. Turns by multiples of 90 degrees of square images, flips and cyclic shifts are
-    exact permutations of the pixels. In a product with colours, colours act first, or last where
-    ``fill`` is not 0, as they change the background, too; the factors of a product act one after
-    the other, so that its laws hold for images where factors commute, as colours and motions do
-    (:meth:`undo` is right for all).
+    An element with matrix T moves the point p to T p, so the moved image at p is the image at
+    T^-1 p. This takes one resampling, whatever T was composed of. A positive rotation turns the
+    picture counter-clockwise, a positive shift_x moves it right, a positive shift_y moves it up,
+    and a positive scale enlarges it. Rotations of square images by multiples of 90 degrees, flips
+    and cyclic shifts are exact permutations of the pixels.
+
+    The factors of a product act one after the other, so its laws hold for images if the factors
+    commute, as colours and motions do; :meth:`undo` is correct for all products. Colours act
+    first, or last if ``fill`` is not 0, because they change the background.
 
     Args:
         group: Affine2, SE2, a finite group, Colour, or a product of them.
         interpolation: "bilinear", "bicubic" (Keys) or "bspline" (interpolating cubic B-spline).
         padding: "constant", "border" or "reflect".
-        fill: background value where padding is "constant".
+        fill: background value if padding is "constant".
         blur: standard deviation, in half-image units, of a Gaussian blur before resampling.
 
     Example:
@@ -79,7 +80,7 @@ class ImageAction(Action):
         self._factors: tuple[ImageAction, ...] = ()
         self._order: tuple[int, ...] = ()
         if isinstance(group, Product):
-            # Colours come last where they change the background that pixels are filled up with.
+            # Colours act last if they change the background value that fills the frame.
             last = padding == "constant" and fill != 0
             factors = sorted(group.factors, key=lambda one: isinstance(one, Colour) == last)
             options = self._options()
@@ -94,7 +95,7 @@ class ImageAction(Action):
         return f"ImageAction({self.group!r}, {options}, blur={self.blur!r})"
 
     def __call__(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
-        """Images (N, C, H, W) moved by one element, or by one element for each image."""
+        """Return images (N, C, H, W) moved by one shared element, or by one element per image."""
         check_images(data)
         if self.blur:
             data = gaussian_blur(data, self.blur)
@@ -114,19 +115,19 @@ class ImageAction(Action):
         return warp(data, self._theta(element, data), **self._options())
 
     def in_turn(self, element: Any) -> list[tuple["ImageAction", Any]]:  # noqa: ANN401
-        """For a product: the actions of its factors and their elements, in the order they act."""
+        """Return the actions of a product's factors with their elements, in the order they act."""
         order = zip(self._order, self._factors, strict=True)
         return [(factor, element[index]) for index, factor in order]
 
     def orbit(self, element: Any, data: Tensor, *, inverse: bool = False) -> Tensor:  # noqa: ANN401
-        """Several versions of each image.
+        """Return several transformed versions of each image.
 
         Args:
             element: S elements shared by all images, with leading shape (S,), or S for each
                 image, with leading shape (N, S).
             data: (N, C, H, W).
-            inverse: whether it is the inverses of these elements that act. (Resampling needs
-                inverse matrices, so this saves computing them twice.)
+            inverse: if True, the inverses of these elements act. Resampling needs inverse
+                matrices, so this avoids computing them twice.
 
         Returns:
             (N, S, C, H, W).
@@ -158,9 +159,9 @@ class ImageAction(Action):
         return (warp_shared if len(lead) == 1 else warp)(data, theta, **self._options())
 
     def undo(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
-        """Images (N, C, H, W) moved by g^-1; of a product by those of its factors, the last first.
+        """Return images (N, C, H, W) moved by the inverse of each factor, the last to act first.
 
-        Where factors do not commute this undoes them, and the inverse element does not.
+        If the factors do not commute this undoes them, which the inverse element does not.
 
         Example:
             >>> from symmetries.groups.finite import Cyclic, CyclicShift
@@ -181,7 +182,7 @@ class ImageAction(Action):
         return {"interpolation": self.interpolation, "padding": self.padding, "fill": self.fill}
 
     def _lead(self, element: Any) -> torch.Size:  # noqa: ANN401 - elements differ by group
-        """Leading shape of an element: what is left of its shape without the group's own axes."""
+        """Return the leading shape of an element, without the group's own dimensions."""
         if isinstance(self.group, Product):
             part = ImageAction(self.group.factors[0])
             return part._lead(element[0])

@@ -1,4 +1,4 @@
-"""Finite groups acting on pixels without interpolation, where the pixel grid allows it."""
+"""Action of finite groups by permuting pixels, where the pixel grid permits it."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup,
 
 
 def permutes_pixels(group: FiniteGroup, height: int, width: int) -> bool:
-    """Whether every element moves the pixels of an image of this size onto each other.
+    """Return whether every element permutes the pixels of an image of this size.
 
     Example:
         >>> permutes_pixels(Cyclic(4), 28, 28), permutes_pixels(Cyclic(4), 28, 32)
@@ -29,7 +29,7 @@ def permutes_pixels(group: FiniteGroup, height: int, width: int) -> bool:
 
 
 def permute(group: FiniteGroup, element: Tensor, images: Tensor) -> Tensor:
-    """Images moved by permuting their pixels.
+    """Return the images moved by permuting their pixels.
 
     Args:
         group: a group for which :func:`permutes_pixels` holds.
@@ -54,19 +54,19 @@ def permute(group: FiniteGroup, element: Tensor, images: Tensor) -> Tensor:
 
 @constant
 def _sources(group: FiniteGroup, height: int, width: int, device: torch.device) -> Tensor:
-    """(order, H W): for every element and output pixel, the pixel that it comes from."""
+    """Return (order, H W): for each element and output pixel, the index of its source pixel."""
     rows, columns = torch.arange(height)[:, None], torch.arange(width)[None, :]
     elements = group.elements()
     if isinstance(group, CyclicShift):
         steps = elements[:, None, None]
-        # Up is towards smaller rows: what moves up by s rows comes from s rows further down.
+        # Rows are numbered downwards: moving up by s rows reads from s rows further down.
         if group.axis == "x":
             columns = (columns - steps * (width // group.fold)) % width
         else:
             rows = (rows + steps * (height // group.fold)) % height
         table = (rows * width + columns).expand(len(elements), height, width)
     else:
-        # Twice the coordinates of pixel centres are whole numbers, x right and y up.
+        # Twice the coordinates of pixel centres are integers, with x right and y up.
         matrix = group.matrix(group.inverse(elements)).round().long()  # type: ignore[attr-defined]
         x = (2 * columns + 1 - width).expand(height, width)
         y = (height - 1 - 2 * rows).expand(height, width)

@@ -1,4 +1,4 @@
-"""Matrix groups acting on point sets and on plain vectors."""
+"""Action of matrix groups on point sets and on vectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +12,12 @@ from symmetries.groups.base import Group
 
 
 class PointAction(Action):
-    """Points moved by matrices: x' = A x + t, or x' = A x where the matrix has no shift.
+    """Action of matrices on points: x' = A x + t, or x' = A x if the matrix has no translation.
 
     Args:
-        group: any group whose elements are matrices, such as ``Affine2`` or ``SE2``, or that has a
-            method ``matrix`` for them, such as ``Cyclic``. Points with D coordinates need D x D
-            matrices (linear) or (D + 1) x (D + 1) ones (affine, with last row 0, ..., 0, 1).
+        group: a group whose elements are matrices, such as ``Affine2`` or ``SE2``, or which has a
+            method ``matrix``, such as ``Cyclic``. Points with D coordinates need D x D
+            matrices (linear) or (D + 1) x (D + 1) matrices (affine, with last row 0, ..., 0, 1).
 
     Example:
         >>> import torch
@@ -33,10 +33,10 @@ class PointAction(Action):
         self._matrix: Callable[..., Tensor] | None = getattr(group, "matrix", None)
 
     def __call__(self, element: Tensor, data: Tensor) -> Tensor:
-        """Points moved by one element, or by one element for each set.
+        """Return the points moved by one shared element, or by one element per set.
 
         Args:
-            element: matrices, or what ``group.matrix`` takes; shared, or one for each of N.
+            element: matrices, or the argument of ``group.matrix``; one, or one for each of N.
             data: point sets (N, P, D), or one vector each, (N, D).
         """
         check_tensors(points=data)

@@ -1,8 +1,8 @@
-"""One resampling of images by an affine map of the plane.
+"""Resampling of images by an affine map of the plane.
 
 The output at a point p is the input at theta p: ``theta`` maps output points to input points,
 in half-image units with x to the right and y up (half of the longer side is 1). Pixels are
-squares and their values sit at the centres.
+squares whose values lie at their centres.
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ from symmetries.ops.vmap_rules import fold, foldable
 Interpolation = Literal["bilinear", "bicubic", "bspline"]
 Padding = Literal["constant", "border", "reflect"]
 INTERPOLATIONS = ("bilinear", "bicubic", "bspline")
-_LARGE = 2048  # height and width together: a convolution does fewer multiplications from there
+_LARGE = 2048  # height + width from which a convolution needs fewer multiplications
 PADDINGS = {"constant": "zeros", "border": "border", "reflect": "reflection"}
 
 
@@ -33,20 +33,20 @@ def warp(
     padding: Padding = "constant",
     fill: float = 0.0,
 ) -> Tensor:
-    """Images seen through affine maps: out(p) = in(theta p).
+    """Resample images through affine maps: out(p) = in(theta p).
 
     Args:
         images: (N, C, H, W).
-        theta: output point to input point; (2, 3) shared by all images (one grid serves every
-            image and channel), (N, 2, 3) one for each image, or (N, S, 2, 3) S for each.
-        interpolation: "bilinear"; "bicubic", the Keys kernel with a = -0.75 as in torch; or
+        theta: maps from output to input points: (2, 3) shared by all images (one grid serves every
+            image and channel), (N, 2, 3) one per image, or (N, S, 2, 3) for S maps per image.
+        interpolation: "bilinear"; "bicubic", Keys' cubic convolution with a = -0.75 as in torch; or
             "bspline", the interpolating cubic B-spline.
-        padding: what lies outside: the value ``fill``, the nearest border pixel, or the image
-            reflected at its edge.
-        fill: value of the background where padding is "constant".
+        padding: values outside the image: "constant" (``fill``), "border" (the nearest border
+            pixel) or "reflect" (the image reflected at its edge).
+        fill: background value if padding is "constant".
 
     Returns:
-        (N, C, H, W), or (N, S, C, H, W) where theta has S maps for each image.
+        (N, C, H, W), or (N, S, C, H, W) if theta has S maps per image.
 
     Example:
         >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
@@ -75,7 +75,7 @@ def warp_shared(
     padding: Padding = "constant",
     fill: float = 0.0,
 ) -> Tensor:
-    """Every image seen through every one of S maps: (N, C, H, W), (S, 2, 3) -> (N, S, C, H, W)."""
+    """Resample every image through each of S maps: (N, C, H, W), (S, 2, 3) -> (N, S, C, H, W)."""
     check_images(images)
     if theta.ndim != 3 or theta.shape[1:] != (2, 3):
         shape = f"shape {tuple(theta.shape)}"
@@ -86,10 +86,10 @@ def warp_shared(
 def _resample(
     images: Tensor, theta: Tensor, interpolation: Interpolation, padding: Padding, fill: float
 ) -> Tensor:
-    """Images (N, C, H, W) through maps (N, S, 2, 3), or (1, S, 2, 3) shared: (N, S, C, H, W).
+    """Resample images (N, C, H, W) by maps (N, S, 2, 3), or (1, S, 2, 3): (N, S, C, H, W).
 
-    Maps (N, 2, 3), one for each image, give (N, C, H, W). Images of 16 bits are resampled in
-    float32, as places of 16 bits would be wrong by a tenth of a pixel.
+    Maps (N, 2, 3), one per image, give (N, C, H, W). Images of 16 bits are resampled in float32,
+    because 16-bit coordinates would be wrong by a tenth of a pixel.
     """
     if images.dtype in (torch.bfloat16, torch.float16):
         rest = (interpolation, padding, fill)
@@ -97,7 +97,7 @@ def _resample(
     theta = theta.to(images.dtype)
     if len(images) == 0:
         nothing = images.new_zeros(0, *theta.shape[1:-2], *images.shape[1:])
-        return nothing + 0 * (images.sum() + theta.sum())  # gradients are zeros, not missing
+        return nothing + 0 * (images.sum() + theta.sum())  # zero gradients instead of none
     if padding == "constant" and foldable(images, theta):
         maps = theta.expand(len(images), *theta.shape[1:])
         rest = (interpolation, padding, fill)
@@ -115,7 +115,7 @@ def _resample(
 
 
 def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
-    """Maps as in :func:`_resample`."""
+    """Resample with the GPU kernel; maps as in :func:`_resample`."""
     from symmetries.ops.warp import KernelWarp, maps_of
     from symmetries.ops.warp_cuda import plan
 
@@ -125,13 +125,13 @@ def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) ->
         maps = maps.reshape(*maps.shape[:2], 2, 3)
         return _grid_warp(images, maps, interpolation, "constant")
 
-    # Small images are filtered by the kernel itself.
+    # Small images are prefiltered inside the GPU kernel.
     small = plan(images, maps_of(theta.detach()), interpolation, *size, oracle) is not None
     filtered = interpolation == "bspline" and not small
     source = spline_coefficients(images, "constant") if filtered else images
 
     def plain(source: Tensor, theta: Tensor) -> Tensor:
-        """The same from torch's operations; sources of splines may be coefficients already."""
+        """Torch definition of the operation; spline sources may already be coefficients."""
         return _grid_warp(source, theta, interpolation, "constant", size if filtered else None)
 
     out: Tensor = KernelWarp.apply(source, theta, interpolation, size, plain)  # type: ignore[no-untyped-call]
@@ -145,11 +145,11 @@ def _grid_warp(
     padding: Padding,
     coefficients_of: tuple[int, int] | None = None,
 ) -> Tensor:
-    """Through torch's ``grid_sample``.
+    """Resample with torch's ``grid_sample``.
 
-    The S grids are stacked along the height; where they are shared the batch lies in the
-    channels. So neither images nor grids are copied. With ``coefficients_of`` the images are
-    spline coefficients already, of images of that size.
+    The S grids are stacked along the height; shared grids move the batch into the channels, so
+    that neither images nor grids are copied. With ``coefficients_of`` the images are already
+    spline coefficients of images of that size.
     """
     n, c = images.shape[:2]
     height, width = coefficients_of or images.shape[-2:]
@@ -169,15 +169,15 @@ def _grid_warp(
     if theta.ndim == 4:
         out = out.reshape(n, c, versions, height, width).transpose(1, 2)
     if interpolation == "bilinear" and padding != "constant":
-        # torch clips places that are NaN to some place: what comes from nowhere is NaN instead.
+        # torch clips NaN coordinates into the image: values sampled there are set to NaN instead.
         out = out + 0 * theta.detach().sum((-2, -1))[..., None, None, None]
     return out
 
 
 def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
-    """Grid (..., H, W, 2) in torch's coordinates (x right, y down, each side -1 to 1).
+    """Return the grid (..., H, W, 2) in torch's coordinates (x right, y down, each side -1 to 1).
 
-    One matrix product theta (..., 6) @ K (6, 2HW) already gives that layout; this is much
+    One matrix product theta (..., 6) @ K (6, 2HW) gives that layout directly, which is much
     cheaper than ``affine_grid``.
     """
     k = _grid_matrix(height, width, theta.dtype, theta.device)
@@ -189,8 +189,8 @@ def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
 def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) -> Tensor:
     """Gaussian blur with reflected edges; sigma in half-image units (half the longer side is 1).
 
-    Along each axis one product with a matrix that holds the taps, edges included; for large
-    images, or where products are rounded to bfloat16, a convolution.
+    Each axis takes one product with a matrix of the taps, which includes the edges. Large images,
+    and devices that round matrix products to bfloat16, use a convolution.
 
     Args:
         images: (N, C, H, W).
@@ -223,7 +223,7 @@ def gaussian_blur(images: Tensor, sigma: float, kernel_size: int | None = None) 
 
 
 def _gaussian(radius: int, pixels: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Taps of a Gaussian of that many pixels, adding up to 1: (2 radius + 1,)."""
+    """Return the taps (2 radius + 1,) of a normalised Gaussian with this width in pixels."""
     offsets = torch.arange(-radius, radius + 1, dtype=dtype, device=device)
     taps = torch.exp(-0.5 * (offsets / pixels) ** 2)
     return taps / taps.sum()
@@ -233,9 +233,9 @@ def _gaussian(radius: int, pixels: float, dtype: torch.dtype, device: torch.devi
 def _blur_matrix(
     length: int, radius: int, pixels: float, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """B (length, length): the taps around each pixel, those beyond an edge reflected.
+    """Return B (length, length): the taps around each pixel, with reflection beyond the edges.
 
-    Reflected at both edges, however often, an image repeats itself after 2 (length - 1) pixels.
+    An image that is reflected at both edges has period 2 (length - 1) pixels.
     """
     offsets = torch.arange(-radius, radius + 1, device=device)
     last = length - 1
@@ -247,10 +247,10 @@ def _blur_matrix(
 
 @constant
 def _grid_matrix(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """K (6, 2HW): the homogeneous output points, spread over the rows of theta.
+    """Return K (6, 2HW): the homogeneous output points, arranged for the rows of theta.
 
-    Torch's grid divides x by the half width and y by the half height and points y down; with
-    half of the longer side as our unit, that is a factor longer / side for each row.
+    Torch's grid divides x by the half width and y by the half height and points y down. Our unit
+    is half of the longer side, which gives a factor longer / side for each row.
     """
     longer = max(height, width)
     x = (2 * torch.arange(width, dtype=torch.float64) + 1 - width) / longer

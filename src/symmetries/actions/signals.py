@@ -1,4 +1,4 @@
-"""Groups acting on 1-D signals: any composition is one resampling."""
+"""Action of the signal group on 1-D signals; a composition is resampled once."""
 
 import torch
 from torch import Tensor
@@ -11,17 +11,17 @@ from symmetries.groups.signal import Signal
 
 
 class SignalAction(Action):
-    """Signals (N, C, L) with their time and their values moved: y(t) = gamma x((t - b) / f) + o.
+    """Action on the time and the values of signals (N, C, L): y(t) = gamma x((t - b) / f) + o.
 
-    Time runs from -1 to 1 over the whole length, samples sit in the middle of their intervals.
-    What comes from outside is a part of the signal: it is scaled and offset like the rest. With
-    an offset the law needs "border" or "reflect", as a constant outside would stay behind.
+    Time runs from -1 to 1 over the whole length, and samples lie in the middle of their intervals.
+    Padding is part of the signal: it is scaled and offset with the rest. With an offset the law
+    of an action requires "border" or "reflect", because a constant outside does not move.
 
     Args:
-        group: all of ``Signal()`` by default, or some of its parameters.
+        group: ``Signal`` with all parameters (the default) or some of them.
         interpolation: "bilinear" (linear in time), "bicubic" (Keys) or "bspline".
         padding: "constant", "border" or "reflect".
-        fill: the value outside where padding is "constant".
+        fill: padding value if padding is "constant".
 
     Example:
         >>> act = SignalAction(Signal("shift", "sign"))
@@ -48,7 +48,7 @@ class SignalAction(Action):
         self.fill = fill
 
     def __call__(self, element: Tensor, data: Tensor) -> Tensor:
-        """Signals moved by one element, or by one element for each.
+        """Return the signals moved by one shared element, or by one element per signal.
 
         Args:
             element: (4,), shared by all signals, or (N, 4).
@@ -64,7 +64,7 @@ class SignalAction(Action):
             remedy = "give one element, or one for each signal"
             raise invalid("element", f"shape (4,) or ({len(data)}, 4)", shape, remedy)
         f, b, gamma, o = element.to(data.dtype).unbind(-1)
-        # A signal is an image of one row, whose height stays as it is.
+        # A signal is resampled as an image with one row, whose height is unchanged.
         zero, one = torch.zeros_like(f), torch.ones_like(f)
         back = torch.stack((1 / f, zero, -b / f, zero, one, zero), -1).reshape(*f.shape, 2, 3)
         moved = warp(

@@ -6,13 +6,13 @@ from torch import Tensor
 
 from symmetries._utils.caching import constant
 
-# The prefilter forgets by a factor 0.268 a pixel: after this many it is below rounding.
+# The prefilter decays by a factor 0.268 per pixel: beyond this many it is below rounding.
 _MARGIN = {torch.float64: 26}
 _MARGIN_SINGLE = 12
 
 
 def spline_coefficients(images: Tensor, padding: str) -> Tensor:
-    """Coefficients of the cubic B-spline that passes through the pixels, with a margin around.
+    """Return the coefficients, with margin, of the cubic B-spline through the pixels.
 
     Args:
         images: (N, C, H, W).
@@ -29,15 +29,15 @@ def spline_coefficients(images: Tensor, padding: str) -> Tensor:
 def spline_sample(
     coefficients: Tensor, grid: Tensor, padding: str, size: tuple[int, int]
 ) -> Tensor:
-    """Values of a cubic B-spline at grid points.
+    """Evaluate a cubic B-spline at grid points.
 
-    The four taps of each axis are taken two at a time: linear interpolation between two
-    neighbours at the right place gives their weighted sum.
+    The four taps of each axis are taken in pairs: linear interpolation between two neighbours at
+    a suitable point gives their weighted sum.
 
     Args:
         coefficients: (N, C, H + 2m, W + 2m).
         grid: (N, H2, W2, 2) in torch's coordinates of the image without its margin.
-        padding: as the coefficients were made.
+        padding: the padding with which the coefficients were computed.
         size: (H, W).
     """
     height, width = size
@@ -57,7 +57,7 @@ def spline_sample(
 
 
 def _pair(coordinate: Tensor, size: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Two positions (in pixels) and weights that stand for the four cubic B-spline taps."""
+    """Return two positions (in pixels) and weights equivalent to the four cubic B-spline taps."""
     pixel = (coordinate + 1) * (size / 2) - 0.5
     base = pixel.floor()
     f = pixel - base
@@ -75,10 +75,10 @@ def _normalise(pixel: Tensor, size: int, margin: int) -> Tensor:
 
 @constant
 def _prefilter(size: int, padding: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Coefficients of a row of pixels: a matrix (size + 2m, size) that also pads.
+    """Return the matrix (size + 2m, size) that pads a row of pixels and computes coefficients.
 
-    It is the inverse of the matrix that samples a cubic B-spline at the pixels, with reflected
-    ends, of which the columns of the margin belong to no pixel or to the pixel at the end.
+    It inverts the matrix that samples a cubic B-spline with reflected ends at the pixels. Columns
+    of the margin belong to no pixel ("constant") or to the pixel at the end ("border").
     """
     margin = 0 if padding == "reflect" else _MARGIN.get(dtype, _MARGIN_SINGLE)
     length = size + 2 * margin

@@ -1,4 +1,4 @@
-"""How invariant is any f(x)? Measures for any callable; knows no learner."""
+"""Measures of invariance and equivariance for any callable; imports no learner."""
 
 from symmetries.auditing.accumulate import (
     DistributionInvariance,

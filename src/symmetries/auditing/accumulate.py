@@ -1,4 +1,4 @@
-"""The measures as ``torchmetrics``: updated batch by batch, added up over processes."""
+"""The measures as ``torchmetrics`` metrics, accumulated over batches and processes."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,23 +23,23 @@ from symmetries.auditing.moves import Moves, make_moves
 from symmetries.auditing.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.groups.base import Group
 
-FAR_APART = 2_654_435_761  # between the seeds of processes, of which torch keeps 32 bits
+FAR_APART = 2_654_435_761  # offset between the seeds of processes; torch keeps 32 bits
 
 
 class InvarianceMetric(Metric):
-    """The mean over all examples seen, and its standard error.
+    """Base class of metrics: the mean over all examples seen, and its standard error.
 
-    What is kept are the sum, the sum of squares and the number of examples: they add up over
-    batches and over processes. ``compute`` gives {"value", "standard_error"}.
+    The state is the sum, the sum of squares and the number of examples, which add up over batches
+    and processes. ``compute`` returns {"value", "standard_error"}.
 
     Args:
         group: a group or an action.
         reduction: "mean", or "sum" over examples and elements.
         identity: whether the identity of a finite group counts.
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box that they are drawn from.
-        seed: of the draw; every batch and every process draws anew.
-        kwargs: of ``torchmetrics.Metric``.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box that they are drawn from.
+        seed: random seed; every batch and every process draws different elements.
+        kwargs: options of ``torchmetrics.Metric``.
     """
 
     full_state_update = False
@@ -75,7 +75,7 @@ class InvarianceMetric(Metric):
 
     @abstractmethod
     def values(self, model: Model, x: Tensor, y: Tensor | None, moves: Moves) -> Tensor:
-        """The measure of each example (N,), averaged over the group's elements."""
+        """Return the measure of each example (N,), averaged over the group's elements."""
 
     def update(self, model: Model, x: Tensor, y: Tensor | None = None) -> None:
         """Add a batch.
@@ -83,7 +83,7 @@ class InvarianceMetric(Metric):
         Args:
             model: any callable from inputs to logits.
             x: (N, ...).
-            y: (N,) classes; only saliency looks at them.
+            y: (N,) classes, used only by saliency.
         """
         with untouched(model):
             check_classifier(model, x, y)
@@ -102,7 +102,7 @@ class InvarianceMetric(Metric):
         self.terms.fill_(len(moves))
 
     def compute(self) -> dict[str, Tensor]:
-        """{"value": the mean or the sum, "standard_error": of it}."""
+        """Return {"value": the mean or the sum, "standard_error": its standard error}."""
         count, total = int(self.count), float(self.total)
         deviations = float(self.squares) - total * total / max(count, 1)
         found = from_sums(total, deviations, count, self.reduction, int(self.terms))
@@ -111,18 +111,18 @@ class InvarianceMetric(Metric):
 
 
 def _process() -> int:
-    """The number of this process among those that measure together."""
+    """Return the rank of this process among those that measure together."""
     there = torch.distributed.is_available() and torch.distributed.is_initialized()
     return torch.distributed.get_rank() if there else 0
 
 
 class LogitInvariance(InvarianceMetric):
-    """LI accumulated: the mean of 1/2 |f(x) - f(g x)|^2, or of |f(x) - f(g x)|^2 / |f(x)|^2.
+    """Metric of LI: the mean of 1/2 |f(x) - f(g x)|^2, or of |f(x) - f(g x)|^2 / |f(x)|^2.
 
     Args:
         group: a group or an action.
-        normalised: which of the two.
-        kwargs: of :class:`InvarianceMetric`.
+        normalised: if True, the second of the two.
+        kwargs: options of :class:`InvarianceMetric`.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -145,25 +145,25 @@ class LogitInvariance(InvarianceMetric):
         self.error: OutputError = normalised_logit_error if normalised else logit_error
 
     def values(self, model: Model, x: Tensor, y: Tensor | None, moves: Moves) -> Tensor:
-        """The measure of each example (N,), averaged over the group's elements."""
+        """Return the measure of each example (N,), averaged over the group's elements."""
         return mean_error(model, x, moves, self.error)
 
 
 class DistributionInvariance(InvarianceMetric):
-    """DI accumulated: the mean of KL(softmax f(x) || softmax f(g x)); arguments as the base's."""
+    """Metric of DI: the mean of KL(softmax f(x) || softmax f(g x)); arguments as in the base."""
 
     def values(self, model: Model, x: Tensor, y: Tensor | None, moves: Moves) -> Tensor:
-        """The measure of each example (N,), averaged over the group's elements."""
+        """Return the measure of each example (N,), averaged over the group's elements."""
         return mean_error(model, x, moves, distribution_error)
 
 
 class SaliencySimilarity(InvarianceMetric):
-    """SI accumulated: the mean cosine of m(x) and g^-1 m(g x).
+    """Metric of SI: the mean cosine of m(x) and g^-1 m(g x).
 
     Args:
         group: a group or an action.
-        saliency: the maps, ``saliency(model, x, y)``.
-        kwargs: of :class:`InvarianceMetric`.
+        saliency: function ``saliency(model, x, y)`` that returns the maps.
+        kwargs: options of :class:`InvarianceMetric`.
     """
 
     def __init__(
@@ -177,5 +177,5 @@ class SaliencySimilarity(InvarianceMetric):
         self.saliency = saliency
 
     def values(self, model: Model, x: Tensor, y: Tensor | None, moves: Moves) -> Tensor:
-        """The measure of each example (N,), averaged over the group's elements."""
+        """Return the measure of each example (N,), averaged over the group's elements."""
         return mean_similarity(model, x, y, moves, self.saliency)

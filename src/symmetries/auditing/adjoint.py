@@ -1,8 +1,8 @@
-"""The adjoint of a first convolution, fast where images have few channels.
+"""Adjoint of a first convolution, fast for images with few channels.
 
-Taking gradients back through a convolution to one or three channels leaves a processor's vector
-units nearly empty: they run along the channels of the result. Here neighbouring pixels of the
-result stand in for channels.
+Propagating gradients back through a convolution to one or three channels leaves a processor's
+vector units nearly empty, because they run along the channels of the result. Here neighbouring
+pixels of the result take the place of channels.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW = 4  # channels of an image up to which this pays
-PHASES = 4  # pixels of a side of the block that are computed together
+FEW = 4  # largest number of image channels for which this is faster
+PHASES = 4  # side, in pixels, of the block that is computed together
 
 
 def convolution_adjoint(layer: nn.Module, shape: torch.Size) -> Callable[[Tensor], Tensor] | None:
-    r"""C^T for a convolution C, as one strided convolution; None where that would not pay.
+    r"""Return C^T of a convolution C as one strided convolution; None if that is not faster.
 
     The pixels p = s q + r of C^T g, for the s^2 phases r, are s^2 channels of an image of a smaller
-    grid q, all read from the same window of g: a convolution of stride s whose kernels are those
+    grid q, all read from the same window of g: a convolution of stride s whose filters are those
     of C, flipped and shifted by r.
 
     Args:
@@ -27,7 +27,7 @@ def convolution_adjoint(layer: nn.Module, shape: torch.Size) -> Callable[[Tensor
         shape: (C, H, W) of one image.
 
     Returns:
-        A function from (N, O, H', W'), gradients by the layer's output, to (N, C, H, W).
+        A function from gradients (N, O, H', W') of the layer's output to (N, C, H, W).
 
     Example:
         >>> layer, x = nn.Conv2d(1, 3, 5, padding=2), torch.rand(2, 1, 7, 7, requires_grad=True)
@@ -64,18 +64,18 @@ def _pays(layer: nn.Conv2d) -> bool:
 
 
 def _padding(layer: nn.Conv2d) -> tuple[int, int] | None:
-    """Zeros before g, above and left of it."""
+    """Return the number of zero rows above and zero columns left of g."""
     tall, wide = layer.kernel_size
     if layer.padding == "valid":
         return tall - 1, wide - 1
-    if isinstance(layer.padding, str):  # "same" puts the smaller half first
+    if isinstance(layer.padding, str):  # "same" pads the smaller half first
         return tall - 1 - (tall - 1) // 2, wide - 1 - (wide - 1) // 2
     up, left = tall - 1 - int(layer.padding[0]), wide - 1 - int(layer.padding[1])
     return (up, left) if up >= 0 and left >= 0 else None
 
 
 def _phases(weight: Tensor) -> Tensor:
-    """Kernels (C s s, O, h + s - 1, w + s - 1) of the strided convolution, from (O, C, h, w)."""
+    """Return the filters (C s s, O, h + s - 1, w + s - 1) of the strided convolution."""
     outputs, channels, tall, wide = weight.shape
     s = PHASES
     kernels = weight.new_zeros(channels, s, s, outputs, tall + s - 1, wide + s - 1)

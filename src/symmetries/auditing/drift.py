@@ -1,4 +1,4 @@
-"""How invariance and accuracy fare as data moves away from what a model was trained on.
+"""Invariance and accuracy as data drifts away from the training distribution.
 
 Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-tying", section 4.3.
 """
@@ -29,11 +29,11 @@ class DriftPoint:
 
     Args:
         beta: degree of drift, 0 to 1.
-        accuracy: on D(beta).
-        accuracy_ratio: accuracy on D(beta) by accuracy on D(0); NaN if the latter is 0.
+        accuracy: accuracy on D(beta).
+        accuracy_ratio: accuracy on D(beta) divided by accuracy on D(0); NaN if the latter is 0.
         logit_invariance: LI.
         distribution_invariance: DI.
-        saliency_similarity: SI; None where gradients were not asked for.
+        saliency_similarity: SI; None if gradients were not requested.
     """
 
     beta: float
@@ -61,24 +61,24 @@ def drift_curve(
     batch_size: int = 256,
     seed: int = 0,
 ) -> tuple[DriftPoint, ...]:
-    """The measures on D(beta) = (1 - beta) D1 + beta D2.
+    """Return the measures on D(beta) = (1 - beta) D1 + beta D2 for several degrees of drift.
 
     Args:
-        model: from inputs to logits.
+        model: callable from inputs to logits.
         first: D1, (N, ...).
-        second: D2, of the same shape; row i belongs to row i of D1
+        second: D2, of the same shape; row i is paired with row i of D1
             (``symmetries.data.drift`` pairs equal labels).
         y: (N,) class numbers of both.
         group: a group or an action.
         betas: degrees of drift.
-        saliency: gives the maps; the paper's by default.
-        steps: of the integrated gradients, for the default saliency.
-        gradients: False for a model that has none; SI is then left out.
+        saliency: function that returns the maps; the paper's by default.
+        steps: number of steps of the integrated gradients, for the default saliency.
+        gradients: False for a model without gradients; SI is then left out.
         identity: whether the identity of a finite group counts.
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box that they are drawn from.
-        batch_size: examples at once.
-        seed: of the draw; all degrees share it.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box that they are drawn from.
+        batch_size: number of examples at once.
+        seed: random seed, shared by all degrees.
 
     Example:
         >>> from symmetries.groups import Flip

@@ -1,4 +1,4 @@
-"""A mean and how sure of it we may be."""
+"""A mean with its standard error and confidence interval."""
 
 import math
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ REDUCTIONS = ("mean", "sum")
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number measured over examples, and its standard error.
+    """A number measured over examples, with its standard error.
 
-    Group elements of one example are averaged first, so examples are independent of each other
-    and the standard error covers both the choice of examples and, where elements are drawn at
-    random (anew for each example), that of elements.
+    Group elements of one example are averaged first, so the values of examples are independent. The
+    standard error covers the choice of examples and, if elements are drawn at random for each
+    example, the choice of elements.
 
     Args:
-        mean: over examples and group elements; the sum where a sum was asked for.
-        standard_error: of that number; NaN for a single example.
+        mean: mean over examples and group elements; their sum if a sum was requested.
+        standard_error: standard error of that number; NaN for a single example.
         count: number of examples.
 
     Example:
@@ -36,10 +36,10 @@ class Estimate:
     count: int
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Normal confidence interval mean ± z standard_error.
+        """Return the normal confidence interval mean ± z standard_error.
 
         Args:
-            level: probability that it covers the true number.
+            level: probability that the interval covers the true number.
 
         Example:
             >>> low, high = Estimate(1.0, 0.1, 100).interval()
@@ -53,12 +53,12 @@ class Estimate:
 
 
 def estimate(values: Tensor, reduction: Reduction = "mean", elements: int = 1) -> Estimate:
-    """Mean over examples, with its standard error s / sqrt(N).
+    """Return the mean over examples, with its standard error s / sqrt(N).
 
     Args:
         values: (N,), one number per example, the mean over its group elements.
         reduction: "mean", or "sum" over examples and elements, as in the paper's equations.
-        elements: number of group elements per example; only a sum needs it.
+        elements: number of group elements per example, needed only for a sum.
     """
     check_choice(reduction, REDUCTIONS, "reduction")
     check_tensors(values=values)
@@ -73,7 +73,7 @@ def estimate(values: Tensor, reduction: Reduction = "mean", elements: int = 1) -
 def from_sums(
     total: float, squares: float, count: int, reduction: Reduction = "mean", elements: int = 1
 ) -> Estimate:
-    """The estimate from sum, sum of squared deviations from the mean, and number of values."""
+    """Return the estimate from the sum, the sum of squared deviations, and the number of values."""
     if count < 1:
         raise invalid("examples", "at least one", count, "give some data")
     mean = total / count

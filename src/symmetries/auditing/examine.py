@@ -1,4 +1,4 @@
-"""All measures of each example in one pass over the data."""
+"""All measures of each example, in one pass over the data."""
 
 from collections.abc import Callable, Iterable
 
@@ -31,21 +31,22 @@ def examine(
     round_trip: bool = True,
     watch: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Tensor]:
-    """Every measure of every example, averaged over the elements.
+    """Return every measure of every example, averaged over the elements.
 
     Args:
-        model: from inputs to logits.
+        model: callable from inputs to logits.
         x: (N, ...).
         y: (N,) class numbers.
         moves: the elements.
-        saliency: gives the maps; None, for a model without gradients, leaves SI out.
-        batch_size: examples at once.
-        round_trip: also measure g^-1 (g x) instead of g x: what resampling alone explains.
+        saliency: function that returns the maps; None, for a model without gradients, skips SI.
+        batch_size: number of examples at once.
+        round_trip: whether to measure g^-1 (g x) as well as g x, which shows the effect of
+            resampling alone.
         watch: wraps the loop over the batches, for a progress bar.
 
     Returns:
         Tensors (N,) on the CPU: "accuracy", "accuracy_moved", LI, normalised LI, DI and SI by
-        their full names, and the latter five with ``ROUND_TRIP`` after the name.
+        their full names, and the latter five with ``ROUND_TRIP`` appended to the name.
     """
     device = model_device(model, x)
     rows: list[dict[str, Tensor]] = []
@@ -67,7 +68,7 @@ def examine(
 
 
 class _Look:
-    """What a model says about a batch, and where it looks."""
+    """Logits and saliency maps of a model for a batch."""
 
     def __init__(self, model: Model, saliency: Saliency | None, x: Tensor, target: Tensor) -> None:
         self.model, self.saliency, self.x, self.target = model, saliency, x, target
@@ -77,7 +78,7 @@ class _Look:
         self.maps = None if saliency is None else saliency(model, x, target)
 
     def at(self, other: Tensor) -> "_Look":
-        """The same at other inputs."""
+        """Return the logits and saliency maps for other inputs."""
         return _Look(self.model, self.saliency, other, self.target)
 
 
@@ -88,7 +89,7 @@ def _add_round_trip(
     element: object,
 ) -> None:
     there_and_back = moves.there_and_back(element, still.x)
-    if torch.equal(there_and_back, still.x):  # nothing was resampled, so nothing to look at again
+    if torch.equal(there_and_back, still.x):  # nothing was resampled, so the result is the same
         _add(sums, MOVED + ROUND_TRIP, still.correct)
         _compare(sums, still, still.logits, still.maps, ROUND_TRIP)
         return

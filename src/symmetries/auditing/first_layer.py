@@ -1,8 +1,9 @@
-"""Running a network from behind its first layer, where that layer is linear.
+"""Evaluation of a network from behind its linear first layer.
 
 Integrated gradients and Jacobians need many passes through a network. If its first layer is
-linear, that layer (most of the work for images) can be run once for all of them: an affine map of
-a straight path is a straight path. Here is how to find that layer and to start behind it.
+linear, that layer (most of the work for images) can be evaluated once for all passes, because an
+affine map takes a straight path to a straight path. This module finds that layer and evaluates
+the rest of the network from its output.
 """
 
 from collections.abc import Iterator
@@ -22,9 +23,9 @@ class FirstLayer:
     """A model split into its linear first layer and the rest.
 
     Args:
-        model: the whole.
-        layer: the first layer to see the input, and the only one.
-        shape: of one example as the layer sees it.
+        model: the whole model.
+        layer: the first and only layer that reads the input.
+        shape: shape of one example as the layer receives it.
     """
 
     def __init__(self, model: nn.Module, layer: nn.Module, shape: torch.Size) -> None:
@@ -33,18 +34,18 @@ class FirstLayer:
         self.shape = shape
 
     def linear(self, x: Tensor) -> Tensor:
-        """What the layer makes of the inputs x (N, ...)."""
+        """Return the layer's output for inputs x (N, ...)."""
         output: Tensor = self.layer(x.reshape(len(x), *self.shape))
         return output
 
     def rest(self, hidden: Tensor, like: Tensor) -> Tensor:
-        """The model's output when its first layer gives ``hidden`` (N, ...).
+        """Return the model's output if its first layer returns ``hidden`` (N, ...).
 
         Args:
-            hidden: what :meth:`linear` would give.
-            like: inputs; only the shape of an example and the dtype are taken from them.
+            hidden: an output of :meth:`linear`.
+            like: inputs, which give only the shape of an example and the dtype.
         """
-        # The input no longer matters: one row, repeated without memory, keeps the shapes right.
+        # The input is not used: one row, expanded without memory, provides the shapes.
         blank = like.new_zeros(1, *like.shape[1:]).expand(len(hidden), *like.shape[1:])
         with _replaced(self.layer, hidden):
             output: Tensor = self.model(blank)
@@ -54,16 +55,16 @@ class FirstLayer:
 def first_layer(
     model: Model, x: Tensor, kinds: tuple[type[nn.Module], ...] = LINEAR
 ) -> FirstLayer | None:
-    """The split of a model at its first layer; None where it does not begin with a linear one.
+    """Split a model at its first layer; None if it does not begin with a linear layer.
 
-    Found by running the model on two examples and watching what touches the input; then checked:
-    the rest must give the same outputs from the layer's outputs, and must not look at the input
-    by another way (a skip connection around the first layer, say).
+    The layer is found by running the model on two examples and recording which layers read the
+    input. Then the split is verified: the rest must give the same outputs from the layer's outputs,
+    and must not use the input in another way (such as a skip connection around the first layer).
 
     Args:
         model: any callable; only an ``nn.Module`` can be split.
         x: (N, ...).
-        kinds: of first layers that are worth a split; any other gives None after one pass.
+        kinds: types of first layers that are worth a split; others give None after one pass.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 3))
@@ -85,7 +86,7 @@ def first_layer(
 
 
 def _watch(model: nn.Module, probe: Tensor) -> tuple[nn.Module | None, Tensor | None, int]:
-    """The first linear layer that runs, what it was given, and how often it ran."""
+    """Return the first linear layer that runs, its input, and how often it ran."""
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -115,12 +116,12 @@ def _is_reshaped(inputs: Tensor, probe: Tensor) -> bool:
 
 
 def _holds(split: FirstLayer, probe: Tensor) -> bool:
-    """Whether the rest, run from the layer's outputs, is the model, and depends on them alone."""
+    """Return whether the rest, evaluated from the layer's outputs alone, equals the model."""
     with torch.enable_grad():
         with torch.no_grad():
             whole, hidden = split.model(probe), split.linear(probe)
         leaf, hidden = probe.clone().requires_grad_(), hidden.requires_grad_()
-        blank = split.rest(hidden, probe)  # also tells if masks or the like are made of the input
+        blank = split.rest(hidden, probe)  # also detects masks that depend on the input
         if blank.shape != whole.shape or not torch.allclose(blank, whole, rtol=1e-3, atol=1e-5):
             return False
         with _replaced(split.layer, hidden):
@@ -133,7 +134,7 @@ def _holds(split: FirstLayer, probe: Tensor) -> bool:
 
 @contextmanager
 def _replaced(layer: nn.Module, output: Tensor) -> Iterator[None]:
-    """Let a layer answer with a given output; only for the duration of a call."""
+    """Make a layer return a given output inside the block."""
     own = layer.__dict__.get("forward")
     object.__setattr__(layer, "forward", lambda _: output)
     try:

@@ -1,4 +1,4 @@
-"""Integrated gradients, with the linear first layer run once.
+"""Integrated gradients, with one evaluation of a linear first layer.
 
 Reference: Sundararajan, Taly, Yan 2017, "Axiomatic attribution for deep networks".
 """
@@ -19,9 +19,9 @@ from symmetries.auditing.models import Model, check_callable, check_examples, ch
 Absolute = Literal["never", "after", "before"]
 ABSOLUTE = ("never", "after", "before")
 
-# Input numbers of one pass: on a CPU, so that what it keeps stays in the cache (behind a linear
-# first layer, by points of the path and by what that layer makes of them); on a GPU, enough to fill
-# it, and little enough that the activations of a wide network still fit.
+# Number of input values per pass: on a CPU, so that intermediate results stay in the cache (behind
+# a linear first layer, counted by points of the path and by that layer's outputs); on a GPU,
+# enough to fill it, but few enough that the activations of a wide network still fit.
 AT_ONCE_ON_CPU = 2**20
 POINTS_ON_CPU = 2560
 HIDDEN_ON_CPU = 2**22
@@ -37,23 +37,25 @@ def integrated_gradients(
     baseline: float | Tensor = 0.0,
     absolute: Absolute = "never",
 ) -> Tensor:
-    r"""(x - b) times the integral over a in [0, 1] of the gradient of f_t at b + a (x - b).
+    r"""Integrate the gradient of f_t over the path from b to x, and multiply by (x - b).
 
-    The integral is a Gauss-Legendre quadrature. Where the network begins with a linear layer, the
-    path is straight behind it too: that layer is run once forwards, the gradients behind it are
-    averaged, and their average is taken back through it once.
+    The path is b + a (x - b) for a in [0, 1].
+
+    The integral uses Gauss-Legendre quadrature. If the network begins with a linear layer, the path
+    is straight behind it too: that layer is evaluated once forwards, the gradients behind it are
+    averaged, and their average is propagated back through it once.
 
     Args:
         model: any callable from (N, ...) to (N, K).
         x: (N, ...).
         target: (N,) int64, the output t that is explained.
-        steps: number of nodes of the quadrature.
+        steps: number of quadrature nodes.
         baseline: b, a number, or a tensor of the shape of x or of one example.
-        absolute: "never", the attribution with its sign; "after" the integration, its absolute
-            value; "before" it, |x - b| times the integral of the absolute gradient.
+        absolute: "never" keeps the sign; "after" takes the absolute value of the attribution;
+            "before" gives |x - b| times the integral of the absolute gradient.
 
     Returns:
-        Attributions of the shape of x; with their sign, they sum to f_t(x) - f_t(b).
+        Attributions of the shape of x; with "never" they sum to f_t(x) - f_t(b).
 
     Example:
         >>> f = lambda x: x.square()
@@ -105,13 +107,13 @@ class _Path:
         self.absolute = absolute
 
     def mean_gradient(self, x: Tensor, b: Tensor, target: Tensor) -> Tensor:
-        """The weighted mean over the nodes of the (absolute) gradient with respect to the input."""
+        """Return the weighted mean over the nodes of the (absolute) gradient of the input."""
         if self.split is None:
             gradient = self._along(x, b, x, target)
             return self._average(gradient.abs() if self.absolute else gradient)
         leaf = x.detach().requires_grad_()
         end = self.split.linear(leaf)
-        # One baseline for all (no memory between its rows) needs one row only.
+        # A baseline that is shared by all examples needs only one row.
         start = self.split.linear(b[:1] if b.stride(0) == 0 else b).detach()
         gradient = self._along(end.detach(), start.expand_as(end), x, target)
         if not self.absolute:
@@ -122,7 +124,7 @@ class _Path:
         return total
 
     def _along(self, end: Tensor, start: Tensor, x: Tensor, target: Tensor) -> Tensor:
-        """Gradients (steps, N, ...) at all nodes between start and end."""
+        """Return gradients (steps, N, ...) at all nodes between start and end."""
         column = self.nodes.to(end.dtype).reshape(-1, *[1] * end.ndim)  # 16 bits under autocast
         points = torch.lerp(start, end, column).flatten(0, 1).requires_grad_()
         output = (
@@ -141,7 +143,7 @@ class _Path:
 
 @lru_cache(maxsize=16)
 def gauss_legendre(steps: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Nodes and weights of Gauss-Legendre quadrature on [0, 1].
+    """Return nodes and weights of Gauss-Legendre quadrature on [0, 1].
 
     Example:
         >>> nodes, weights = gauss_legendre(2)

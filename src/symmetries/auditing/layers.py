@@ -1,4 +1,4 @@
-"""Equivariance error of the layers of a model, by name."""
+"""Equivariance error of each layer of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,25 +20,25 @@ from symmetries.groups.finite import FiniteGroup
 
 Act = Callable[[Any, Tensor], Tensor]
 
-CLEARLY = 0.8  # how much smaller the error of the regular law must be for it to be the one
+CLEARLY = 0.8  # the regular law is chosen if its error is smaller by this factor
 
 
 @dataclass(frozen=True)
 class LayerError:
-    """How far the output of a layer is from moving with the input.
+    """How far the output of a layer is from transforming with the input.
 
     Args:
-        name: of the layer, as in ``model.named_modules()``.
-        shape: of its output for one example.
+        name: name of the layer, as in ``model.named_modules()``.
+        shape: shape of its output for one example.
         law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
-            h(x) = h(g x); "regular" equivariance of channels that stand for the elements of a
-            finite group, field after field, and change places with them.
-        error: norm of the difference relative to the norm of h(x); None where the group cannot
+            h(x) = h(g x); "regular" equivariance of channels that correspond to the elements of a
+            finite group, field after field, and are permuted with them.
+        error: norm of the difference relative to the norm of h(x); None if the group cannot
             act on the layer's output.
-        discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
-            alone explains. None where ``error`` is.
-        standard_error: of ``error``, over examples and the elements drawn for each.
-        relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
+        discretisation: the same error for h(g^-1 g x) and h(x), which shows the effect of
+            resampling alone. None if ``error`` is None.
+        standard_error: standard error of ``error`` over examples and their elements.
+        relaxation: the layer's own relaxation by coordinate, if it has a method
             ``relaxation()``, as relaxed group convolutions do; None otherwise.
     """
 
@@ -64,27 +64,27 @@ def layer_equivariance(
     batch_size: int = 256,
     seed: int = 0,
 ) -> tuple[LayerError, ...]:
-    """|h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements together.
+    """Return |h(g x) - g h(x)| / |h(x)| of each layer h, over all examples and elements.
 
-    The group acts on feature maps (N, C, H, W) as on images of C channels (channels are not
-    mixed, colours leave them), and not at all on vectors (N, D), whose invariance is measured; so
-    too for maps under colours alone. Group convolutions have
-    a channel for each element of a finite group, (F, |G|) of them or F |G| in a row: where that
-    law holds clearly better, it is the one that is measured.
+    The group acts on feature maps (N, C, H, W) as on images with C channels (channels are not
+    mixed, and colours do not change them). It acts trivially on vectors (N, D), and on maps if it
+    changes only colours: their invariance is measured. Group convolutions have a channel for each
+    element of a finite group, (F, |G|) of them or F |G| in a row; the regular law is measured if it
+    holds clearly better.
 
     Args:
         model: the model.
         x: (N, ...).
         group: a group or an action.
-        layers: names; by default every layer without children that returns one tensor, and those
-            that say how far they are relaxed.
+        layers: names of layers; by default every layer without children that returns one tensor,
+            and those that have a method ``relaxation()``.
         actions: for some names, how an element acts on that layer's output,
-            ``act(element, output)``: for representations other than the trivial one.
+            ``act(element, output)``, for representations other than the trivial one.
         identity: whether the identity of a finite group counts.
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box that they are drawn from.
-        batch_size: examples at once.
-        seed: of the draw.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box that they are drawn from.
+        batch_size: number of examples at once.
+        seed: random seed of the elements.
 
     Returns:
         One row per layer, in the order of the model.
@@ -143,7 +143,7 @@ def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Modu
 
 
 def _says(module: nn.Module) -> bool:
-    """Whether a layer says how far it is relaxed."""
+    """Return whether a layer has a method ``relaxation()``."""
     return callable(getattr(module, "relaxation", None))
 
 
@@ -152,7 +152,7 @@ def _relaxation(module: Any) -> dict[str, float] | None:  # noqa: ANN401 - it ha
 
 
 def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
-    """What the chosen layers return, in the order in which they run."""
+    """Return the outputs of the chosen layers, in the order in which they run."""
     found: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
@@ -172,9 +172,9 @@ def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> di
 
 
 def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
-    """How the group may act on an output, by name, the usual way first; None where it cannot.
+    """Return how the group may act on an output, by law, the default first; None if it cannot.
 
-    Feature maps move like images; a vector stays; channels of a finite group change places.
+    Feature maps move like images, vectors stay, and channels of a finite group are permuted.
     """
     action = moves.action
     spatial = isinstance(action, ImageAction)
@@ -192,7 +192,7 @@ def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
 
 
 def _regular(moves: Moves, element: Tensor, h: Tensor) -> Tensor:
-    """(g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if it has any."""
+    """Return (g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if any."""
     group: Any = moves.action.group
     source = group.compose(group.inverse(element), group.elements(h.device))
     fields = h if h.ndim in (3, 5) else h.unflatten(1, (-1, group.order))
@@ -209,7 +209,7 @@ def _squares(
     moved: Tensor,
     again: Tensor,
 ) -> Tensor:
-    """(3, N): squared norms of h(g x) - g h(x), of the round trip, of h(x); NaN if g cannot act."""
+    """Return (3, N) squared norms: of h(g x) - g h(x), of the round trip, and of h(x), or NaN."""
     size = _square(h)
     try:
         if act is None:
@@ -238,7 +238,7 @@ def _row(name: str, shape: torch.Size, parts: Mapping[str, Sequence[Tensor]]) ->
     if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
         law = "regular"
     error, back, size = rows[law]
-    if error != error:  # NaN: the group could not act
+    if error != error:  # NaN: the group cannot act
         return LayerError(name, tuple(shape), law, None, None)
     scale = size if size > 0 else 1.0
     root = (error / scale) ** 0.5
@@ -247,7 +247,7 @@ def _row(name: str, shape: torch.Size, parts: Mapping[str, Sequence[Tensor]]) ->
 
 
 def _ratio_error(errors: Tensor, sizes: Tensor) -> float:
-    """Standard error of sum(errors) / sum(sizes) over the examples, to first order."""
+    """Return the standard error of sum(errors) / sum(sizes) over the examples, to first order."""
     n, total = len(errors), float(sizes.sum())
     if n < 2 or total == 0:
         return float("nan") if n < 2 else 0.0

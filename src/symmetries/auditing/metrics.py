@@ -1,4 +1,4 @@
-"""Invariance of a classifier's outputs: logit invariance LI, distribution invariance DI.
+"""Invariance of a classifier's outputs: logit invariance LI and distribution invariance DI.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
 weight-tying", section 3.2.
@@ -29,7 +29,7 @@ OutputError = Callable[[Tensor, Tensor], Tensor]
 
 
 def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
-    """Half the squared distance 1/2 |f(x) - f(g x)|^2 of each example.
+    """Return half the squared distance 1/2 |f(x) - f(g x)|^2 of each example.
 
     Args:
         logits: f(x), (..., K).
@@ -47,9 +47,9 @@ def logit_error(logits: Tensor, moved: Tensor) -> Tensor:
 
 
 def normalised_logit_error(logits: Tensor, moved: Tensor) -> Tensor:
-    """|f(x) - f(g x)|^2 / |f(x)|^2 of each example: unchanged when all logits are scaled.
+    """Return |f(x) - f(g x)|^2 / |f(x)|^2 of each example, which is invariant to scaling.
 
-    Shapes as in :func:`logit_error`; 0 where both logits are zero.
+    Shapes as in :func:`logit_error`; 0 if both logits are zero.
     """
     _check_same(logits, moved)
     tiny = torch.finfo(logits.dtype).tiny
@@ -57,7 +57,7 @@ def normalised_logit_error(logits: Tensor, moved: Tensor) -> Tensor:
 
 
 def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:
-    """KL(softmax f(x) || softmax f(g x)) of each example; shapes as in :func:`logit_error`.
+    """Return KL(softmax f(x) || softmax f(g x)) of each example; shapes as in :func:`logit_error`.
 
     Example:
         >>> logits = torch.tensor([[1.0, 2.0]])
@@ -82,19 +82,19 @@ def logit_invariance(
     batch_size: int = 1024,
     seed: int = 0,
 ) -> Estimate:
-    """LI: the mean over examples and group elements of 1/2 |f(x) - f(g x)|^2 (equation 2).
+    """Estimate LI, the mean over examples and elements of 1/2 |f(x) - f(g x)|^2 (equation 2).
 
     Args:
         model: any callable from (N, ...) to logits (N, K).
         x: (N, ...).
         group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
-        normalised: divide by |f(x)|^2 (and leave out the half), as in section 4.4.
+        normalised: if True, divide by |f(x)|^2 (and omit the half), as in section 4.4.
         reduction: "mean", the convention of the paper's table, or "sum", that of its equation.
         identity: whether the identity of a finite group counts.
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box that they are drawn from; the group's bounds by default.
-        batch_size: examples at once.
-        seed: of the draw.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box that they are drawn from; the group's bounds by default.
+        batch_size: number of examples at once.
+        seed: random seed of the elements.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -120,7 +120,7 @@ def distribution_invariance(
     batch_size: int = 1024,
     seed: int = 0,
 ) -> Estimate:
-    """DI: the mean over examples and group elements of KL(softmax f(x) || softmax f(g x)).
+    """Estimate DI, the mean over examples and elements of KL(softmax f(x) || softmax f(g x)).
 
     Equation 1 of the paper; arguments as in :func:`logit_invariance`.
     """
@@ -148,14 +148,14 @@ def _start(
 def mean_error(
     model: Model, x: Tensor, moves: Moves, error: OutputError, batch_size: int = 1024
 ) -> Tensor:
-    """(N,): an error of f(x) and f(g x) for each example, averaged over the elements g.
+    """Return (N,): an error of f(x) and f(g x) for each example, averaged over the elements g.
 
     Args:
-        model: from inputs to logits.
+        model: callable from inputs to logits.
         x: (N, ...).
         moves: the elements.
-        error: such as :func:`logit_error`.
-        batch_size: examples at once.
+        error: function of both logits, such as :func:`logit_error`.
+        batch_size: number of examples at once.
     """
     check_callable(model)
     check_moves(x, moves, batch_size)

@@ -1,4 +1,4 @@
-"""The elements that data is moved by: all of a finite group, a sample of a continuous one."""
+"""The group elements of an audit: all of a finite group, or a sample of a continuous one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +28,13 @@ from symmetries.groups.signal import Signal
 
 @dataclass(frozen=True)
 class Moves:
-    """The elements that every example is moved by.
+    """The elements that transform every example.
 
     Args:
-        action: how they move data.
+        action: action on the data.
         elements: S elements. For a finite group each is shared by all examples; for a continuous
-            one each holds an own element for each of the N examples.
-        shared: which of the two.
+            group each holds one element for each of the N examples.
+        shared: whether elements are shared by all examples.
     """
 
     action: Action
@@ -45,13 +45,13 @@ class Moves:
         return len(self.elements)
 
     def of(self, start: int, stop: int, device: torch.device) -> Iterator[Any]:
-        """The elements for examples start, ..., stop - 1, one after the other."""
+        """Yield the elements for examples start, ..., stop - 1, one after the other."""
         for element in self.elements:
             part = element if self.shared else _map(lambda t: t[start:stop], element)
             yield _map(lambda t: t.to(device), part)
 
     def rows(self, start: int, stop: int) -> "Moves":
-        """The same moves of examples start, ..., stop - 1 alone."""
+        """Return the moves of examples start, ..., stop - 1 alone."""
         if self.shared:
             return self
         return replace(
@@ -59,20 +59,20 @@ class Moves:
         )
 
     def inverse(self, element: Any) -> Any:  # noqa: ANN401 - elements differ by group
-        """The element that undoes this one."""
+        """Return the inverse element."""
         return self.action.group.inverse(element)
 
     def there_and_back(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
-        """g^-1 (g x): x again where the action permutes pixels, what resampling left otherwise."""
+        """Return g^-1 (g x): x if the action permutes pixels, otherwise x resampled twice."""
         return _undo(self.action, element, self.action(element, data))
 
     def place(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
-        """Maps over the data (saliency, features) moved by g: places change, colours do not."""
+        """Move maps over the data (saliency, features) by g: positions change, colours do not."""
         action, part = _places(self.action, element)
         return maps if action is None else action(part, maps)
 
     def back(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
-        """Maps over the data moved by g^-1."""
+        """Move maps over the data by g^-1."""
         action, part = _places(self.action, element)
         return maps if action is None else _undo(action, part, maps)
 
@@ -91,13 +91,13 @@ def make_moves(
     Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w.
 
     Args:
-        group: a group, which then acts in its usual way on data of this shape; or an action.
+        group: a group, with its default action on data of this shape; or an action.
         x: the data, (N, ...).
         identity: whether the identity of a finite group counts (the mean is then smaller by the
             factor (|G| - 1) / |G| for LI and DI).
-        samples: elements per example of a continuous group.
+        samples: number of elements per example of a continuous group.
         half_width: half-widths w, one or one per parameter; the group's bounds by default.
-        seed: of the sample.
+        seed: random seed of the sample.
     """
     action = group if isinstance(group, Action) else _usual_action(group, x)
     group = action.group
@@ -115,7 +115,7 @@ def make_moves(
 
 
 def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
-    """Raise unless ``x`` is a tensor that ``moves`` can be asked about in batches."""
+    """Raise an error unless ``x`` is a tensor with at least one example and ``moves`` are Moves."""
     check_tensors(x=x)
     if x.ndim == 0 or len(x) == 0:
         raise invalid("x", "at least one example", f"shape {tuple(x.shape)}", "check the loader")
@@ -126,14 +126,14 @@ def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
 
 
 def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
-    """g^-1 x; of a product of motions, which act one after the other, the last one first."""
+    """Return g^-1 x; for a product, whose factors act one after the other, undo the last first."""
     if isinstance(action, ImageAction):
         return action.undo(element, data)
     return action(action.group.inverse(element), data)
 
 
 def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
-    """What of an action moves things to other places, over a background of 0; None if nothing."""
+    """Return the part of an action that moves positions, with background 0, or None."""
     if not isinstance(action, ImageAction):
         return action, element
     group = action.group
@@ -159,7 +159,7 @@ def _usual_action(group: Group[Any], x: Tensor) -> Action:
 
 
 def _all_elements(group: Group[Any]) -> tuple[Any, ...] | None:
-    """All elements, the identity first; None where there are infinitely many."""
+    """Return all elements, the identity first; None if there are infinitely many."""
     if isinstance(group, FiniteGroup):
         return tuple(group.elements().unbind())
     if isinstance(group, Product):
@@ -188,7 +188,7 @@ def _sample(
 
 
 def _check_acts(moves: Moves, x: Tensor) -> None:
-    """Move one example, so that a group that cannot act says so before anything else runs."""
+    """Move one example, so that a group that cannot act fails before anything else runs."""
     try:
         element = next(moves.of(0, 1, x.device))
         moved = moves.there_and_back(element, x[:1])

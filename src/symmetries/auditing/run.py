@@ -1,4 +1,4 @@
-"""One call: how invariant is this classifier?"""
+"""The audit of a classifier: all measures of its invariance in one call."""
 
 import dataclasses
 import math
@@ -32,11 +32,11 @@ Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
 SHARES = ("accuracy", "accuracy_moved", SIMILARITY)
-LAYER_EXAMPLES = 256  # for the table of layers, whose rows are ratios of large sums
+LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
 
 def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
-    """All examples at once."""
+    """Evaluate all examples at once."""
     return part(0, count)
 
 
@@ -59,38 +59,38 @@ def audit(
     seed: int = 0,
     progress: bool = True,
 ) -> AuditResult:
-    """Measure the invariance of a classifier under a group, from every side.
+    """Measure the invariance of a classifier under a group.
 
-    Accuracy, logit invariance LI, distribution invariance DI, saliency similarity SI, sensitivity
-    and equivariance error by layer, all with what resampling alone explains beside them. Finite
-    groups are gone through whole; continuous ones are sampled, anew for each example. The model's
-    mode, its gradients and all random states are left as they were.
+    The result has accuracy, logit invariance LI, distribution invariance DI, saliency similarity
+    SI, sensitivity, and equivariance error by layer, each with the effect of resampling alone. All
+    elements of a finite group are used; a continuous group is sampled for each example. The model's
+    mode, its gradients and all random states are left unchanged.
 
     Args:
-        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
-        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
-            batch by batch. Arrays of floats become float64 for a model of float64, torch's default
+        model: any callable from (N, ...) to logits (N, K), deterministic in eval mode.
+        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Batches are moved to the
+            model's device. Arrays of floats become float64 for a float64 model, and torch's default
             dtype for others.
-        group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
-            and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
-        saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
-        steps: of the integrated gradients, for the default saliency.
-        baseline: of the integrated gradients, for the default saliency.
+        group: a group or its name ("c4"), or an action, for data without a default action and for
+            images whose background is not black: ``ImageAction(group, fill=1.0)``.
+        saliency: ``saliency(model, x, y)`` returns maps of the shape of x; the paper's by default.
+        steps: number of steps of the integrated gradients, for the default saliency.
+        baseline: baseline of the integrated gradients, for the default saliency.
         identity: whether the identity of a finite group counts in the means.
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box of parameters that they are drawn from; the group's bounds by
-            default.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box of parameters that they are drawn from; the group's bounds
+            by default.
         layers: names of layers for the table; all by default, () for none.
-        gradients: False for a model that has none; SI and sensitivity are then left out.
-        over: how to go through the examples, ``over(part, N)`` with ``part(start, stop)`` giving
+        gradients: False for a model without gradients; SI and sensitivity are then left out.
+        over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
             the numbers of some examples: in parts, with resumption, on several machines, ...
-        level: of the confidence intervals (normal approximation).
-        batch_size: examples at once.
-        seed: of everything drawn.
-        progress: show a bar.
+        level: level of the confidence intervals (normal approximation).
+        batch_size: number of examples at once.
+        seed: random seed of all samples.
+        progress: whether to show a progress bar.
 
     Returns:
-        Plain numbers; ``save`` writes them as JSON.
+        The result as plain numbers; ``save`` writes them as JSON.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -177,7 +177,7 @@ def _check_values(values: dict[str, Tensor]) -> None:
 
 
 def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
-    """A point of :func:`symmetries.auditing.drift_curve` as plain data."""
+    """Convert a point of :func:`symmetries.auditing.drift_curve` to plain data."""
     similarity = point.saliency_similarity
     return DriftRow(
         beta=point.beta,
@@ -209,19 +209,19 @@ def _pair(
 
 
 def _float_dtype(model: Model) -> torch.dtype:
-    """What arrays of floats become: float64 if the model has that, else torch's default."""
+    """Return the dtype for arrays of floats: float64 if the model's, else torch's default."""
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     own = next((one.dtype for one in parameters if one.is_floating_point()), None)
     return torch.float64 if own == torch.float64 else torch.get_default_dtype()
 
 
 def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """An array of inputs as a tensor of ``dtype``."""
+    """Convert an array of inputs to a tensor of ``dtype``."""
     kind, got = values.dtype.kind, values.dtype.name
     if kind == "f":
         return torch.tensor(_plain(values), dtype=dtype)
     if kind == "c":
-        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
+        return torch.tensor(_plain(values))  # the checks of complex tensors apply
     remedy = "use x.astype('float32') / 255"
     if kind not in "iub":
         remedy = "use x.astype('float32'), with all examples of one shape"
@@ -231,19 +231,19 @@ def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
 
 
 def _labels(values: NDArray[Any]) -> Tensor:
-    """An array of labels as a tensor; whole numbers as int64."""
+    """Convert an array of labels to a tensor, integers to int64."""
     kind = values.dtype.kind
     if kind in "iub":
         return torch.tensor(np.ascontiguousarray(values, np.int64))
     if kind in "fc":
-        return torch.tensor(_plain(values))  # what is said of such tensors suits it
+        return torch.tensor(_plain(values))  # the checks of such tensors apply
     got = "text" if kind in "US" else f"an array of {values.dtype.name}"
     raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers as torch takes them: in rows, in this machine's byte order."""
-    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
+    """Return the same numbers as torch accepts them: contiguous and in native byte order."""
+    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no long doubles
     dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
     return np.ascontiguousarray(values, dtype)
 
@@ -256,7 +256,7 @@ def _back(values: dict[str, Tensor], name: str) -> float | None:
 def _measure(
     found: Estimate, level: float, discretisation: float | None, share: bool = False
 ) -> Measure:
-    """The numbers of a measure; no interval goes below 0, that of a share not beyond 1."""
+    """Build a measure; its interval is cut at 0, and for a share also at 1."""
     low, high = found.interval(level)
     return Measure(
         mean=found.mean,
@@ -270,7 +270,7 @@ def _measure(
 def _name(group: Group[Any]) -> str:
     try:
         return group_name(group)
-    except ValueError:  # a group of the user's own
+    except ValueError:  # a user-defined group
         return repr(group)
 
 

@@ -1,4 +1,4 @@
-"""Where a classifier looks: saliency maps, and how alike they stay when the input moves.
+"""Saliency maps of a classifier, and their similarity when the input is transformed.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
 weight-tying", sections 3.2 and 4.1.
@@ -41,20 +41,20 @@ def saliency_map(
     threshold: float = 0.9,
     sigma: float = 1.0,
 ) -> Tensor:
-    """The paper's saliency map (section 4.1): the few most important pixels, slightly smoothed.
+    """Return the paper's saliency map (section 4.1): the most important pixels, slightly smoothed.
 
-    Absolute integrated gradients; what is below ``threshold`` times the maximum of an example
-    becomes zero; a 3 x 3 Gaussian filter (see :func:`smooth` for the border).
+    The map is the absolute integrated gradient, with values below ``threshold`` times the maximum
+    of an example set to zero, and a 3 x 3 Gaussian filter (see :func:`smooth` for the border).
 
     Args:
-        model: from images to logits.
+        model: callable from images to logits.
         x: (N, C, H, W); data of another rank is not smoothed.
         target: (N,) int64, the class that is explained.
-        steps: of the integration.
-        baseline: of the integration.
-        absolute: "after" the integration, or "before" it.
-        threshold: share of the maximum.
-        sigma: of the filter, in pixels; 0 leaves it out.
+        steps: number of steps of the integration.
+        baseline: baseline of the integration.
+        absolute: take the absolute value "after" or "before" the integration.
+        threshold: fraction of the maximum.
+        sigma: width of the filter in pixels; 0 omits it.
 
     Returns:
         Non-negative maps of the shape of x.
@@ -70,10 +70,10 @@ def saliency_map(
 
 
 def smooth(maps: Tensor, sigma: float) -> Tensor:
-    """A 3 x 3 Gaussian filter of maps (N, C, H, W); sigma in pixels.
+    """Apply a 3 x 3 Gaussian filter to maps (N, C, H, W); sigma is in pixels.
 
-    Beyond the border the maps go on from the other side: so the filter commutes with quarter
-    turns, flips and cyclic shifts alike, and an invariant model has a similarity of exactly 1.
+    The border is periodic. The filter therefore commutes with quarter turns, flips and cyclic
+    shifts, and an invariant model has a similarity of exactly 1.
 
     Example:
         >>> round(smooth(torch.ones(1, 1, 3, 3), 1.0)[0, 0, 0, 0].item(), 6)
@@ -88,7 +88,7 @@ def smooth(maps: Tensor, sigma: float) -> Tensor:
 
 
 def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
-    """Cosine of two saliency maps (N, ...) of each example, (N,); 1 where both are zero."""
+    """Return the cosine (N,) of two saliency maps (N, ...) of each example; 1 if both are zero."""
     check_floats(maps, "maps", "...", "P")
     check_same(maps=maps, moved=moved)
     a, b = maps.flatten(1), moved.flatten(1)
@@ -112,21 +112,21 @@ def saliency_similarity(
     batch_size: int = 256,
     seed: int = 0,
 ) -> Estimate:
-    """SI: the mean cosine of m(x) and g^-1 m(g x) over examples and elements (equation 3).
+    """Estimate SI, the mean cosine of m(x) and g^-1 m(g x) over examples and elements (equation 3).
 
     Args:
         model: any callable from (N, ...) to logits (N, K).
         x: (N, ...).
         group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
-        y: (N,) the classes that the maps explain; those predicted for x by default.
-        saliency: ``saliency(model, x, y)`` gives maps of the shape of x. The paper's by default;
+        y: (N,) classes that the maps explain; by default those predicted for x.
+        saliency: ``saliency(model, x, y)`` returns maps of the shape of x. The paper's by default;
             for other options of it use ``functools.partial(saliency_map, steps=20)``.
         reduction: "mean" or "sum".
         identity: whether the identity of a finite group counts (its cosine is 1).
-        samples: elements drawn for each example where the group is continuous.
-        half_width: of the box that they are drawn from; the group's bounds by default.
-        batch_size: examples at once.
-        seed: of the draw.
+        samples: number of elements drawn for each example if the group is continuous.
+        half_width: half-width of the box that they are drawn from; the group's bounds by default.
+        batch_size: number of examples at once.
+        seed: random seed of the elements.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -152,15 +152,15 @@ def mean_similarity(
     saliency: Saliency = saliency_map,
     batch_size: int = 256,
 ) -> Tensor:
-    """(N,): the cosine of m(x) and g^-1 m(g x) for each example, averaged over the elements g.
+    """Return (N,): the cosine of m(x) and g^-1 m(g x), averaged over the elements g.
 
     Args:
-        model: from inputs to logits.
+        model: callable from inputs to logits.
         x: (N, ...).
-        y: (N,) the classes that the maps explain; those predicted for x where None.
+        y: (N,) classes that the maps explain; those predicted for x if None.
         moves: the elements.
-        saliency: the maps.
-        batch_size: examples at once.
+        saliency: function that returns the maps.
+        batch_size: number of examples at once.
     """
     check_callable(model)
     check_moves(x, moves, batch_size)
@@ -182,7 +182,7 @@ def mean_similarity(
 
 
 def targets(model: Model, x: Tensor, y: Tensor | None) -> Tensor:
-    """The classes to explain: given, or else predicted."""
+    """Return the classes to explain: the given ones, or the predicted ones."""
     if y is not None:
         return y.to(x.device)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Sensitivity: the largest singular value of a model's input Jacobian, for each example.
+"""Sensitivity of a model: the largest singular value of its input Jacobian at each example.
 
 Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-tying", section 4.4.
 """
@@ -23,7 +23,7 @@ from symmetries.auditing.models import (
 
 Method = Literal["auto", "exact", "power"]
 METHODS = ("auto", "exact", "power")
-FEW = 64  # outputs up to which "auto" is exact
+FEW = 64  # largest number of outputs for which "auto" is exact
 
 
 def largest_singular_value(
@@ -36,23 +36,23 @@ def largest_singular_value(
     batch_size: int = 512,
     seed: int = 0,
 ) -> Tensor:
-    r"""sigma_max of J = df/dx at each example: how much the most harmful small change does.
+    r"""Return sigma_max of J = df/dx at each example: the largest response to a small change.
 
     - "exact": J has few rows, so sigma_max^2 is the largest eigenvalue of the small matrix J J^T.
       Behind a linear first layer with weight W, J = D W and J J^T = D (W W^T) D^T, so rows are
-      propagated back to that layer only. A first convolution of images with few channels is taken
-      back by :func:`~symmetries.auditing.adjoint.convolution_adjoint`.
-    - "power": power iteration on J^T J with products only, for many outputs. It comes from below
-      and is slow where the two largest singular values are close.
+      propagated back to that layer only. For a first convolution of images with few channels the
+      rest uses :func:`~symmetries.auditing.adjoint.convolution_adjoint`.
+      - "power": power iteration on J^T J by products only, for many outputs. It converges from
+      below, slowly if the two largest singular values are close.
 
     Args:
         model: any callable from (N, ...) to (N, K).
         x: (N, ...).
         method: "auto" is exact up to 64 outputs.
-        iterations: the most steps of the power iteration.
-        tolerance: it stops when no example's value changes by more than this share.
-        batch_size: examples at once.
-        seed: of the start of the power iteration.
+        iterations: largest number of power iterations.
+        tolerance: relative change of all values at which the iteration stops.
+        batch_size: number of examples at once.
+        seed: random seed of the initial vectors of the power iteration.
 
     Returns:
         (N,).
@@ -115,9 +115,10 @@ def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
 
 
 def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """The Jacobian (N, K, D) of outputs (N, K) by inputs with D numbers each.
+    """Return the Jacobian (N, K, D) of outputs (N, K) with respect to inputs with D numbers each.
 
-    Row by row, as what one row needs stays in the cache; ``then`` takes each further back.
+    It is computed row by row, so that each row stays in the cache; ``then`` propagates each further
+    back.
     """
     output = output.flatten(1)
     rows = []
@@ -129,7 +130,7 @@ def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = N
 
 
 def _by_power(model: Model, x: Tensor, iterations: int, tolerance: float, seed: int) -> Tensor:
-    """Power iteration; J v is had from two reverse passes, as J^T u is linear in u."""
+    """Run the power iteration; J v takes two reverse passes, because J^T u is linear in u."""
     output = call_model(model, x)
     u = torch.zeros_like(output, requires_grad=True)
     (back,) = torch.autograd.grad(output, x, u, create_graph=True)

@@ -1,4 +1,4 @@
-"""Loaders returning tensors, and the papers' derived sets."""
+"""Loaders that return image tensors, and data sets derived from others by transformations."""
 
 from symmetries.data.arrays import array_file, from_array
 from symmetries.data.background import background

@@ -1,4 +1,4 @@
-"""Arrays as image sets: numpy arrays in memory, .npy and .npz files."""
+"""Image sets from arrays: NumPy arrays in memory, .npy and .npz files."""
 
 import lzma
 import math
@@ -17,11 +17,11 @@ from torch import Tensor
 from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.files import AGAIN, check_claim, unreadable
-from symmetries.data.labels import names_in, numbered
+from symmetries.data.labels import names_in, number_labels
 
 _CHANNELS = (1, 2, 3, 4)
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
-# What the parsers of headers (numpy's is one for Python literals) raise for bytes that are none.
+# Errors that header parsers (NumPy evaluates a Python literal) raise for malformed bytes.
 _BAD_HEADER = (
     *(ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError),
     tokenize.TokenError,
@@ -33,7 +33,7 @@ _BAD_ZIP = (
 
 
 def layout_of(shape: tuple[int, ...]) -> str:
-    """What the axes of images are, as far as their sizes tell: "NHW", "NHWC" or "NCHW"."""
+    """Infer the layout of an image array from its shape: "NHW", "NHWC" or "NCHW"."""
     if len(shape) == 3:
         return "NHW"
     if len(shape) != 4:
@@ -54,14 +54,14 @@ def from_array(
     class_names: tuple[str, ...] | None = None,
     layout: str | None = None,
 ) -> ImageSet:
-    """An image set from an array: uint8 in 0 .. 255, or floats in [0, 1].
+    """Build an image set from an array of uint8 in 0 .. 255 or floats in [0, 1].
 
     Args:
         images: (N, H, W), (N, H, W, C) or (N, C, H, W).
         labels: (N,) or (N, 1) integers, or names of classes, or None.
-        name: what to call the set.
-        class_names: one name per class; None takes names among the labels, in sorted order.
-        layout: "NHW", "NHWC" or "NCHW" where the shape does not tell.
+        name: name of the set in results and messages.
+        class_names: one name per class; None takes the names in the labels, sorted.
+        layout: "NHW", "NHWC" or "NCHW"; needed only if the shape is ambiguous.
 
     Example:
         >>> import numpy as np
@@ -86,16 +86,16 @@ def from_array(
         array = array[:, None]
     elif layout == "NHWC":
         array = np.moveaxis(array, 3, 1)
-    with np.errstate(over="ignore"):  # beyond float32 is beyond [0, 1]: the range check says so
+    with np.errstate(over="ignore"):  # overflow to infinity is reported by the range check
         pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     if scale is not None:
         pixels /= scale
-    truth, names = numbered(labels, class_names)
+    truth, names = number_labels(labels, class_names)
     return ImageSet(pixels, truth, name, names)
 
 
 def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, Fortran order and dtype of a .npy stream; objects (pickles) are refused."""
+    """Return shape, Fortran order and dtype of a .npy stream; object arrays are refused."""
     try:
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -105,7 +105,7 @@ def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np
     if any(size < 0 for size in shape):
         raise invalid(str(path), "sizes of at least 0", f"shape {shape}", AGAIN)
     if dtype.hasobject or dtype.names is not None:
-        remedy = "save plain numbers: objects would run code when read"
+        remedy = "save plain numbers: reading object arrays would run code"
         raise invalid(str(path), "numbers", f"dtype {dtype}", remedy)
     return shape, fortran, dtype
 
@@ -119,12 +119,12 @@ def _read_array(stream: IO[bytes], path: Path, stored: int, *, compressed: bool)
         raise invalid(str(path), f"{size} bytes of array", f"{len(data)}", AGAIN)
     try:
         return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, OverflowError) as error:  # no items, or no bytes in an item
+    except (ValueError, OverflowError) as error:  # a zero-sized array or dtype
         raise invalid(str(path), "an array with items", f"{dtype} {shape}", AGAIN) from error
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """The numeric members of a .npz file by name. Members of other kinds are left unread."""
+    """Return the numeric members of a .npz file by name; other members are not read."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {}
@@ -162,7 +162,7 @@ def _pick(members: dict[str, NDArray[Any]], split: str) -> tuple[str | None, str
 
 
 def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
-    """Refuse a file whose images or labels were not read, as they are objects."""
+    """Raise an error if images or labels were not read because they are object arrays."""
     meant = {"images", "labels", "x", "y", "imgs", "arr_0", "arr_1"}
     meant |= {f"{part}_{split}" for part in "xy" for split in ("train", "test")}
     meant |= {f"{split}_{part}" for part in ("images", "labels") for split in ("train", "test")}
@@ -175,14 +175,14 @@ def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
 
 
 def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
-    """The names in the file, else those among its labels, of all splits alike."""
+    """Return the class names stored in the file, or else those in the labels of all splits."""
     meant = ("class_names", *(_pick(members, split)[1] for split in ("train", "test")))
     texts = {name: members[name] for name in meant if name in members}
     texts = {name: text for name, text in texts.items() if text.dtype.kind == "U"}
     for name, text in texts.items():
         letters = np.array(text, dtype=text.dtype.newbyteorder("=")).view(np.uint32)
         if bool(((letters > 0x10FFFF) | ((letters >= 0xD800) & (letters < 0xE000))).any()):
-            raise invalid(str(path), f"{name} that are text", "numbers of no letters", AGAIN)
+            raise invalid(str(path), f"{name} that are text", "numbers", AGAIN)
     names = texts.pop("class_names", None)
     if names is not None and names.ndim == 1:
         return tuple(str(name) for name in names.tolist())
@@ -190,11 +190,11 @@ def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...
 
 
 def array_file(path: str | Path, split: str = "train") -> ImageSet:
-    """Images, and labels if there are any, from a .npy or .npz file. Nothing in it is run.
+    """Load images, and labels if present, from a .npy or .npz file without running code.
 
-    A .npz names its arrays "images" and "labels" ("x", "y"; or "x_train", "y_train", "x_test",
-    "y_test"; or "train_images", ...); "class_names", an array of text, may name the classes. So may
-    labels that are text; classes are then in sorted order. A file without a split is all "train".
+    A .npz file names its arrays "images" and "labels" ("x", "y"; or "x_train", "y_train", "x_test",
+    "y_test"; or "train_images", ...). The classes are named by an array of strings "class_names",
+    or by labels that are strings, whose classes are sorted. A file without splits is all "train".
 
     Args:
         path: the file.

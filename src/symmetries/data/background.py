@@ -1,4 +1,4 @@
-"""The value around what is in pictures, which fills up what a moved picture leaves empty."""
+"""Estimate the background value of images, which fills the frame where a moved image leaves it."""
 
 import warnings
 
@@ -7,23 +7,23 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_images, check_some, check_tensors
 
-LIKE_THE_BACKGROUND = 0.02  # of the range of the values
+LIKE_THE_BACKGROUND = 0.02  # tolerance, as a fraction of the range of the values
 ENOUGH = 0.5
 LOOKED_AT = 512
 
 
 def background(images: Tensor, unit: float | None = None) -> float:
-    """The value around the pictures: the median of the border if most of it is like that, else 0.
+    """Estimate the background value: the median of the border if most of it agrees, else 0.
 
-    Of a background with a colour it is the mean over the channels, with a warning.
+    A coloured background gives its mean over the channels, with a warning.
 
     Args:
-        images: (N, C, H, W), at least one; floats or whole numbers.
-        unit: the range of the values: 1 for those in [0, 1]. By default 255 for bytes (uint8), and
-            1 for all others.
+        images: (N, C, H, W), at least one image; floats or integers.
+        unit: range of the values: 1 for values in [0, 1]. The default is 255 for uint8 and 1
+            otherwise.
 
     Returns:
-        A value in the units of the images: 255 for bytes on white.
+        A value in the units of the images: 255 for uint8 images on white.
 
     Example:
         >>> background(torch.ones(3, 1, 8, 8)), background(torch.zeros(3, 1, 8, 8))
@@ -34,7 +34,7 @@ def background(images: Tensor, unit: float | None = None) -> float:
     check_tensors(images=images)
     unit = (255.0 if images.dtype == torch.uint8 else 1.0) if unit is None else unit
     if images.ndim == 4 and not (images.is_floating_point() or images.is_complex()):
-        images = images[:LOOKED_AT].float()  # differences of bytes would wrap around
+        images = images[:LOOKED_AT].float()  # differences of uint8 would wrap around
     check_images(images)
     check_some(images, "images")
     some = images[:LOOKED_AT].transpose(0, 1)
@@ -45,8 +45,8 @@ def background(images: Tensor, unit: float | None = None) -> float:
         mean = float(middles.mean())
         shown = ", ".join(f"{value:.3g}" for value in middles[:, 0].tolist())
         warnings.warn(
-            f"the background has a colour ({shown} in the channels), and one value, {mean:.3g}, "
-            "stands for all channels where images are moved; make it grey or black, or give fill",
+            f"the background has a colour ({shown} in the channels); one value, {mean:.3g}, "
+            "fills all channels when images are moved; make it grey or black, or give fill",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -56,5 +56,5 @@ def background(images: Tensor, unit: float | None = None) -> float:
 
 
 def _all_agree(border: Tensor, middles: Tensor, like: float) -> bool:
-    """Whether in each row most values are like its middle."""
+    """Return whether most values of each row are close to its median."""
     return bool((((border - middles).abs() < like).float().mean(1) > ENOUGH).all())

@@ -1,4 +1,4 @@
-"""What every loader returns: images as one tensor, their labels, their names."""
+"""The image set that every loader returns: images, labels and class names."""
 
 import os
 import warnings
@@ -26,21 +26,21 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_together
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
-FAR = 10.0  # beyond [0, 1], further than noise and standardised images are
-LARGE = 2.0  # more than images in [0, 1] with noise have
-MOST_CLASSES = 100_000  # larger numbers are no classes, but names of something
+FAR = 10.0  # distance from [0, 1] that noise and standardised images do not reach
+LARGE = 2.0  # above the values of noisy images in [0, 1]
+MOST_CLASSES = 100_000  # larger labels are identifiers, not classes
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images with pixel values in [0, 1], and what is known about them.
+    """Images with pixel values in [0, 1], and their labels and names.
 
     Values are checked here, once, where data enters the library.
 
     Args:
         images: (N, C, H, W) float32, finite, in [0, 1].
         labels: (N,) int64, not negative, or None.
-        name: what the set is called in results and messages.
+        name: name of the set in results and messages.
         class_names: one name per class, or None.
 
     Example:
@@ -72,13 +72,13 @@ class ImageSet:
 
     @property
     def classes(self) -> int:
-        """Number of classes: of the names where there are names, else of the labels seen."""
+        """Number of classes: of the class names if given, else the largest label + 1."""
         if self.class_names is not None:
             return len(self.class_names)
         return 0 if self.labels is None else int(self.labels.max()) + 1
 
     def subset(self, indices: Tensor | Sequence[int]) -> "ImageSet":
-        """The images at ``indices`` (integers or a mask over the set), in that order."""
+        """Return the images at ``indices`` (integers, or a boolean mask over the set), in order."""
         chosen = torch.as_tensor(indices)
         if chosen.dtype == torch.bool:
             if chosen.shape != (len(self),):
@@ -99,9 +99,9 @@ class ImageSet:
 
 
 def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
-    """Raise unless all values are finite, and in [0, 1] or at most ``slack`` beyond."""
+    """Raise an error unless values are finite and within ``slack`` of the interval [0, 1]."""
     check_held(images, name)
-    low, high = (float(end) for end in torch.aminmax(images))  # NaN if there is one anywhere
+    low, high = (float(end) for end in torch.aminmax(images))  # NaN if any value is NaN
     if low >= -slack and high <= 1 + slack:
         return
     check_finite(images, name)
@@ -112,7 +112,7 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
 
 
 def check_set(data: object, name: str = "data") -> None:
-    """Raise unless ``data`` is an :class:`ImageSet`."""
+    """Raise an error unless ``data`` is an :class:`ImageSet`."""
     if not isinstance(data, ImageSet):
         remedy = "load it: symmetries.data.load, or from_array"
         raise wrong_type(name, "an ImageSet", data, remedy)
@@ -138,7 +138,7 @@ def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | Non
 
 
 def as_array(values: object, name: str) -> NDArray[Any]:
-    """The numpy array of a tensor, an array, or numbers in lists of equal lengths.
+    """Return the NumPy array of a tensor, an array, or nested lists of equal lengths.
 
     Example:
         >>> as_array([[1, 2], [3]], "images")
@@ -157,7 +157,7 @@ to one shape
 
 
 def standardise(images: Tensor, reference: Tensor) -> Tensor:
-    """(images - m) / s with the one mean m and standard deviation s of all reference pixels.
+    """Return (images - m) / s, with mean m and standard deviation s over all reference pixels.
 
     Args:
         images: (N, C, H, W).
@@ -180,32 +180,32 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
-    """The folder of data files: the argument, else $SYMMETRIES_DATA, else the user's cache."""
+    """Return the data folder: the argument, else $SYMMETRIES_DATA, else the user's cache."""
     if folder is not None:
         chosen = as_path(folder, "folder").expanduser()
         if not chosen.is_dir():
-            got = f"{str(folder)!r}, which is no folder"
+            got = f"{str(folder)!r}, which is not a folder"
             raise invalid("folder", "a folder of data files", got, "give the folder, not a file")
         return chosen
     variable = os.environ.get(FOLDER_VARIABLE)
     if variable:
         chosen = Path(variable).expanduser()
         if not chosen.is_dir():
-            got = f"{variable!r}, which is no folder"
+            got = f"{variable!r}, which is not a folder"
             raise invalid(FOLDER_VARIABLE, "a folder of data files", got, "correct the variable")
         return chosen
     return cache_folder()
 
 
 def cache_folder() -> Path:
-    """Where downloads go when nobody named a folder."""
+    """Return the folder of downloads, used if no folder is given."""
     import pooch
 
     return Path(pooch.os_cache("symmetries"))
 
 
 def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError:
-    """The error for a data file that is not there, to be raised by the caller."""
+    """Build the error for a missing data file, to be raised by the caller."""
     looked = ", ".join(str(place) for place in places)
     return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))
 
@@ -213,7 +213,7 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
 def images_to_learn(
     images: Tensor | ImageSet, shape: Sequence[int], name: str = "images"
 ) -> Tensor:
-    """The images (N, C, H, W) of a set, checked: of shape (C, H, W), at least one, finite."""
+    """Return the images (N, C, H, W) of a set, checked: not empty, finite, of shape (C, H, W)."""
     data = images.images if isinstance(images, ImageSet) else images
     check_image_shape(data, shape, name)
     if len(data) == 0:
@@ -222,10 +222,10 @@ def images_to_learn(
     return data
 
 
-def told_if_large(images: Tensor) -> Tensor:
-    """The images; a warning where they seem to be bytes, for models that take any numbers."""
+def warn_if_large(images: Tensor) -> Tensor:
+    """Return the images; warn if they look like bytes, for models that take any numbers."""
     low, high = (float(end) for end in torch.aminmax(images))
     if low >= 0 and high > LARGE:
-        text = f"images: values in [{low:g}, {high:g}], where models are made for [0, 1]"
+        text = f"images: values in [{low:g}, {high:g}], but models expect values near [0, 1]"
         warnings.warn(f"{text}; divide by 255 if these are bytes", RuntimeWarning, stacklevel=3)
     return images

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: real images that need no file and no network."""
+"""The handwritten digits of scikit-learn: real images that need no file and no network."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ TEST_COUNT = 360
 
 
 def digits(split: str = "train") -> ImageSet:
-    """The 1,797 digits of 8 x 8 pixels that ship with scikit-learn, in a fixed split.
+    """Load the 1,797 digits of 8 x 8 pixels that ship with scikit-learn, in a fixed split.
 
     Args:
         split: "train" (1,437 images) or "test" (360).

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, in the "binary" and in the "python" layout of their author."""
+"""Loader of CIFAR-10 and CIFAR-100, in the published "binary" and "python" layouts."""
 
 import tarfile
 import zlib
@@ -17,12 +17,12 @@ from symmetries.data.pickles import read_plain_pickle
 from symmetries.data.remote import advice, check_published
 
 _PIXELS = 3 * 32 * 32
-_LARGEST = 2**28  # bytes of a published file: the largest has 155 million
+_LARGEST = 2**28  # limit on the size of a file in bytes; the largest published one has 155 million
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """One published layout: its folder, its archive, the files of each split and of the names."""
+    """A published layout: its folder, archive, the files of each split, and the class names."""
 
     folder: str
     archive: str
@@ -94,7 +94,7 @@ def _from_archive(path: Path, layout: _Layout, wanted: set[str]) -> dict[str, by
 
 
 def _files(root: Path, name: str, layout: _Layout, split: str) -> dict[str, bytes] | None:
-    """The bytes of the files of a split and of the class names, or None if none is there."""
+    """Return the files of a split and of the class names as bytes, or None if there are none."""
     needed = layout.train if split == "train" else layout.test
     wanted = {*needed, layout.names}
     for place in (root / name, root):
@@ -121,7 +121,7 @@ def _binary(data: bytes, file: Path, layout: _Layout) -> tuple[NDArray[Any], NDA
         expected = f"whole records of {record} bytes"
         raise invalid(str(file), expected, f"{len(data)} bytes", AGAIN)
     rows = np.frombuffer(data, np.uint8).reshape(-1, record)
-    return rows[:, layout.label_bytes :], rows[:, layout.label_bytes - 1]  # fine label comes last
+    return rows[:, layout.label_bytes :], rows[:, layout.label_bytes - 1]  # the fine label is last
 
 
 def _python(data: bytes, file: Path, layout: _Layout) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -148,13 +148,13 @@ def _class_names(data: bytes, file: Path, layout: _Layout) -> tuple[str, ...]:
 
 
 def cifar(name: str, split: str = "train", folder: str | Path | None = None) -> ImageSet:
-    """CIFAR-10 or CIFAR-100 (fine labels), 32 x 32 colour, from either published layout.
+    """Load CIFAR-10 or CIFAR-100 (fine labels), 32 x 32 colour, from either published layout.
 
     Args:
         name: "cifar10" or "cifar100".
         split: "train" (50,000 images) or "test" (10,000).
-        folder: holds the author's folder ("cifar-10-batches-bin", "cifar-10-batches-py",
-            "cifar-100-binary", "cifar-100-python") or his archive (.tar.gz) of it; else
+        folder: folder with the published folder ("cifar-10-batches-bin", "cifar-10-batches-py",
+            "cifar-100-binary", "cifar-100-python") or its archive (.tar.gz); the default is
             $SYMMETRIES_DATA.
     """
     check_choice(name, _LAYOUTS, "name")

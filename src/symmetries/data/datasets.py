@@ -1,4 +1,4 @@
-"""Torch data sets as image sets."""
+"""Image sets from torch data sets."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,12 +16,12 @@ from symmetries.data.pictures import over_white
 
 
 def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
-    """All items of a torch data set, each an image or a pair (image, label).
+    """Read all items of a torch data set, each an image or a pair (image, label).
 
     Args:
-        dataset: its images are tensors or arrays (C, H, W), (H, W, C) or (H, W), or PIL images, all
-            of one size; its labels, if any, are integers or names.
-        name: what to call the set.
+        dataset: data set whose images are tensors or arrays (C, H, W), (H, W, C) or (H, W), or PIL
+            images, all of one size; labels, if any, are integers or names.
+        name: name of the set in results and messages.
     """
     items: Iterable[Any]
     if isinstance(dataset, IterableDataset):
@@ -54,7 +54,7 @@ def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
 
 
 def _full(image: Any) -> Any:  # noqa: ANN401 - whatever a data set holds
-    """An item as it is; a picture with a palette, whose numbers are no values, in its colours."""
+    """Convert palette images, whose values are indices, to colours; return others unchanged."""
     if isinstance(image, Image.Image) and image.mode == "P":
         return over_white(image).convert("RGB")
     return image

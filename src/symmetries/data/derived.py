@@ -1,8 +1,8 @@
-"""Sets made from others by one fixed transformation per image, as the papers use them.
+"""Data sets derived from others by one fixed random transformation per image.
 
-Every image is moved once, by parameters that a seed fixes, and rounded back to 256 grey levels, so
-that a set is the same on every machine (interpolation is in double precision; rounding hides its
-last bits). Train and test draw from different streams.
+Every image is transformed once, by parameters fixed by a seed, and rounded to 256 grey levels.
+Interpolation is in double precision and rounding removes its last bits, so that a set is
+the same on every machine. Train and test use different random streams.
 """
 
 import math
@@ -22,15 +22,15 @@ _CHUNK = 2048
 
 
 def levels(images: Tensor) -> Tensor:
-    """Images in [0, 1] as the nearest of 256 levels, in double precision, 0 to 255."""
+    """Round images in [0, 1] to the nearest of 256 levels, 0 to 255 in double precision."""
     return (images.double() * 255).round().clamp(0, 255)
 
 
 def in_chunks(change: Callable[[Tensor, slice], Tensor], images: Tensor) -> Tensor:
-    """Change images some at a time, for memory; each result is rounded to 256 levels.
+    """Apply a function to chunks of images to save memory, and round its results to 256 levels.
 
     Args:
-        change: takes levels (n, C, H, W) and their place in the set, gives levels (n, D, H, W).
+        change: maps levels (n, C, H, W) and their slice of the set to levels (n, D, H, W).
         images: (N, C, H, W) in [0, 1].
 
     Returns:
@@ -57,16 +57,16 @@ def _draws(kind: str, split: str, seed: int) -> Draws:
 
 
 def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0) -> ImageSet:
-    """Every image turned by its own fixed angle, uniform in [-degrees, degrees].
+    """Rotate every image by its own fixed angle, uniform in [-degrees, degrees].
 
-    The fully rotated set of Ouderaa & Wilk 2022 has 180 and the partially rotated one 90 degrees;
-    Allingham et al. 2024 add rotation of up to 15 and more. The angles of one split are
-    proportional across ``degrees``.
+    Ouderaa & Wilk 2022 use 180 degrees for the fully and 90 for the partially rotated set;
+    Allingham et al. 2024 use 15 degrees and more. For one split and seed the angles are
+    proportional to ``degrees``.
 
     Args:
         data: the images.
         degrees: largest angle, 0 to 180.
-        split: "train" or "test": which stream fixes the angles.
+        split: "train" or "test"; selects the random stream of the angles.
         seed: fixes the angles.
     """
     check_set(data)
@@ -81,11 +81,11 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
 def translated(
     data: ImageSet, pixels: float | None = None, split: str = "train", seed: int = 0
 ) -> ImageSet:
-    """Every image moved by its own fixed shift, uniform in [-pixels, pixels] along x and y.
+    """Shift every image by its own fixed shift, uniform in [-pixels, pixels] along x and y.
 
     Args:
         data: the images.
-        pixels: largest shift; Ouderaa & Wilk's 8 by default, on small images 2/7 of the side.
+        pixels: largest shift; by default Ouderaa & Wilk's 8, or 2/7 of the side of small images.
         split: "train" or "test".
         seed: fixes the shifts.
     """
@@ -99,25 +99,25 @@ def translated(
 
 
 def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int = 0) -> ImageSet:
-    """Every image enlarged by its own fixed exp(s), s uniform in [-log factor, log factor].
+    """Scale every image by its own fixed factor exp(s), s uniform in [-log factor, log factor].
 
     Args:
         data: the images.
-        factor: largest factor, Ouderaa & Wilk's 2 by default.
+        factor: largest factor; the default is Ouderaa & Wilk's 2.
         split: "train" or "test".
         seed: fixes the factors.
     """
     check_set(data)
     check_number(factor, "factor", least=1)
     if not 1 <= factor < math.inf:
-        raise invalid("factor", "a number from 1", factor, "it is also divided by")
+        raise invalid("factor", "a number from 1", factor, "images also shrink by this factor")
     most = math.log(factor)
     zooms = _draws("scale", split, seed).uniform(len(data), -most, most)
     return _moved(data, Affine2("zoom"), zooms[:, None], "scaled")
 
 
 def hue_colours(hue: Floats, saturation: Floats) -> Floats:
-    """The RGB colours (N, 3) of HSV colours with value 1; hue in turns.
+    """Return the RGB colours (N, 3) of HSV colours with value 1; the hue is in turns.
 
     Channel c is 1 - saturation + saturation clip(|6 (hue - k_c) mod 6 - 3| - 1, 0, 1) with k_c
     = 0, 1/3 and 2/3.
@@ -129,10 +129,10 @@ def hue_colours(hue: Floats, saturation: Floats) -> Floats:
 
 
 def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
-    """Grey images made red, then given a fixed hue and saturation each (Allingham et al. 2024).
+    """Colour grey images red, then change each one's hue and saturation by a fixed amount.
 
-    The hue is turned by an angle uniform in [0, 0.6 pi], the saturation multiplied by a factor
-    uniform in [0.6, 0.9].
+    As in Allingham et al. 2024, the hue is rotated by an angle uniform in [0, 0.6 pi], and the
+    saturation is multiplied by a factor uniform in [0.6, 0.9].
 
     Args:
         data: images with one channel.
@@ -153,13 +153,13 @@ def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
 def upside_down_sixes(
     data: ImageSet, split: str = "train", seed: int = 0, pairs: bool = False
 ) -> ImageSet:
-    """MNIST6-180: the sixes, half of them turned by 180 degrees (exactly); label 1 if turned.
+    """Build MNIST6-180: the sixes, half of them rotated by exactly 180 degrees; label 1 if rotated.
 
     Args:
         data: digits with labels.
         split: "train" or "test".
-        seed: fixes which half.
-        pairs: take every six together with its turned copy instead (a baseline).
+        seed: fixes which half is rotated.
+        pairs: if True, return every six with its rotated copy instead (a baseline).
     """
     check_set(data)
     check_flag(pairs, "pairs")

@@ -1,7 +1,7 @@
-"""Random numbers that are the same on every machine and with every version of numpy.
+"""Random numbers that are the same on every machine and with every version of NumPy.
 
-numpy keeps the raw stream of a bit generator stable for ever, but not what ``Generator`` makes of
-it. The derived sets are fixed by a seed, so they draw from the raw stream.
+NumPy guarantees a stable raw stream of each bit generator, but not the output of ``Generator``.
+Derived sets are fixed by a seed, so they draw from the raw stream.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ Integers = NDArray[np.int64]
 
 
 class Draws:
-    """A stream of random numbers fixed by a seed and a name.
+    """A stream of random numbers, fixed by a seed and a name.
 
     Args:
         seed: any integer from 0.
-        stream: what the numbers are for; streams of different names are independent.
+        stream: name of the stream; streams with different names are independent.
 
     Example:
         >>> float(Draws(0, "example").uniform(1)[0])
@@ -33,20 +33,20 @@ class Draws:
         self._bits = np.random.PCG64(np.random.SeedSequence([seed, *stream.encode()]))
 
     def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> Floats:
-        """``count`` numbers uniform in [low, high), with 53 random bits each."""
+        """Return ``count`` numbers uniform in [low, high), with 53 random bits each."""
         raw = np.asarray(self._bits.random_raw(count), dtype=np.uint64)
         return low + (high - low) * ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
     def integers(self, count: int, high: int) -> Integers:
-        """``count`` integers uniform in 0 .. high - 1."""
+        """Return ``count`` integers uniform in 0 .. high - 1."""
         return np.floor(self.uniform(count) * high).astype(np.int64)
 
     def permutation(self, count: int) -> Integers:
-        """The numbers 0 .. count - 1 in random order."""
+        """Return a random permutation of 0 .. count - 1."""
         return np.argsort(self.uniform(count), kind="stable").astype(np.int64)
 
     def choice(self, weights: Floats, count: int) -> Integers:
-        """``count`` positions in ``weights``, each as likely as its weight says."""
+        """Return ``count`` positions in ``weights``, drawn in proportion to the weights."""
         edges = np.cumsum(weights, dtype=np.float64)
         if not edges[-1] > 0:
             raise invalid("weights", "a positive sum", edges[-1], "no value has any weight")

@@ -1,4 +1,4 @@
-"""Paper 1's sets: Transforming-MNIST and Transforming-FMNIST, and the drift from one to the other.
+"""Transforming-MNIST and Transforming-FMNIST, and the drift from one set to another.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
 weight-tying", section 4.
@@ -32,12 +32,12 @@ def transforming(
     folder: str | Path | None = None,
     seed: int = 0,
 ) -> ImageSet:
-    """Transforming-MNIST or -FMNIST: padded images, each moved by one fixed random group element.
+    """Build Transforming-MNIST or -FMNIST: padded images, each moved by a fixed random element.
 
-    Both published splits are pooled, the last class left out (the 9, which a rotated 6 looks like;
-    of Fashion-MNIST the boots), and 62,000 images dealt out anew. Elements act exactly: no pixel is
-    interpolated. Pixels stay in [0, 1]; :func:`symmetries.data.standardise` gives the paper's zero
-    mean and unit deviation.
+    Both published splits are pooled without the last class (the nine, which resembles a rotated
+    six; the boots of Fashion-MNIST), and 62,000 images are divided into new splits. Elements act
+    exactly, without interpolation. Pixels stay in [0, 1]; :func:`symmetries.data.standardise` gives
+    the paper's zero mean and unit standard deviation.
 
     Args:
         name: "mnist" or "fashion-mnist".
@@ -55,13 +55,13 @@ def transforming(
 def transform_pool(
     parts: list[ImageSet], group: str, split: str, counts: dict[str, int], seed: int = 0
 ) -> ImageSet:
-    """The pooled, dealt out, padded and transformed images: see :func:`transforming`.
+    """Pool, split, pad and transform images: see :func:`transforming`.
 
     Args:
         parts: labelled sets to pool; classes from 9 on are left out.
         group: "r4" or "t3".
         split: which of ``counts`` to return.
-        counts: how many images each split has, in order.
+        counts: number of images in each split, in order.
         seed: fixes the split and the elements.
     """
     pool = [(part.images, part.labels) for part in parts if part.labels is not None]
@@ -83,7 +83,7 @@ def transform_pool(
 
 
 def _padded(images: Tensor) -> Tensor:
-    """Zeros all around, up to 36 x 36."""
+    """Pad images with zeros to 36 x 36."""
     height, width = images.shape[-2:]
     if height > SIDE or width > SIDE:
         got = f"{height} x {width}"
@@ -99,16 +99,16 @@ def _transform(images: Tensor, group: FiniteGroup, elements: Tensor) -> Tensor:
 
 
 def pair_by_label(first: Tensor, second: Tensor) -> Tensor:
-    """For each label of ``first`` the place of an equal label in ``second``.
+    """Return, for each label of ``first``, the position of an equal label in ``second``.
 
-    The i-th of a label is paired with the i-th of it in ``second``, beginning again at its end.
+    The i-th occurrence of a label is paired with its i-th occurrence in ``second``, cyclically.
 
     Args:
         first: (N,) labels.
         second: (M,) labels.
 
     Returns:
-        (N,) places in ``second``.
+        (N,) positions in ``second``.
 
     Example:
         >>> import torch
@@ -127,10 +127,10 @@ def pair_by_label(first: Tensor, second: Tensor) -> Tensor:
 
 
 def drift(first: ImageSet, second: ImageSet, beta: float) -> ImageSet:
-    """D(beta) = (1 - beta) D1 + beta D2, with images paired by label.
+    """Mix two sets: D(beta) = (1 - beta) D1 + beta D2, with images paired by label.
 
-    All images of D1 are used, in their order, so that D(0) is D1. An image of D1 whose label is
-    more frequent there than in D2 shares its partner.
+    All images of D1 are used in order, so D(0) is D1. Images of D1 share a partner if their label
+    is more frequent in D1 than in D2.
 
     Args:
         first: D1, with labels.

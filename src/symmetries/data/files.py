@@ -1,4 +1,4 @@
-"""Reading files that may be cut, damaged or lying about their size."""
+"""Reading of files that may be truncated, damaged, or wrong about their size."""
 
 import gzip
 import os
@@ -8,17 +8,17 @@ from pathlib import Path
 from symmetries._validation.checks import invalid
 
 AGAIN = "fetch the file again"
-_DEFLATE_LIMIT = 1032  # no deflate stream grows by more than this factor
+_DEFLATE_LIMIT = 1032  # largest expansion factor of a deflate stream
 
 
 def check_claim(path: Path, claimed: int, stored: int, *, compressed: bool) -> None:
-    """Refuse a header that claims more bytes than the file can hold, before any allocation.
+    """Raise an error if a header claims more bytes than the file can hold, before allocating.
 
     Args:
         path: the file, for the message.
-        claimed: bytes that the header promises.
-        stored: bytes that are stored.
-        compressed: whether they are stored as a deflate stream.
+        claimed: number of bytes according to the header.
+        stored: number of bytes in the file.
+        compressed: whether the bytes are a deflate stream.
     """
     most = stored * _DEFLATE_LIMIT if compressed else stored
     if not 0 <= claimed <= most:
@@ -28,11 +28,11 @@ def check_claim(path: Path, claimed: int, stored: int, *, compressed: bool) -> N
 
 
 def check_memory(path: Path, needed: int) -> None:
-    """Refuse to unpack into more memory than the machine has, as an archive of zeros may ask for.
+    """Raise an error if unpacking would exceed the memory of the machine.
 
     Args:
         path: the file, for the message.
-        needed: bytes.
+        needed: number of bytes.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
@@ -42,10 +42,10 @@ def check_memory(path: Path, needed: int) -> None:
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """The bytes of a plain or gzipped file, at most ``limit`` of them (checksum tested at its end).
+    """Read a plain or gzipped file, at most ``limit`` bytes; a gzip's checksum is at its end.
 
     Args:
-        path: gzipped if its name ends with .gz.
+        path: the file; gzipped if its name ends with .gz.
         limit: stop after this many bytes.
     """
     count = -1 if limit is None else limit
@@ -60,10 +60,10 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
 
 
 def unreadable(path: Path, error: Exception) -> ValueError:
-    """The error for a file that cannot be read, to be raised by the caller."""
+    """Build the error for a file that cannot be read, to be raised by the caller."""
     if isinstance(error, FileNotFoundError):
         return invalid("path", "an existing file", repr(str(path)), "check the spelling")
     if isinstance(error, IsADirectoryError):
         return invalid("path", "a file", f"the folder {str(path)!r}", "name a file in it")
-    remedy = "ask for the right to read it" if isinstance(error, PermissionError) else AGAIN
+    remedy = "get permission to read it" if isinstance(error, PermissionError) else AGAIN
     return invalid(str(path), "a readable file", f"{error}", remedy)

@@ -1,4 +1,4 @@
-"""IDX files: MNIST and Fashion-MNIST as their authors publish them."""
+"""Loader of MNIST and Fashion-MNIST in their published IDX files."""
 
 import hashlib
 import math
@@ -30,13 +30,13 @@ CLASS_NAMES = {
 
 
 def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
-    """The array in an IDX file of unsigned bytes, plain or gzipped.
+    """Read an IDX file of unsigned bytes, plain or gzipped.
 
     The header is two zero bytes, the type (8), the rank, and one big-endian uint32 per axis.
 
     Args:
         path: the file.
-        rank: how many axes it must have, or None for any.
+        rank: required number of axes, or None for any.
     """
     path = as_path(path)
     header = read_bytes(path, 4)
@@ -57,7 +57,7 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if count == 0:
         raise invalid(str(path), "at least one item", f"shape {shape}", AGAIN)
     check_claim(path, count, path.stat().st_size, compressed=path.suffix == ".gz")
-    body = read_bytes(path, head + count + 1)[head:]  # one more, to reach the checksum
+    body = read_bytes(path, head + count + 1)[head:]  # one extra byte, to reach the checksum
     if len(body) != count:
         got = f"{len(body)} bytes" if len(body) < count else "more"
         raise invalid(str(path), f"{count} bytes after the header", got, AGAIN)
@@ -76,7 +76,7 @@ def _find(folder: Path, name: str, file: str) -> Path:
 
 
 def _check_not_another(path: Path, name: str) -> None:
-    """MNIST and Fashion-MNIST share their file names: do not take one for the other."""
+    """Raise an error if the files belong to the other set: both sets use the same file names."""
     if "labels" not in path.name or path.suffix != ".gz":
         return
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -87,13 +87,13 @@ def _check_not_another(path: Path, name: str) -> None:
 
 
 def idx_set(name: str, split: str = "train", folder: str | Path | None = None) -> ImageSet:
-    """MNIST or Fashion-MNIST from its four IDX files.
+    """Load MNIST or Fashion-MNIST from its four IDX files.
 
     Args:
         name: "mnist" or "fashion-mnist".
         split: "train" (60,000 images) or "test" (10,000).
-        folder: holds the files, or a folder "mnist", "fashion-mnist", "MNIST/raw", ... of them;
-            else $SYMMETRIES_DATA.
+        folder: folder with the files, or with a folder "mnist", "fashion-mnist", "MNIST/raw", ...
+            of them; the default is $SYMMETRIES_DATA.
     """
     check_choice(name, FOLDERS, "name")
     check_choice(split, PREFIX, "split")
@@ -108,10 +108,10 @@ def idx_set(name: str, split: str = "train", folder: str | Path | None = None) -
 
 
 def mnist(split: str = "train", folder: str | Path | None = None) -> ImageSet:
-    """MNIST: handwritten digits, 28 x 28 grey. See :func:`idx_set`."""
+    """Load MNIST: handwritten digits, 28 x 28 grey. See :func:`idx_set`."""
     return idx_set("mnist", split, folder)
 
 
 def fashion_mnist(split: str = "train", folder: str | Path | None = None) -> ImageSet:
-    """Fashion-MNIST: articles of clothing, 28 x 28 grey. See :func:`idx_set`."""
+    """Load Fashion-MNIST: articles of clothing, 28 x 28 grey. See :func:`idx_set`."""
     return idx_set("fashion-mnist", split, folder)

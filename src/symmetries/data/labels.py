@@ -1,4 +1,4 @@
-"""Labels as they come: numbers or names of classes."""
+"""Conversion of labels, given as integers or class names, to class numbers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,16 +14,16 @@ from symmetries.data.base import as_array
 Names = tuple[str, ...]
 
 
-def numbered(labels: object, names: Names | None = None) -> tuple[Tensor | None, Names | None]:
-    """Class numbers (N,), and the names of the classes.
+def number_labels(labels: object, names: Names | None = None) -> tuple[Tensor | None, Names | None]:
+    """Return class numbers (N,) and the names of the classes.
 
     Args:
-        labels: (N,) or (N, 1) integers; or names, whose classes are in sorted order, or in that of
-            ``names``; or None.
-        names: one per class, or None.
+        labels: (N,) or (N, 1) integers, or class names, or None. Class names are numbered in the
+            order of ``names``, or in sorted order.
+        names: one name per class, or None.
 
     Example:
-        >>> numbered(np.array(["dog", "cat", "dog"]))
+        >>> number_labels(np.array(["dog", "cat", "dog"]))
         (tensor([1, 0, 1]), ('cat', 'dog'))
     """
     if labels is None:
@@ -40,7 +40,7 @@ def numbered(labels: object, names: Names | None = None) -> tuple[Tensor | None,
 
 
 def names_in(*labels: NDArray[Any]) -> Names:
-    """The different names in some arrays of text, in sorted order."""
+    """Return the distinct names in arrays of strings, sorted."""
     return tuple(sorted({name for part in labels for name in part.flatten().tolist()}))
 
 
@@ -56,7 +56,7 @@ def _places(labels: NDArray[Any], names: Names) -> tuple[Tensor, Names]:
 
 
 def of_items(labels: Iterable[object]) -> NDArray[Any]:
-    """The labels of single items, numbers or names, as one array.
+    """Collect the labels of single items, integers or names, in one array.
 
     Example:
         >>> of_items([3, torch.tensor(1)]), of_items([0.5])
@@ -66,7 +66,7 @@ def of_items(labels: Iterable[object]) -> NDArray[Any]:
     plain = [_plain(label) for label in labels]
     if len({isinstance(label, str) for label in plain}) > 1:
         got = "numbers and names"
-        raise invalid("labels", "class numbers or names", got, "return one of the two")
+        raise invalid("labels", "class numbers or names", got, "return only one of the two")
     return np.array(plain)
 
 

@@ -1,8 +1,8 @@
-"""A reader for the pickles of CIFAR's "python version" that runs nothing.
+"""Reader for the pickles of CIFAR's "python version" that runs no code.
 
-A pickle is a program for a stack machine, which may import and call anything. This one knows only
-numbers, strings, lists, tuples, dictionaries and numpy arrays of bytes; it imports nothing, calls
-nothing, and refuses all else.
+A pickle is a program for a stack machine, which may import and call anything. This reader
+supports only numbers, strings, lists, tuples, dictionaries and NumPy arrays of bytes. It imports
+nothing, calls nothing, and refuses everything else.
 """
 
 import pickletools
@@ -32,15 +32,15 @@ _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class _Mark:
-    """The bottom of a group of items on the stack."""
+    """Marker of the first item of a group on the stack."""
 
 
 class _Name(tuple[str, str]):
-    """A name that the pickle wants imported: kept as its two words."""
+    """A name that the pickle would import, kept as module and attribute."""
 
 
 class _Call:
-    """A call that the pickle wants made: kept as its name, arguments and state."""
+    """A call that the pickle would make, kept as its name, arguments and state."""
 
     def __init__(self, name: _Name, arguments: tuple[Any, ...]) -> None:
         self.name = name
@@ -49,11 +49,11 @@ class _Call:
 
 
 class _Refused(Exception):
-    """Something in the pickle that plain data does not need."""
+    """The pickle contains an instruction that plain data does not need."""
 
 
 class _Machine:
-    """The stack machine of the pickle format, cut down to plain data."""
+    """Stack machine of the pickle format, restricted to plain data."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -121,7 +121,7 @@ class _Machine:
 
 def _of_kind(value: Any, kind: type) -> Any:  # noqa: ANN401
     if not isinstance(value, kind):
-        raise _Refused(f"{type(value).__name__} where {kind.__name__} was due")
+        raise _Refused(f"{type(value).__name__} where {kind.__name__} was expected")
     return value
 
 
@@ -143,7 +143,7 @@ def _text(value: object) -> str:
 
 
 def _resolve(value: object) -> Any:  # noqa: ANN401
-    """What a call that was kept stands for; other values stand for themselves."""
+    """Return the value of a recorded call; other values are returned unchanged."""
     if not isinstance(value, _Call):
         return value
     if value.name in _ENCODE:
@@ -163,18 +163,18 @@ def _array(state: object) -> NDArray[np.uint8]:
     _version, shape, dtype, fortran, data = _of_kind(state, tuple)
     dtype = _of_kind(dtype, _Call)
     if dtype.name != ("numpy", "dtype") or _text(dtype.arguments[0]) not in ("u1", "|u1"):
-        raise _Refused("an array of something else than bytes")
+        raise _Refused("an array of something other than bytes")
     raw = _raw(data)
     return np.frombuffer(raw, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
 def read_plain_pickle(data: bytes, path: Path, keys: Collection[str]) -> dict[str, Any]:
-    """Some entries of the dictionary in a pickle; anything that would run code is refused.
+    """Read entries of the dictionary in a pickle; anything that would run code is refused.
 
     Args:
         data: the bytes of the pickle.
-        path: where they come from, for the message.
-        keys: the entries to return; those that are not there are left out.
+        path: the file, for error messages.
+        keys: the entries to return; missing entries are left out.
 
     Example:
         >>> import pickle

@@ -1,4 +1,4 @@
-"""A folder of pictures, with or without a folder per class."""
+"""Image sets from folders of image files, with or without a folder per class."""
 
 import math
 import warnings
@@ -13,11 +13,11 @@ from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
-# Of the formats that Pillow would try, those that run no other program and load nothing else.
+# The formats of Pillow that neither run other programs nor load further files.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-FREE_PIXELS = 2**24  # a picture up to this size may be as simple as it likes
-PIXELS_PER_BYTE = 4096  # more than any picture with something on it is compressed to
-NAMED = 5  # unreadable pictures that a warning names
+FREE_PIXELS = 2**24  # an image up to this size may be compressed by any factor
+PIXELS_PER_BYTE = 4096  # compression that no image with content reaches
+NAMED = 5  # number of unreadable files that a warning names
 _GREY = {"1", "L", "LA"}
 _COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
 
@@ -32,14 +32,14 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _check_size(picture: Image.Image, path: Path) -> None:
-    """Refuse a few bytes that claim to be a huge picture, before any of it is decoded."""
+    """Raise an error if a small file claims to be a huge image, before decoding it."""
     pixels, stored = math.prod(picture.size), path.stat().st_size
     if pixels > FREE_PIXELS and pixels > PIXELS_PER_BYTE * stored:
         raise ValueError(f"{stored} bytes that claim {picture.size[0]} x {picture.size[1]} pixels")
 
 
 def over_white(picture: Image.Image) -> Image.Image:
-    """A picture as viewers show it: what is transparent shows white; others as they are.
+    """Return a picture on white if it has transparency, as viewers show it; else unchanged.
 
     Example:
         >>> over_white(Image.new("LA", (4, 4), (0, 0))).getpixel((0, 0))
@@ -55,14 +55,14 @@ def over_white(picture: Image.Image) -> Image.Image:
 
 
 def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
-    """One picture, over white if it is transparent; resized to (height, width) if that is given."""
+    """Read a picture, on white if it is transparent, resized to (height, width) if given."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             _check_size(opened, path)
             opened.load()
-            ImageOps.exif_transpose(opened, in_place=True)  # as a camera was held
+            ImageOps.exif_transpose(opened, in_place=True)  # orientation of the camera
             picture = over_white(opened)
-    except Exception as error:  # decoders raise what they like when bytes make no sense
+    except Exception as error:  # decoders raise errors of any type for malformed bytes
         remedy = "remove it, save it again, or leave it out: skip_bad=True, or --skip-bad"
         raise invalid(str(path), "a readable picture", f"{error}", remedy) from error
     if picture.mode not in _GREY | _COLOUR:
@@ -77,7 +77,7 @@ def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
 def _read_all(
     files: list[Path], size: tuple[int, int] | None, skip_bad: bool
 ) -> tuple[list[Path], list[Image.Image]]:
-    """The pictures, and the files they came from."""
+    """Return the readable files and their pictures."""
     pictures, good, bad = [], [], []
     for file in files:
         try:
@@ -96,7 +96,7 @@ def _read_all(
 
 
 def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
-    """The pictures of a split, and the folders of the classes if there are any."""
+    """Return the picture files of a split, and the class folders if there are any."""
     check_choice(split, ("train", "test"), "split")
     if not root.is_dir():
         raise invalid("folder", "a folder of pictures", f"{str(root)!r}", "give an existing one")
@@ -124,16 +124,16 @@ def picture_folder(
     *,
     skip_bad: bool = False,
 ) -> ImageSet:
-    """The pictures in a folder: grey if all are, else colour; over white where transparent.
+    """Load the pictures in a folder: grey if all are grey, else colour; on white if transparent.
 
-    Folders "train" and "test" inside are the splits; a folder without them is all "train". Folders
-    inside that are the classes, in the order of their names.
+    Subfolders "train" and "test" are the splits; a folder without them is all "train". Subfolders
+    of a split are its classes, sorted by name.
 
     Args:
         path: the folder.
         split: "train" or "test".
-        size: (height, width) to resize all pictures to; without it they must be of one size.
-        skip_bad: leave out pictures that cannot be read, with a warning that names them.
+        size: (height, width) to resize all pictures to; without it they must be of equal size.
+        skip_bad: if True, skip pictures that cannot be read, with a warning that names them.
     """
     root = as_path(path)
     if size is not None:

@@ -1,4 +1,4 @@
-"""Data sets by name, by path, or as a torch data set."""
+"""Data sets by name, by path, or from a torch data set."""
 
 import difflib
 import re
@@ -29,11 +29,11 @@ Variant = Callable[[ImageSet, str], ImageSet]
 _BASES: dict[str, tuple[Loader, str]] = {
     "digits": (
         lambda split, folder: digits(split),
-        "scikit-learn's handwritten digits, 8 x 8 grey; no file needed",
+        "handwritten digits of scikit-learn, 8 x 8 grey; no file needed",
     ),
     "sprites": (
         lambda split, folder: sprites(split),
-        "rendered dSprites, 32 x 32 grey, evenly drawn; no file needed",
+        "rendered dSprites, 32 x 32 grey, uniformly sampled; no file needed",
     ),
     "sprites-resampled": (
         lambda split, folder: sprites(split, size=64, supersample=1, resample=True),
@@ -51,7 +51,7 @@ _BASES: dict[str, tuple[Loader, str]] = {
     ),
     "dsprites": (
         dsprites,
-        "the published dSprites, 64 x 64 grey, evenly drawn",
+        "the published dSprites, 64 x 64 grey, uniformly sampled",
     ),
     "dsprites-resampled": (
         partial(dsprites, resample=True),
@@ -62,15 +62,15 @@ _BASES: dict[str, tuple[Loader, str]] = {
 _VARIANTS: dict[str, tuple[Variant, str]] = {
     "rotated": (
         lambda data, split: rotated(data, 180, split),
-        "every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)",
+        "every image rotated by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)",
     ),
     "partially-rotated": (
         lambda data, split: rotated(data, 90, split),
-        "every image turned by its own angle in [-90, 90] degrees (Ouderaa & Wilk 2022)",
+        "every image rotated by its own angle in [-90, 90] degrees (Ouderaa & Wilk 2022)",
     ),
     "translated": (
         lambda data, split: translated(data, None, split),
-        "every image moved by up to 8 pixels along x and y (Ouderaa & Wilk 2022)",
+        "every image shifted by up to 8 pixels along x and y (Ouderaa & Wilk 2022)",
     ),
     "scaled": (
         lambda data, split: scaled(data, 2.0, split),
@@ -78,13 +78,13 @@ _VARIANTS: dict[str, tuple[Variant, str]] = {
     ),
     "colour": (
         coloured,
-        "every image in its own hue and saturation (Allingham et al. 2024)",
+        "every image with its own hue and saturation (Allingham et al. 2024)",
     ),
 }
 
 
 def _added_rotation(degrees: float) -> tuple[Variant, str]:
-    meaning = f"every image turned by its own angle of up to {degrees:g} degrees"
+    meaning = f"every image rotated by its own angle of up to {degrees:g} degrees"
     return (lambda data, split: rotated(data, degrees, split)), meaning
 
 
@@ -93,11 +93,11 @@ _ANGLE = re.compile(r"rotated-(\d+(?:\.\d+)?)")
 _SPECIAL: dict[str, tuple[Loader, str]] = {
     "mnist6-180": (
         lambda split, folder: upside_down_sixes(mnist(split, folder), split),
-        "the sixes of MNIST, half of them upside down: which? (Ouderaa et al. 2022)",
+        "the sixes of MNIST, half of them rotated by 180 degrees (Ouderaa et al. 2022)",
     ),
     "mnist6-180-pairs": (
         lambda split, folder: upside_down_sixes(mnist(split, folder), split, pairs=True),
-        "the sixes of MNIST, each with its upside-down copy (Ouderaa et al.'s baseline)",
+        "the sixes of MNIST, each with its rotated copy (Ouderaa et al.'s baseline)",
     ),
 }
 for _base, _title in (("mnist", "MNIST"), ("fashion-mnist", "FMNIST")):
@@ -117,7 +117,7 @@ NAMES.update({name: entry[1] for name, entry in _SPECIAL.items()})
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; any plain set takes any ending of a derived one.
+    """Return the names that :func:`load` knows; derived sets exist for every plain set.
 
     Example:
         >>> "digits" in names() and "mnist-rotated" in names()
@@ -127,7 +127,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> str:
-    """One line on what a named set is.
+    """Return a one-line description of a named set.
 
     Example:
         >>> describe("digits-rotated")
@@ -149,16 +149,16 @@ def load(
     split: str = "train",
     folder: Folder = None,
 ) -> ImageSet:
-    """A set of images by name, from a file or a folder of pictures, or from a torch data set.
+    """Load images by name, from a file or a folder of pictures, or from a torch data set.
 
-    Names win over paths: write "./digits" for a folder called digits. A plain name with an ending
-    is a derived set: "mnist-rotated", "cifar10-translated", "digits-rotated-45".
+    Names take precedence over paths: write "./digits" for a folder called digits. A plain name with
+    a suffix is a derived set: "mnist-rotated", "cifar10-translated", "digits-rotated-45".
 
     Args:
         name_or_path: one of :func:`names`; a .npy or .npz file; a folder of pictures; or a torch
             data set.
-        split: "train" or "test" (and "validation" where a set has one).
-        folder: folder of the data files of named sets; else $SYMMETRIES_DATA.
+        split: "train" or "test" (and "validation" if the set has one).
+        folder: folder of the data files of named sets; the default is $SYMMETRIES_DATA.
 
     Example:
         >>> load("digits-rotated", "test").images.shape
@@ -200,7 +200,7 @@ def _unknown(name: str, expected: str) -> ValueError:
 
 
 def _derived(name: str) -> tuple[str, tuple[Variant, str]] | None:
-    """The plain set under a derived name, what is done to it, and what that means."""
+    """Return the plain set of a derived name, its transformation, and its description."""
     for base in sorted(_BASES, key=len, reverse=True):
         if name.startswith(f"{base}-"):
             suffix = name.removeprefix(f"{base}-")

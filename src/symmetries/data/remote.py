@@ -1,4 +1,4 @@
-"""Fetching the public files, each known by its SHA-256."""
+"""Download of public data files, verified by SHA-256."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ _DSPRITES_PAGE = "https://github.com/google-deepmind/dsprites-dataset"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One public file: where it goes below the data folder, where it is, what it hashes to."""
+    """A public file: its path below the data folder, its hosts, its SHA-256 and its size."""
 
     path: str
     hosts: tuple[str, ...]
     sha256: str
-    size: int | None = None  # bytes, where known
+    size: int | None = None  # bytes, if known
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Its addresses, to be tried in this order."""
+        """Addresses of the file, tried in this order."""
         return tuple(host + Path(self.path).name for host in self.hosts)
 
 
@@ -87,23 +87,25 @@ REMOTE: dict[str, list[RemoteFile]] = {
 
 
 def advice(name: str) -> str:
-    """What to do when the files of a set are not there."""
+    """Return what to do if the files of a set are missing."""
     place = f"put them in the folder (argument, or ${FOLDER_VARIABLE})"
     if name in REMOTE:
         return f"{place}, or fetch them: symmetries data fetch {name}"
     if name == "dsprites":
-        return f"{place}; they are at {_DSPRITES_PAGE}; 'sprites' renders the like with no file"
+        return (
+            f"{place}; they are at {_DSPRITES_PAGE}; 'sprites' renders similar ones without files"
+        )
     return place
 
 
 def check_published(path: Path) -> None:
-    """Refuse a public file that was changed: it has the name and the size of one, not its SHA-256.
+    """Raise an error if a file has the name and size of a public file but another SHA-256.
 
-    A file of another size is somebody's own (a part of the set, or packed anew) and passes: its
-    format has to speak for it.
+    A file of another size is taken to be the user's own (a part of the set, or recompressed) and
+    passes; its format is checked when it is read.
 
     Args:
-        path: a file that is about to be read.
+        path: the file that is about to be read.
     """
     for remote in (remote for files in REMOTE.values() for remote in files):
         if Path(remote.path).name == path.name and path.stat().st_size == remote.size:
@@ -116,14 +118,14 @@ def check_published(path: Path) -> None:
 
 
 def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path:
-    """Put one public file below ``folder``, unless it is there already and whole.
+    """Download a public file below ``folder``, unless it is there and complete.
 
-    The file appears only once it is complete and its SHA-256 is right.
+    The file appears only once it is complete and its SHA-256 matches.
 
     Args:
         remote: the file.
         folder: the data folder.
-        timeout: seconds to wait for a host that says nothing.
+        timeout: seconds to wait for a host that does not answer.
     """
     import pooch
     import requests
@@ -144,7 +146,7 @@ def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path
         except requests.exceptions.RequestException as error:
             problems.append(f"{url} failed ({error})")
         except ValueError:
-            problems.append(f"{url} sent other bytes (cut, or not the published file)")
+            problems.append(f"{url} sent other bytes (truncated, or not the published file)")
         else:
             return Path(found)
     got = "; ".join(problems)
@@ -153,15 +155,15 @@ def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path
 
 
 def download(name: str, folder: str | Path | None = None) -> list[Path]:
-    """Fetch the files of a public set into a folder, checked by SHA-256.
+    """Download the files of a public set into a folder, verified by SHA-256.
 
     Args:
         name: a set whose host and hashes are known: "mnist", "fashion-mnist", "cifar10",
             "cifar100".
-        folder: where to; else $SYMMETRIES_DATA, else the user's cache.
+        folder: destination; the default is $SYMMETRIES_DATA, else the user's cache.
 
     Returns:
-        The paths of the files.
+        Paths of the files.
     """
     check_choice(name, REMOTE, "name")
     if folder is not None:

@@ -1,8 +1,8 @@
-"""A renderer of dSprites: white squares, ellipses and hearts on black.
+"""Renderer of dSprites: white squares, ellipses and hearts on black.
 
-A pixel is white where its centre p lies in the shape: with the sprite's centre c, scale s and
-rotation R (counter-clockwise), where (R^-1 (p - c)) / s is in the unit shape. Coordinates are the
-library's: x to the right, y up, half-image units.
+A pixel is white if its centre p lies in the shape, that is, if (R^-1 (p - c)) / s is in the unit
+shape, with the sprite's centre c, scale s and rotation R (counter-clockwise). Coordinates are
+those of the library: x to the right, y up, half-image units.
 """
 
 import math
@@ -17,17 +17,17 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.data.base import as_array
 
 SHAPES = ("square", "ellipse", "heart")
-POSITION_SPAN = 31 / 64  # of the image: 32 positions are one pixel apart at 64 x 64
-HALF_SIDE = 0.275  # the unit shapes, in half-image units
+POSITION_SPAN = 31 / 64  # fraction of the image: 32 positions are one pixel apart at 64 x 64
+HALF_SIDE = 0.275  # size of the unit shapes, in half-image units
 SEMI_AXES = (0.4, 0.2)
 HEART_RADIUS = 0.2875
-REACH = 0.41  # no shape reaches further from its centre
-_CHUNK = 128  # small enough for the caches
+REACH = 0.41  # largest distance of a point of any shape from its centre
+_CHUNK = 128  # small enough for the processor's caches
 
 
 @dataclass(frozen=True, eq=False)
 class SpriteFactors:
-    """What a set of sprites looks like: one entry per sprite.
+    """Generative factors of a set of sprites, with one entry per sprite.
 
     Args:
         shape: (N,) int64: 0 square, 1 ellipse, 2 heart.
@@ -72,12 +72,12 @@ class SpriteFactors:
         return len(self.shape)
 
     def take(self, indices: NDArray[np.int64]) -> "SpriteFactors":
-        """The factors at ``indices``, in that order."""
+        """Return the factors at ``indices``, in that order."""
         return SpriteFactors(*(getattr(self, field.name)[indices] for field in fields(self)))
 
 
 def inside(shape: str, u: Tensor, v: Tensor) -> Tensor:
-    """Whether points (u, v) lie in a unit shape, upright, half-image units.
+    """Return whether points (u, v), in half-image units, lie in an upright unit shape.
 
     Square: max(|u|, |v|) <= h. Ellipse: (u/a)^2 + (v/b)^2 <= 1. Heart, with u and v divided by its
     radius: (u^2 + v^2 - 1)^3 <= u^2 v^3.
@@ -94,12 +94,12 @@ def inside(shape: str, u: Tensor, v: Tensor) -> Tensor:
 
 
 def render(factors: SpriteFactors, size: int = 64, supersample: int = 1) -> Tensor:
-    """The sprites as images.
+    """Render sprites as images.
 
     Args:
         factors: N sprites.
         size: pixels per side.
-        supersample: k x k points per pixel; 1 gives binary pictures, as published.
+        supersample: k x k points per pixel; 1 gives binary images, as published.
 
     Returns:
         (N, 1, size, size) float32 in [0, 1].
@@ -126,7 +126,7 @@ def render(factors: SpriteFactors, size: int = 64, supersample: int = 1) -> Tens
 
 
 def _render_shape(shape: str, factors: SpriteFactors, size: int, supersample: int) -> Tensor:
-    """(N, size, size) pictures of one shape: only a window around each sprite is computed."""
+    """Render (N, size, size) images of one shape; only a window around each sprite is computed."""
     half = size / 2
     column = half + (torch.from_numpy(factors.x) - 0.5) * (POSITION_SPAN * size)  # of the centre
     row = half - (torch.from_numpy(factors.y) - 0.5) * (POSITION_SPAN * size)

@@ -1,4 +1,4 @@
-"""The dSprites set: its grid of factors, its published file, resampling, small samples.
+"""The dSprites set: its grid of factors, its published file, and samples of both.
 
 Reference: Matthey, Higgins, Hassabis, Lerchner 2017, "dSprites: Disentanglement testing Sprites".
 """
@@ -25,17 +25,17 @@ from symmetries.data.rendering import SHAPES, SpriteFactors, render
 SCALES = np.linspace(0.5, 1, 6)
 ORIENTATIONS = np.linspace(0, 2 * math.pi, 40)
 POSITIONS = np.linspace(0, 1, 32)
-GRID = (3, 6, 40, 32, 32)  # shape, scale, orientation, x, y; the last runs fastest
+GRID = (3, 6, 40, 32, 32)  # shape, scale, orientation, x, y; the last varies fastest
 FILE = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 _SIDE = 64
 _AT_ONCE = 8192
 
 
 def grid_factors(indices: Integers | None = None) -> SpriteFactors:
-    """The factors of the published set's images, by their position in it.
+    """Return the factors of images of the published set, by position.
 
     Args:
-        indices: (N,) positions from 0 to 737,279; all of them by default.
+        indices: (N,) positions from 0 to 737,279; all by default.
 
     Example:
         >>> grid_factors(np.array([0, 737_279])).scale.tolist()
@@ -45,7 +45,7 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
     chosen = np.arange(total) if indices is None else as_array(indices, "indices")
     if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
         got = f"shape {chosen.shape}, {chosen.dtype}"
-        raise invalid("indices", "positions (N,), whole numbers", got, "give a row of them")
+        raise invalid("indices", "integer positions (N,)", got, "give a 1-D array of positions")
     chosen = chosen.astype(np.int64)
     if len(chosen) and (chosen.min() < 0 or chosen.max() >= total):
         got = f"{chosen.min()} to {chosen.max()}"
@@ -57,7 +57,7 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
 
 
 def _uniform(values: Floats, *intervals: tuple[float, float]) -> Floats:
-    """Weight one for values in any of the intervals, ends included."""
+    """Return weight one for values in any of the intervals, ends included."""
     weights = np.zeros_like(values)
     for low, high in intervals:
         weights[(values >= low - 1e-9) & (values <= high + 1e-9)] = 1
@@ -65,13 +65,13 @@ def _uniform(values: Floats, *intervals: tuple[float, float]) -> Floats:
 
 
 def _normal(values: Floats, mean: float, deviation: float, low: float, high: float) -> Floats:
-    """The density of a normal, cut to [low, high], up to a factor."""
+    """Return the density of a normal truncated to [low, high], up to a factor."""
     density: Floats = np.exp(-(((values - mean) / deviation) ** 2) / 2)
     return density * _uniform(values, (low, high))
 
 
 def _resampling_weights() -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
-    """Weights on scales, orientations, x and y, by shape (Allingham et al. 2024, C.3.1)."""
+    """Return weights on scales, orientations, x and y, by shape (Allingham et al. 2024, C.3.1)."""
     return {
         "square": (
             _normal(SCALES, 0.75, 0.2, 0.55, 1.0),
@@ -95,12 +95,12 @@ def _resampling_weights() -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
 
 
 def resampled_indices(count: int, seed: int = 0, stream: str = "dsprites/resampled") -> Integers:
-    """Positions in the published grid, by Allingham et al.'s densities, shapes one third each.
+    """Draw positions in the published grid by Allingham et al.'s densities; shapes equally likely.
 
     Args:
-        count: how many.
-        seed: fixes them.
-        stream: name of the stream of random numbers; train and test differ in it.
+        count: number of positions.
+        seed: fixes the positions.
+        stream: name of the random stream, which differs between train and test.
     """
     check_whole(count, "count", most=10**9)
     draws = Draws(seed, stream)
@@ -115,12 +115,12 @@ def resampled_indices(count: int, seed: int = 0, stream: str = "dsprites/resampl
 
 
 def even_indices(split: str, count: int, seed: int = 0) -> Integers:
-    """Positions in the published grid, all equally likely, none twice, none in both splits.
+    """Draw positions in the published grid uniformly, without repetition within or across splits.
 
     Args:
         split: "train" or "test".
-        count: how many, at most half of the grid.
-        seed: fixes them.
+        count: number of positions, at most half of the grid.
+        seed: fixes the positions.
     """
     half = math.prod(GRID) // 2
     check_whole(count, "count")
@@ -145,15 +145,15 @@ def sprites(
     seed: int = 0,
     resample: bool = False,
 ) -> ImageSet:
-    """Rendered dSprites, drawn evenly from the published grid or by Allingham et al.'s densities.
+    """Render dSprites sampled from the published grid, uniformly or as Allingham et al. 2024.
 
     Args:
-        split: "train" or "test"; the even draws of the two have no sprite in common.
-        count: how many; by default 4,096 and 1,024.
+        split: "train" or "test"; uniform samples of the two have no sprite in common.
+        count: number of images; the default is 4,096 for "train" and 1,024 for "test".
         size: pixels per side.
-        supersample: k x k points per pixel; 1 gives binary pictures, as published.
-        seed: fixes the draw.
-        resample: draw by Allingham et al.'s densities.
+        supersample: k x k points per pixel; 1 gives binary images, as published.
+        seed: fixes the sample.
+        resample: if True, sample by Allingham et al.'s densities.
 
     Example:
         >>> sprites("test", count=10).images.shape
@@ -173,17 +173,17 @@ def dsprites(
     seed: int = 0,
     resample: bool = False,
 ) -> ImageSet:
-    """A sample of the published file, drawn evenly or by Allingham et al.'s densities.
+    """Load a sample of the published file, uniform or by Allingham et al.'s densities.
 
     Only the member with the images is read (the file's "metadata" is a pickle), and only the chosen
-    images are kept: all 737,280 would be 12 GB.
+    images are kept, because all 737,280 would need 12 GB.
 
     Args:
         split: "train" or "test".
-        folder: holds the file or a folder "dsprites" with it; else $SYMMETRIES_DATA.
-        count: how many; by default 50,000 and 10,000.
-        seed: fixes the draw.
-        resample: draw by Allingham et al.'s densities.
+        folder: folder with the file, or with a folder "dsprites"; the default is $SYMMETRIES_DATA.
+        count: number of images; the default is 50,000 for "train" and 10,000 for "test".
+        seed: fixes the sample.
+        resample: if True, sample by Allingham et al.'s densities.
     """
     number = count if count is not None else {"train": 50_000, "test": 10_000}.get(split, 1)
     indices = _indices(split, number, seed, resample=resample)
@@ -198,7 +198,7 @@ def dsprites(
 
 
 def read_published(path: Path, indices: Integers) -> Tensor:
-    """Images of the published npz at some positions, read as a stream.
+    """Read images of the published .npz file at some positions, as a stream.
 
     Args:
         path: the file.

@@ -1,8 +1,8 @@
-"""Data larger than memory: arrays in shards and folders of pictures, read example by example.
+"""Data sets larger than memory: sharded arrays and folders of pictures, read by example.
 
-What comes back are data sets for :func:`symmetries.training.train`: examples are read when a batch
-asks for them, so memory holds a batch and not the set. Files are read at a place (``pread``), not
-mapped, so that a limit on the address space is no obstacle either.
+The functions return data sets for :func:`symmetries.training.train`. Examples are read when a
+batch needs them, so memory holds a batch and not the whole set. Files are read at an offset
+(``pread``) instead of being memory-mapped, so that they also work under an address-space limit.
 """
 
 import bisect
@@ -28,13 +28,13 @@ Example = tuple[Tensor, ...]
 
 
 class ArrayShards(Dataset[Example]):
-    """Images, and labels if there are any, in one or several .npy files, read one by one.
+    """Images, and labels if given, in one or several .npy files, read one at a time.
 
     Args:
         images: files of arrays (N, H, W), (N, H, W, C) or (N, C, H, W), uint8 or floats in [0, 1],
-            that differ in N only; their order is that of the examples.
-        labels: for each of them a file of N integers, or None. Labels are kept in memory.
-        layout: "NHW", "NHWC" or "NCHW" where the shape does not tell.
+            which differ only in N; examples are in the order of the files.
+        labels: a file of N integers for each of them, or None. Labels are kept in memory.
+        layout: "NHW", "NHWC" or "NCHW"; needed only if the shape is ambiguous.
 
     Example:
         >>> import tempfile
@@ -86,7 +86,7 @@ class ArrayShards(Dataset[Example]):
 
     def _bytes(self, shard: int, place: int) -> bytes:
         size = math.prod(self.item_shape) * self.dtype.itemsize
-        key = (os.getpid(), shard)  # loader processes open their own
+        key = (os.getpid(), shard)  # every loader process opens its own files
         if key not in self._open:
             self._open[key] = os.open(self.paths[shard], os.O_RDONLY)
         data = os.pread(self._open[key], size, self.starts[shard] + place * size)
@@ -114,13 +114,13 @@ class ArrayShards(Dataset[Example]):
 
 
 class PictureStream(Dataset[Example]):
-    """The pictures of a folder, decoded when they are asked for.
+    """The pictures of a folder, decoded when they are accessed.
 
     Args:
-        folder: of pictures, or of a folder for each class.
-        split: "train" or "test", where the folder has such folders.
+        folder: folder of pictures, or of one folder per class.
+        split: "train" or "test", if the folder has such subfolders.
         size: (height, width) to resize to.
-        colour: three channels; otherwise one.
+        colour: if True three channels, otherwise one.
     """
 
     def __init__(
@@ -160,10 +160,10 @@ def stream(
     *,
     colour: bool = True,
 ) -> ArrayShards | PictureStream:
-    """A data set on disk that is read as it is needed: a .npy file, shards, or pictures.
+    """Open a data set on disk that is read on demand: a .npy file, shards, or pictures.
 
     Shards are files images*.npy in a folder, with labels*.npy beside them if there are labels.
-    Folders "train" and "test" inside are the splits.
+    Subfolders "train" and "test" are the splits.
 
     Args:
         path: a file or a folder.
@@ -193,9 +193,9 @@ def stream(
 
 
 def mapped(path: str | Path) -> Tensor:
-    """A float32 .npy file as a tensor whose pages are read when they are touched.
+    """Map a float32 .npy file as a tensor whose pages are read on access.
 
-    For learners that take a tensor: on a CPU the training loop touches the rows of its batches.
+    For learners that take a tensor: on a CPU the training loop reads only the rows of its batches.
 
     Args:
         path: a .npy file of float32 in C order.
@@ -203,13 +203,13 @@ def mapped(path: str | Path) -> Tensor:
     start, shape, dtype, fortran = _head(as_path(path))
     if dtype != np.float32 or fortran:
         got = f"{dtype}{' in Fortran order' if fortran else ''}"
-        raise invalid(str(path), "float32 in C order", got, "save it anew, or use stream()")
+        raise invalid(str(path), "float32 in C order", got, "save it again, or use stream()")
     pages = np.memmap(path, np.float32, "c", start, shape)
     return torch.from_numpy(pages)
 
 
 def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
-    """Where the numbers of a .npy file start, and what they are."""
+    """Return the offset of the numbers in a .npy file, their shape and dtype, and their order."""
     try:
         with path.open("rb") as file:
             shape, fortran, dtype = npy_header(file, path)

@@ -1,7 +1,6 @@
 """A flow's log-density by kernels: what they are given, and what the context gives them."""
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +13,6 @@ from symmetries.nn.perceptron import head
 from symmetries.ops.available import usable
 from symmetries.ops.flow_shape import Shape
 from symmetries.ops.rounded import RoundedLinear
-from symmetries.ops.side_streams import Branches, current_branches
 
 if TYPE_CHECKING:
     from symmetries.distributions.flow import ConditionalFlow
@@ -57,9 +55,8 @@ def usable_shape(flow: "ConditionalFlow", eta: Tensor, context: Tensor) -> Shape
 
 def kernel_density(flow: "ConditionalFlow", shape: Shape, eta: Tensor, context: Tensor) -> Tensor:
     """Log-density (N S,) of eta (N S, dim) under contexts (N, features)."""
-    made = current_branches()
-    mask = None if made is None or not shape.dropout else made.made_for(flow)
-    if mask is None and shape.dropout:
+    mask = None
+    if shape.dropout:
         # Through torch's function, so that several processes drop what one would.
         size = (len(eta), shape.layers * flow.hidden)
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
@@ -94,33 +91,19 @@ def weights_of(flow: "ConditionalFlow") -> list[Tensor]:
     return [weight for layer in flow.couplings for weight in layer.weights()]
 
 
-def pack_ahead(flow: "ConditionalFlow", made: Branches) -> None:
-    """Put the weights of all layers side by side, before the kernels need them so."""
-    if not flow.around and flow.dim > 1:
-        from symmetries.ops.flow import packed
-
-        made.ahead(lambda: [packed([w.detach() for w in weights_of(flow)])], flow.project.bias)
-
-
 def products(flow: "ConditionalFlow", context: Tensor) -> tuple[Tensor, Tensor]:
     """What the context gives: hidden units of all layers, without their bias; and the base.
 
     In bfloat16 where torch's "float32_matmul_precision" is "medium".
     """
     *blocks, last = flow.base
-    made = current_branches()
     rounded = context.is_cuda and torch.get_float32_matmul_precision() == "medium"
     seen = context.to(torch.bfloat16 if rounded else torch.float32)
     weight = flow.project.weight
-    # Autograd goes back in the other order, and the longer way comes first.
-    with nullcontext() if made is None else made.apart():
-        projected: Tensor = (
-            RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
-        )
+    projected: Tensor = (
+        RoundedLinear.apply(seen, weight) if rounded else F.linear(seen, weight)  # type: ignore[no-untyped-call]
+    )
     x = seen
     for block in blocks:
         x = block(x)
-    base = head(x, last)  # type: ignore[arg-type]
-    if made is not None:
-        made.meet()
-    return projected, base
+    return projected, head(x, last)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a symmetry is: named parameters and their algebra. No data here."""
+"""Groups: named parameters and their algebra, independent of any data."""
 
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group, Parameter

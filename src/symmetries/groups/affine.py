@@ -51,17 +51,18 @@ _SETS = {
     "similarity": ("shift_x", "shift_y", "rotation", "zoom"),
 }
 
-# asinh(sqrt q) / sqrt q as a series in q, highest power first, used where |q| < _SERIES.
+# Series of asinh(sqrt q) / sqrt q in q, highest power first; used where |q| < _SERIES.
 _SERIES = 0.02
 _ASINH = [(-1) ** n * math.comb(2 * n, n) / (4**n * (2 * n + 1)) for n in range(9, -1, -1)]
 
 
 def affine_log(matrix: Tensor) -> Tensor:
-    """Principal logarithm, the inverse of :func:`affine_exp`; NaN where no real one exists.
+    """Return the principal logarithm of affine matrices, the inverse of :func:`affine_exp`.
 
     With s = sqrt(det A), B = A / s and c = tr B / 2, log A = (log s) I + f (B - c I), where f is
     theta / sin theta on the elliptic side (c = cos theta) and h / sinh h on the hyperbolic one
-    (c = cosh h): one analytic function of q = -det(B - c I) = c^2 - 1.
+    (c = cosh h): one analytic function of q = -det(B - c I) = c^2 - 1. Matrices without a real
+    logarithm give NaN.
 
     Args:
         matrix: (..., 3, 3) with last row (0, 0, 1).
@@ -77,7 +78,7 @@ def affine_log(matrix: Tensor) -> Tensor:
     mean, half = (a + d) / (2 * s), (a - d) / (2 * s)
     b, c = b / s, c / s
     turn, skew = (c - b) / 2, (b + c) / 2
-    # At a half turn B - c I vanishes and the axis is lost: -s I is taken as a rotation by pi.
+    # At a half turn B - c I vanishes, so the axis is undetermined: -s I counts as a rotation by pi.
     half_turn = (mean < 0) & (b == 0) & (c == 0) & (half == 0)
     f, r = _log_factors(half, turn, skew, mean, half_turn)
     f = torch.where(_has_log(matrix), f, math.nan)
@@ -95,9 +96,9 @@ def affine_log(matrix: Tensor) -> Tensor:
 
 
 def affine_product(left: Tensor, right: Tensor) -> Tensor:
-    """Products of affine matrices (..., 3, 3)."""
+    """Return the products of affine matrices (..., 3, 3)."""
     if left.is_cpu and products_as_written() and left.ndim == 3 and left.shape == right.shape:
-        return torch.bmm(left, right)  # at once what @ finds out
+        return torch.bmm(left, right)  # the case that @ would dispatch to, without its checks
     if usable(left, right):
         from symmetries.ops.matrices import KernelProduct
 
@@ -113,10 +114,10 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
 def _log_factors(
     half: Tensor, turn: Tensor, skew: Tensor, mean: Tensor, half_turn: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The factor f = asinh(sqrt q) / sqrt q, for q < 0 theta / sin theta; and f turn.
+    """Return f = asinh(sqrt q) / sqrt q (theta / sin theta where q < 0), and the product f turn.
 
-    With q = -r^2 the latter is +-theta |turn| / r, |turn| = r + (half^2 + skew^2) / (|turn| + r):
-    near a half turn the gradients of f and of turn would cancel, and leave nothing right.
+    With q = -r^2 the product is +-theta |turn| / r, |turn| = r + (half^2 + skew^2) / (|turn| + r).
+    This form is used because near a half turn the gradients of f and of turn would cancel.
     """
     stretch = half * half + skew * skew
     q = stretch - turn * turn
@@ -143,16 +144,16 @@ def _has_log(matrix: Tensor) -> Tensor:
 
 
 class Affine2(Group[Tensor]):
-    """The affine group of the plane, or a family inside it: T = exp(sum_i eta_i G_i).
+    """The affine group of the plane, or a family of elements in it: T = exp(sum_i eta_i G_i).
 
-    Most subsets of the generators are not closed (rotation with unequal scales makes shear).
-    Such a family says so in ``closed``; it composes on matrices all the same, and its ``log``
-    gives all six parameters. Parameters are always in canonical order.
+    Most subsets of the generators are not closed under composition (rotation with unequal scales
+    produces shear). For such a family ``closed`` is False; its elements still compose as matrices,
+    and ``log`` returns all six parameters. Parameters are always in canonical order.
 
     Args:
         names: any of "shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear", "zoom"
             (both scales tied), or the sets "translation", "scale", "affine", "similarity".
-            None at all means "affine".
+            Without names the group is "affine".
 
     Example:
         >>> group = Affine2("rotation", "translation")
@@ -189,7 +190,7 @@ class Affine2(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of eta, in canonical order."""
+        """Parameters of the group, in canonical order."""
         return self._parameters
 
     @property
@@ -213,15 +214,15 @@ class Affine2(Group[Tensor]):
         return True
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Matrices (..., 3, 3) of parameters eta (..., dim)."""
+        """Return the matrices (..., 3, 3) of parameters eta (..., dim)."""
         check_eta(eta, self.dim)
         check_floats(eta, "eta", "...")
         return family_exp(eta, self.columns)
 
     def log(self, element: Tensor) -> Tensor:
-        """Principal logarithm (..., dim), or (..., 6) where the family is not closed.
+        """Return the principal logarithm (..., dim), or (..., 6) if the family is not closed.
 
-        NaN where there is no real logarithm (see :meth:`has_log`).
+        Matrices without a real logarithm give NaN (see :meth:`has_log`).
         """
         check_matrices(element)
         six = affine_log(element)
@@ -260,7 +261,10 @@ class Affine2(Group[Tensor]):
         return torch.cat((shifts, eta[..., 2:]), -1)
 
     def has_log(self, element: Tensor) -> Tensor:
-        """Whether each matrix has a real logarithm: no eigenvalue of a shear-like kind below zero.
+        """Return whether each matrix has a real logarithm.
+
+        A real logarithm exists where det A > 0 and A has no negative eigenvalue, or is a
+        multiple of the identity.
 
         Example:
             >>> Affine2().has_log(torch.diag(torch.tensor([-1.0, -2.0, 1.0]))).item()
@@ -270,7 +274,7 @@ class Affine2(Group[Tensor]):
         return _has_log(element)
 
     def compose(self, *elements: Tensor) -> Tensor:
-        """Matrix product; the rightmost acts first."""
+        """Return the matrix product; the rightmost element acts first."""
         check_matrices(*elements)
         product = elements[-1]
         for element in elements[-2::-1]:
@@ -278,7 +282,7 @@ class Affine2(Group[Tensor]):
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
-        """Inverse matrices, in closed form."""
+        """Return the inverse matrices, in closed form."""
         check_matrices(element)
         return affine_inverse(element)
 
@@ -292,11 +296,11 @@ class Affine2(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Unit matrices (..., 3, 3) over the batch."""
+        """Return unit matrices of shape ``(*batch, 3, 3)``."""
         return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)
 
     def six(self, eta: Tensor) -> Tensor:
-        """All six coordinates (..., 6) of eta (..., dim); zeros where the family has none."""
+        """Return all six coordinates (..., 6) of eta (..., dim), zero for absent parameters."""
         check_eta(eta, self.dim)
         return six_columns(eta, self.columns)
 

@@ -1,4 +1,4 @@
-"""What a symmetry is: named parameters and their algebra."""
+"""Abstract base class of groups, and the description of one group parameter."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,12 +16,12 @@ Element = TypeVar("Element")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One coordinate of a group: its name, unit, natural bound, and whether it is an angle.
+    """One parameter of a group: its name, unit and natural bound, and whether it is an angle.
 
     Args:
-        name: what it is called, everywhere.
+        name: name of the parameter, used throughout the library.
         unit: "rad", "half-image", "log-factor", "factor" or "step".
-        bound: natural bound b; values are meant to lie in [-b, b].
+        bound: natural bound b; values are expected in [-b, b].
         angle: whether -bound and bound are the same transformation.
 
     Example:
@@ -35,10 +35,10 @@ class Parameter:
     angle: bool = False
 
     def display(self, value: float, side: int) -> tuple[float, str]:
-        """The value and its unit for a person: degrees, pixels, factors.
+        """Convert a value to a unit for display: degrees, pixels or a factor.
 
         Args:
-            value: in the parameter's own unit.
+            value: value in the parameter's own unit.
             side: the longer side of the images, in pixels.
         """
         if self.unit == "rad":
@@ -51,9 +51,9 @@ class Parameter:
 
 
 class Group(ABC, Generic[Element]):
-    """A family of transformations, its parameters eta, and its algebra.
+    """Abstract base class of a family of transformations with parameters eta and their algebra.
 
-    The laws, where the family is ``closed``: ``compose`` is associative, ``identity`` is neutral,
+    If the family is ``closed``, ``compose`` is associative, ``identity`` is neutral,
     ``compose(a, inverse(a))`` is the identity, and ``log(exp(eta))`` is eta near zero.
     ``compose(a, b)`` means "b first, then a".
     """
@@ -61,28 +61,28 @@ class Group(ABC, Generic[Element]):
     @property
     @abstractmethod
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of eta, in order."""
+        """Parameters of the group, in order."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether two members of the family always compose to a member of the family."""
+        """Whether the composition of two members of the family is always a member."""
 
     @abstractmethod
     def exp(self, eta: Tensor) -> Element:
-        """The element with parameters eta (..., dim)."""
+        """Return the element with parameters eta (..., dim)."""
 
     @abstractmethod
     def log(self, element: Element) -> Tensor:
-        """The parameters of an element, the inverse of ``exp`` near the identity."""
+        """Return the parameters of an element, the inverse of ``exp`` near the identity."""
 
     @abstractmethod
     def compose(self, *elements: Element) -> Element:
-        """The product; the rightmost acts first."""
+        """Return the product of the elements; the rightmost element acts first."""
 
     @abstractmethod
     def inverse(self, element: Element) -> Element:
-        """The element that undoes this one."""
+        """Return the inverse element."""
 
     @abstractmethod
     def identity(
@@ -91,7 +91,7 @@ class Group(ABC, Generic[Element]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Element:
-        """The neutral element, repeated over leading dimensions ``batch``."""
+        """Return the identity, repeated over leading dimensions ``batch``."""
 
     @property
     def dim(self) -> int:
@@ -110,12 +110,12 @@ class Group(ABC, Generic[Element]):
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """Natural bounds b of the parameters, meant to lie in [-b, b]."""
+        """Natural bounds b of the parameters; values are expected in [-b, b]."""
         return tuple(p.bound for p in self.parameters)
 
     @property
     def angles(self) -> tuple[bool, ...]:
-        """Which parameters are angles."""
+        """For each parameter, whether it is an angle."""
         return tuple(p.angle for p in self.parameters)
 
     @property

@@ -1,4 +1,4 @@
-"""How far the parameters of a group go: by name, one for each, or as usual."""
+"""Bounds of a group's parameters, given by name, as a sequence, or by default."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +12,13 @@ def resolve_bounds(
     bounds: Mapping[str, float] | Sequence[float] | None,
     usual: Mapping[str, float] | None = None,
 ) -> tuple[float, ...]:
-    """How far each parameter of the group goes.
+    """Return a bound for each parameter of the group.
 
     Args:
-        group: the transformations.
-        bounds: by name (others keep their usual value), one for each, or None for the usual.
-        usual: values by name; the group's own where a name is missing.
+        group: the group.
+        bounds: a mapping by name (other parameters keep their default), one number for each
+            parameter, or None for the defaults.
+        usual: defaults by name; the group's own bound where a name is missing.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -36,7 +37,7 @@ def resolve_bounds(
     elif isinstance(bounds, Sequence) and not isinstance(bounds, str):
         values = [*bounds]
     else:
-        raise wrong_type("bounds", "numbers by name, or one for each", bounds, "try None")
+        raise wrong_type("bounds", "a mapping by name, or one number each", bounds, "try None")
     if len(values) != group.dim:
         expected = f"{group.dim} numbers for {', '.join(group.names)}"
         raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")

@@ -1,4 +1,4 @@
-"""Angles that close up: eta and eta plus a whole turn are the same transformation."""
+"""Periodic parameters: eta and eta plus a full turn are the same transformation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +9,16 @@ from symmetries.groups.base import Group
 
 
 def circular_parameters(group: Group[Any], bounds: Sequence[float], which: str) -> tuple[bool, ...]:
-    """The parameters to model on a circle.
+    """Return, for each parameter, whether it is to be modelled on a circle.
 
-    An angle closes up exactly where eta + 2 pi and eta are the same element whatever the other
-    parameters are: hue does, and rotation alone or with zoom; beside shifts it does not, as a shift
-    along the way of a full turn ends where it began.
+    An angle is exactly periodic if eta + 2 pi and eta are the same element for all values of the
+    other parameters. Hue is, and so is rotation alone or with zoom. Rotation together with shifts
+    is not: the exponential of a shift plus a full turn is the identity, whatever the shift.
 
     Args:
-        group: the transformations.
-        bounds: how far they go; an angle that does not go all the way round stays on the line.
-        which: "exact", "all" angles, or "none".
+        group: the group.
+        bounds: one bound for each parameter; an angle bounded below pi stays on the line.
+        which: "exact" for the exactly periodic angles, "all" angles, or "none".
 
     Example:
         >>> from math import pi
@@ -44,6 +44,6 @@ def _same(a: Any, b: Any, period: float) -> bool:  # noqa: ANN401 - elements dif
     if isinstance(a, tuple):
         return all(_same(x, y, period) for x, y in zip(a, b, strict=True))
     gap = (a - b).abs()
-    if a.ndim == 1:  # colours keep the hue unwrapped
+    if a.ndim == 1:  # colour elements keep their hue unwrapped
         gap = torch.minimum(gap, (gap - period).abs())
     return bool((gap < 1e-6).all())

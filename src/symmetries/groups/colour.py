@@ -1,4 +1,4 @@
-"""Hue, saturation and value: colour changes whose parameters add."""
+"""Group of changes of hue, saturation and value, whose parameters add."""
 
 import math
 
@@ -19,15 +19,15 @@ HSV = tuple(p.name for p in _PARAMETERS)
 
 
 class Colour(Group[Tensor]):
-    """Changes of colour: hue turns by an angle, saturation and value are multiplied.
+    """Changes of colour: hue is rotated by an angle, saturation and value are multiplied.
 
-    In the colours' hue, saturation and value (h, s, v), the element (a, b, c) does
+    On hue, saturation and value (h, s, v), the element (a, b, c) acts as
     h' = h + a, s' = s exp(b), v' = v exp(c) (Allingham et al. 2024, equation 25, with the hue in
     radians). Parameters add, so the group is commutative. Elements have shape (..., 3) and are
-    not wrapped, so that gradients see no jump; ``log`` gives a hue in [-pi, pi).
+    not wrapped, so that gradients are continuous; ``log`` returns a hue in [-pi, pi).
 
     Args:
-        names: any of "hue", "saturation", "value"; none at all means all three.
+        names: any of "hue", "saturation", "value"; all three by default.
 
     Example:
         >>> group = Colour("hue")
@@ -46,7 +46,7 @@ class Colour(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of eta, in the order hue, saturation, value."""
+        """Parameters of the group, in the order hue, saturation, value."""
         return self._parameters
 
     @property
@@ -65,18 +65,18 @@ class Colour(Group[Tensor]):
         return True
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Elements (..., 3) of parameters eta (..., dim); zeros for those not in the group."""
+        """Return elements (..., 3) of parameters eta (..., dim), zero for absent parameters."""
         return torch.stack(spread(eta, self.names, HSV), -1)
 
     def log(self, element: Tensor) -> Tensor:
-        """Parameters (..., dim), the hue in [-pi, pi)."""
+        """Return the parameters (..., dim), with the hue in [-pi, pi)."""
         check_floats(element, "element", "...", 3)
         hue, saturation, value = element.unbind(-1)
         columns = {"hue": wrap_angle(hue), "saturation": saturation, "value": value}
         return torch.stack([columns[name] for name in self.names], -1)
 
     def compose(self, *elements: Tensor) -> Tensor:
-        """The sum."""
+        """Return the sum of the elements."""
         for element in elements:
             check_floats(element, "element", "...", 3)
         product = elements[0]
@@ -85,7 +85,7 @@ class Colour(Group[Tensor]):
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
-        """The negative."""
+        """Return the negative of the element."""
         check_floats(element, "element", "...", 3)
         return -element
 
@@ -101,5 +101,5 @@ class Colour(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Zeros ``(*batch, 3)``."""
+        """Return zeros of shape ``(*batch, 3)``."""
         return torch.zeros(*batch, 3, dtype=dtype, device=device)

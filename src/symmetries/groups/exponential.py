@@ -1,4 +1,4 @@
-"""The affine exponential: one function, and the fastest way to it on each device."""
+"""Exponential map of the affine group, with implementations for each device."""
 
 import math
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from symmetries.groups.phi import phi1_backward, phi1_forward
 from symmetries.ops.available import is_transformed, usable
 from symmetries.ops.vmap_rules import fold, foldable
 
-_FEW = 160  # elements below which a CPU is faster with products of matrices than entry by entry
-_FAR = 8.0  # turns from which the closed form needs more doublings
+_FEW = 160  # on a CPU, matrix products are faster than entrywise arithmetic below this many
+_FAR = 8.0  # angles, in radians, from which the closed form needs additional doublings
 _SIX = tuple(range(6))
 
 
 def generators(dtype: torch.dtype = torch.float64) -> Tensor:
-    """The six generators (6, 3, 3), in the order of ``SIX``; x points right and y up.
+    """Return the six generators (6, 3, 3), in the order of ``SIX``; x points right and y up.
 
     Example:
         >>> generators()[2].int().tolist()
@@ -34,12 +34,13 @@ def generators(dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def affine_exp(eta: Tensor) -> Tensor:
-    """exp(sum_i eta_i G_i) for the six generators.
+    """Return exp(sum_i eta_i G_i) for the six generators of the affine group.
 
-    On a CPU turns of any size are right to rounding. Kernels, ``torch.compile`` and ``torch.func``
-    may not look at values: float32 turns are right to 4e-6 up to 30 in kernels, to 2e-6 up to 10
-    in the others, and lose digits above (1e-4 at 15). Factors and shears up to 4 are right to
-    rounding, compared with the largest entry.
+    On a CPU angles of any size are accurate to rounding. GPU kernels, ``torch.compile`` and
+    ``torch.func`` cannot read values, so the number of doublings is fixed there: float32 angles
+    are accurate to 4e-6 up to 30 radians in GPU kernels and to 2e-6 up to 10 radians in the others,
+    and less above (1e-4 at 15). Scales and shears up to 4 are accurate to rounding, relative to
+    the largest entry.
 
     Args:
         eta: (..., 6), in the order of ``SIX``.
@@ -65,11 +66,11 @@ def affine_exp(eta: Tensor) -> Tensor:
 
 
 def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
-    """The same for families inside the affine group, which have fewer parameters.
+    """Return the exponential for a family in the affine group, which has fewer parameters.
 
     Args:
         eta: (..., dim).
-        columns: where the coefficients of the six generators are, -1 for those that are 0.
+        columns: for each of the six generators, its column in eta, or -1 if it is absent.
 
     Returns:
         Matrices (..., 3, 3).
@@ -92,23 +93,23 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
 
 
 def few(eta: Tensor) -> bool:
-    """Whether :func:`exp_by_squaring` is the fastest way for so many elements on their device."""
+    """Return whether :func:`exp_by_squaring` is fastest for this number of elements and device."""
     return eta.is_cpu and not is_transformed() and eta.numel() < _FEW * eta.shape[-1]
 
 
 def exp_by_squaring(eta: Tensor, columns: Sequence[int]) -> Tensor:
-    """The series of exp(M / 2^k) by Horner, squared k times: few operations on whole matrices.
+    """Return the exponential by scaling and squaring: the series of exp(M / 2^k), squared k times.
 
-    See :func:`family_exp`. Here k follows the norm of M, so any is right: a CPU need not wait to
-    look at a number.
+    See :func:`family_exp` for the arguments. The number k follows the norm of M, so that the
+    result is accurate for any M; reading a value does not synchronise on a CPU.
     """
     _, _, turn, *stretches, shear = columns
     terms = (turn >= 0) + (max(stretches) >= 0) + (shear >= 0)  # in a row of the 2 x 2 block
-    shifts = max(columns[:2]) + 1  # they come first as a rule, and need no squaring
+    shifts = max(columns[:2]) + 1  # shifts usually come first, and do not affect the squarings
     others = [column for column in columns[2:] if column >= 0]
     linear = eta.detach()[..., shifts if min(others, default=shifts) >= shifts else 0 :]
     largest = float(torch.linalg.vector_norm(linear, math.inf)) if linear.numel() else 0.0
-    if not math.isfinite(largest):  # one broken element must not spoil the others
+    if not math.isfinite(largest):  # a non-finite element must not affect the others
         whole = torch.nan_to_num(linear, 0.0, 0.0, 0.0)
         largest = float(torch.linalg.vector_norm(whole, math.inf))
     known = terms * largest
@@ -125,10 +126,10 @@ def exp_by_squaring(eta: Tensor, columns: Sequence[int]) -> Tensor:
 def _powers(
     scaled: Tensor, degree: int, squarings: int, kept: list[Tensor] | None = None
 ) -> Tensor:
-    """The series up to a degree (N, 3, 3), squared; all it was made from is kept if wanted.
+    """Return the series (N, 3, 3) up to a degree, squared; intermediates are appended to ``kept``.
 
-    It is E = e^B - I that is squared: (I + E)^2 = I + (2 E + E^2) loses no digits of small maps
-    beside a large one, however many times.
+    The squared quantity is E = e^B - I, because (I + E)^2 = I + (2 E + E^2) loses no digits of
+    small maps batched with a large one, whatever the number of squarings.
     """
     unit = _unit(scaled.dtype, scaled.device)
     matrix = torch.add(unit, scaled, alpha=1 / degree)
@@ -147,7 +148,7 @@ def _powers(
 
 
 class _Powers(torch.autograd.Function):
-    """The same with its gradient written out."""
+    """Autograd function of :func:`_powers` with an explicit gradient."""
 
     @staticmethod
     def forward(ctx: Any, scaled: Tensor, degree: int, squarings: int) -> Tensor:  # noqa: ANN401
@@ -161,7 +162,7 @@ class _Powers(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         scaled, *kept = ctx.saved_tensors
         degree, squarings = ctx.orders
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             with exact_products(grad):
                 again = _powers(scaled, degree, squarings)
             return torch.autograd.grad(again, scaled, grad, create_graph=True)[0], None, None
@@ -177,7 +178,7 @@ class _Powers(torch.autograd.Function):
 
 
 def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
-    """Coefficients (..., 6) of all generators, see :func:`family_exp`."""
+    """Return coefficients (..., 6) of all generators; arguments as in :func:`family_exp`."""
     if [*columns] == [*range(6)]:
         return eta
     parts, zero = eta.unbind(-1), torch.zeros_like(eta[..., 0])
@@ -185,9 +186,9 @@ def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
 
 
 def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:
-    """The closed form in torch's operations, for any device and dtype.
+    """Return the closed form in torch operations, for any device and dtype.
 
-    What the gradient needs is appended to ``kept``.
+    Intermediates that the gradient needs are appended to ``kept``.
     """
     bx, by, r, a, d, h = eta.unbind(-1)
     b, c = h - r, h + r
@@ -203,17 +204,17 @@ def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:
 
 
 def _more_doublings(det: Tensor) -> int:
-    """How many more than usual the largest turn needs, sqrt(det) radians; 0 if one may not look."""
+    """Return the additional doublings for the largest angle; 0 if values cannot be read."""
     if not det.is_cpu or is_transformed() or not det.numel():
         return 0
     largest = float(det.detach().amax())
-    if not math.isfinite(largest):  # one broken element must not spoil the others
+    if not math.isfinite(largest):  # a non-finite element must not affect the others
         largest = float(torch.nan_to_num(det.detach(), 0.0, 0.0, 0.0).amax())
     return min((math.frexp(largest)[1] + 1) // 2 - 3, 20) if largest > _FAR**2 else 0
 
 
 class _Exp(torch.autograd.Function):
-    """The closed form with its gradient written out: autograd would keep a node for every step."""
+    """Autograd function of the closed form with an explicit gradient, which saves graph nodes."""
 
     @staticmethod
     def forward(ctx: Any, eta: Tensor) -> Tensor:  # noqa: ANN401
@@ -225,14 +226,14 @@ class _Exp(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:  # noqa: ANN401
         eta, *kept = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             again: Tensor = torch.autograd.grad(_exp_plain(eta), eta, grad, create_graph=True)[0]
             return again
         return _exp_backward(eta, kept, grad)
 
 
 def _exp_backward(eta: Tensor, kept: list[Tensor], grad: Tensor) -> Tensor:
-    """The gradient to eta; names of gradients begin with g."""
+    """Return the gradient with respect to eta; names of gradients begin with g."""
     bx, by, _, a, d, _ = eta.unbind(-1)
     b, c, trace, det, u, w, g, mx, my = kept[:9]
     g00, g01, gx, g10, g11, gy = grad[..., :2, :].reshape(*grad.shape[:-2], 6).unbind(-1)
@@ -254,7 +255,7 @@ def _exp_backward(eta: Tensor, kept: list[Tensor], grad: Tensor) -> Tensor:
 
 
 def with_last_row(top: tuple[Tensor, ...]) -> Tensor:
-    """The matrix whose first two rows are these six entries, and whose last is (0, 0, 1)."""
+    """Return the matrix with these six entries in its first two rows, and last row (0, 0, 1)."""
     batch = top[0].shape
     last = last_row(top[0].dtype, top[0].device).expand(*batch, 3)
     return torch.cat((torch.stack(top, -1), last), -1).reshape(*batch, 3, 3)
@@ -262,7 +263,7 @@ def with_last_row(top: tuple[Tensor, ...]) -> Tensor:
 
 @constant
 def _basis(columns: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The generators of a family as rows (dim, 9)."""
+    """Return the generators of a family as rows (dim, 9)."""
     rows = torch.zeros(max(columns) + 1, 9, dtype=dtype)
     for column, generator in zip(columns, generators(dtype).flatten(1), strict=True):
         if column >= 0:
@@ -277,5 +278,5 @@ def _unit(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 @constant
 def last_row(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """(0, 0, 1), of every affine matrix."""
+    """Return (0, 0, 1), the last row of every affine matrix."""
     return torch.tensor([0.0, 0.0, 1.0], dtype=dtype, device=device)

@@ -1,7 +1,7 @@
 """Finite groups: rotations by steps, cyclic shifts, flips, and the dihedral groups.
 
 Elements are indices 0, ..., order - 1 in int64 tensors of any shape. All of the algebra is integer
-arithmetic on them, so it is exact, needs no table on the device, and never waits for one.
+arithmetic, so it is exact, needs no table on the device, and never synchronises with it.
 """
 
 import math
@@ -20,9 +20,9 @@ AXES = ("x", "y")
 
 
 class FiniteGroup(Group[Tensor]):
-    """A group of finitely many elements, numbered from 0, the identity.
+    """Abstract base class of a group with finitely many elements; element 0 is the identity.
 
-    eta are whole numbers of steps (a float is rounded); ``log`` gives them as int64.
+    The parameters eta are integer numbers of steps (floats are rounded); ``log`` returns int64.
     """
 
     @property
@@ -32,11 +32,11 @@ class FiniteGroup(Group[Tensor]):
 
     @abstractmethod
     def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """The index of "b first, then a"."""
+        """Return the index of the product "b first, then a"."""
 
     @property
     def closed(self) -> bool:
-        """True: a finite group is given whole."""
+        """True."""
         return True
 
     @property
@@ -56,11 +56,11 @@ class FiniteGroup(Group[Tensor]):
         return self.product(indices[:, None], indices[None, :])
 
     def elements(self, device: torch.device | str | None = None) -> Tensor:
-        """All elements (order,), the identity first."""
+        """Return all elements (order,), the identity first."""
         return torch.arange(self.order, device=device)
 
     def compose(self, *elements: Tensor) -> Tensor:
-        """The product; the rightmost acts first."""
+        """Return the product of the elements; the rightmost element acts first."""
         check_indices(*elements)
         product = elements[0]
         for element in elements[1:]:
@@ -73,39 +73,39 @@ class FiniteGroup(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Zeros of shape ``batch``; always int64, whatever ``dtype`` says."""
+        """Return zeros of shape ``batch``, always int64 whatever ``dtype`` is."""
         return torch.zeros(batch, dtype=torch.int64, device=device)
 
 
 class _Modular(FiniteGroup):
-    """The integers modulo ``order``: whatever repeats after that many steps."""
+    """Integers modulo ``order``: the cyclic group of transformations with that period."""
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """The sum of the steps."""
+        """Return the sum of the steps modulo the order."""
         check_indices(a, name="a")
         check_indices(b, name="b")
         check_broadcast(a=a, b=b)
         return (a + b) % self.order
 
     def inverse(self, element: Tensor) -> Tensor:
-        """As many steps back."""
+        """Return the same number of steps in the opposite direction."""
         check_indices(element)
         return -element % self.order
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Indices (...) of eta (..., 1) steps."""
+        """Return indices (...) of eta (..., 1), a number of steps."""
         check_eta(eta, 1)
         return _whole(eta[..., 0]) % self.order
 
     def log(self, element: Tensor) -> Tensor:
-        """Steps (..., 1) in [-order / 2, order / 2)."""
+        """Return steps (..., 1) in [-order / 2, order / 2)."""
         check_indices(element)
         return principal_steps(element, self.order)[..., None]
 
 
 @dataclass(frozen=True)
 class Cyclic(_Modular):
-    """C_n: rotations of the plane by multiples of 2 pi / n, counter-clockwise.
+    """Cyclic group C_n of rotations of the plane by multiples of 2 pi / n, counter-clockwise.
 
     Args:
         n: number of rotations.
@@ -130,25 +130,25 @@ class Cyclic(_Modular):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """One: the rotation, in steps of 2 pi / n."""
+        """One parameter: the rotation, in steps of 2 pi / n."""
         return (Parameter("rotation", "step", self.n / 2, angle=True),)
 
     def angle(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """The angle in [-pi, pi)."""
+        """Return the angle of rotation in [-pi, pi)."""
         check_indices(element)
         return _angle(principal_steps(element, self.n), self.n, dtype)
 
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
+        """Return matrices (..., 3, 3), exact for multiples of a quarter turn."""
         check_indices(element)
         return _rotation_matrix(element, self.n, dtype)
 
 
 @dataclass(frozen=True)
 class CyclicShift(_Modular):
-    """Shifts along one axis by multiples of 1 / fold of the image, coming back on the other side.
+    """Periodic shifts along one axis by multiples of 1 / fold of the image.
 
-    As with all parameters, positive means right for "x" and up for "y".
+    As everywhere in the library, a positive shift moves right along "x" and up along "y".
 
     Args:
         axis: "x" or "y".
@@ -173,13 +173,13 @@ class CyclicShift(_Modular):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """One: the shift, in steps of 1 / fold of the image."""
+        """One parameter: the shift, in steps of 1 / fold of the image."""
         return (Parameter(f"shift_{self.axis}", "step", self.fold / 2, angle=True),)
 
 
 @dataclass(frozen=True)
 class Flip(_Modular):
-    """Two elements: nothing, and the mirror image.
+    """Group of two elements: the identity and the reflection of one coordinate.
 
     Args:
         axis: the coordinate that changes sign: "x" swaps left and right, "y" up and down.
@@ -196,21 +196,21 @@ class Flip(_Modular):
 
     @property
     def order(self) -> int:
-        """2."""
+        """Number of elements, 2."""
         return 2
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """One: whether to flip, 0 or 1."""
+        """One parameter: whether to flip, 0 or 1."""
         return (Parameter(f"flip_{self.axis}", "step", 1.0, angle=True),)
 
     def log(self, element: Tensor) -> Tensor:
-        """0 or 1, of shape (..., 1)."""
+        """Return 0 or 1, of shape (..., 1)."""
         check_indices(element)
         return (element % 2)[..., None]
 
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Matrices (..., 3, 3), exact."""
+        """Return exact matrices (..., 3, 3)."""
         check_indices(element)
         sign = 1 - 2 * (element % 2).to(dtype or torch.get_default_dtype())
         one = torch.ones_like(sign)
@@ -220,10 +220,10 @@ class Flip(_Modular):
 
 @dataclass(frozen=True)
 class Dihedral(FiniteGroup):
-    """D_n: the n rotations of C_n, and each of them after a flip of left and right.
+    """Dihedral group D_n: the n rotations of C_n, and each of them after a left-right flip.
 
-    Index r + n f is the flip (if f = 1) followed by r rotations by 2 pi / n. As a flip turns
-    rotations round, (r, f)(r', f') = (r + (-1)^f r', f + f').
+    Index r + n f is the flip (if f = 1) followed by r rotations by 2 pi / n. A flip reverses the
+    direction of rotations, so (r, f)(r', f') = (r + (-1)^f r', f + f').
 
     Args:
         n: number of rotations; the group has 2 n elements.
@@ -248,32 +248,32 @@ class Dihedral(FiniteGroup):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Two: the rotation in steps of 2 pi / n, and the flip before it."""
+        """Two parameters: the rotation in steps of 2 pi / n, and the flip that precedes it."""
         rotation = Parameter("rotation", "step", self.n / 2, angle=True)
         return (rotation, Parameter("flip_x", "step", 1.0, angle=True))
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """The index of "b first, then a"."""
+        """Return the index of the product "b first, then a"."""
         (ra, fa), (rb, fb) = self._parts(a), self._parts(b)
         return self._index(ra + (1 - 2 * fa) * rb, fa + fb)
 
     def inverse(self, element: Tensor) -> Tensor:
-        """A flipped element undoes itself; a rotation turns back."""
+        """Return the inverse: a reflection is its own inverse, a rotation changes its sign."""
         r, f = self._parts(element)
         return self._index((2 * f - 1) * r, f)
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Indices (...) of eta (..., 2): rotation steps and flips."""
+        """Return indices (...) of eta (..., 2): rotation steps and flips."""
         check_eta(eta, 2)
         return self._index(_whole(eta[..., 0]), _whole(eta[..., 1]))
 
     def log(self, element: Tensor) -> Tensor:
-        """(..., 2): rotation steps in [-n / 2, n / 2), and 0 or 1."""
+        """Return (..., 2): rotation steps in [-n / 2, n / 2), and 0 or 1 for the flip."""
         r, f = self._parts(element)
         return torch.stack((principal_steps(r, self.n), f), -1)
 
     def matrix(self, element: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Matrices (..., 3, 3), exact wherever the rotation is a multiple of a quarter turn."""
+        """Return matrices (..., 3, 3), exact for multiples of a quarter turn."""
         r, f = self._parts(element)
         rotation = _rotation_matrix(r, self.n, dtype)
         return rotation * Flip("x").matrix(f, dtype).diagonal(dim1=-2, dim2=-1)[..., None, :] + 0.0
@@ -287,7 +287,7 @@ class Dihedral(FiniteGroup):
 
 
 def principal_steps(steps: Tensor, n: int) -> Tensor:
-    """The same number of steps modulo n, in [-n / 2, n / 2).
+    """Return the same number of steps modulo n, in [-n / 2, n / 2).
 
     Example:
         >>> principal_steps(torch.arange(4), 4).tolist()
@@ -297,16 +297,16 @@ def principal_steps(steps: Tensor, n: int) -> Tensor:
 
 
 def relative_angle(i: Tensor, j: Tensor, n: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Angle of R_i^-1 R_j in [-pi, pi), for rotations by 2 pi i / n and 2 pi j / n.
+    """Return the angle of R_i^-1 R_j in [-pi, pi), for rotations by 2 pi i / n and 2 pi j / n.
 
-    The difference is taken in whole numbers first, so the same step gives the very same number
-    wherever it occurs: what a layer computes from it is tied exactly.
+    The difference is computed in integers first, so that equal steps give bitwise equal angles;
+    weights that a layer computes from them are then tied exactly.
 
     Args:
         i: int64 indices.
         j: int64 indices, broadcast against ``i``.
         n: number of rotations.
-        dtype: of the result.
+        dtype: dtype of the result.
 
     Example:
         >>> k = torch.arange(4)
@@ -328,14 +328,14 @@ def _angle(steps: Tensor, n: int, dtype: torch.dtype | None) -> Tensor:
 
 
 def _rotation_matrix(index: Tensor, n: int, dtype: torch.dtype | None) -> Tensor:
-    # Quarter turns are swaps and signs of exact numbers; what is left is an angle in [0, pi / 2).
+    # Quarter turns only swap and negate exact numbers; the remaining angle is in [0, pi / 2).
     quarter, rest = 4 * (index % n) // n, 4 * (index % n) % n
     angle = rest.to(dtype or torch.get_default_dtype()) * (math.pi / (2 * n))
     cos, sin = torch.cos(angle), torch.sin(angle)
     odd, sign = quarter % 2 == 1, 1 - 2 * (quarter // 2)
     cos, sin = sign * torch.where(odd, -sin, cos), sign * torch.where(odd, cos, sin)
     zero = torch.zeros_like(cos)
-    return matrix_from_rows((cos, -sin, zero), (sin, cos, zero)) + 0.0  # no negative zeros
+    return matrix_from_rows((cos, -sin, zero), (sin, cos, zero)) + 0.0  # turns -0.0 into 0.0
 
 
 def _whole(steps: Tensor) -> Tensor:

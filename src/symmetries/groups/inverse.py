@@ -1,4 +1,4 @@
-"""The inverse of affine maps: one function, and the fastest way to it on each device."""
+"""Inverses of affine matrices, with implementations for each device."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from symmetries.groups.exponential import last_row, with_last_row
 from symmetries.ops.available import undisturbed, usable
 from symmetries.ops.vmap_rules import fold, foldable
 
-# On a CPU: numbers from which on it pays to treat them entry by entry, forward and backward, and
-# matrices at a time that stay in the cache.
+# On a CPU: the number of matrices from which entrywise arithmetic is faster, forward and
+# backward, and the number of matrices per chunk that fits in the cache.
 _MANY, _MANY_BACKWARD, _CHUNK = 9 * 1500, 9 * 1800, 8192
 _FULL = (torch.float32, torch.float64)
 with torch.inference_mode(False):
     _NEXT, _LAST = torch.tensor([[1, 2, 0], [2, 0, 1]], device="cpu")
-    # -1 where an affine matrix is variable.
+    # -1 for the entries of an affine matrix that are variable.
     _MINUS = {
         dtype: torch.tensor([[-1.0] * 3, [-1.0] * 3, [0.0] * 3], dtype=dtype, device="cpu")
         for dtype in _FULL
@@ -24,9 +24,9 @@ with torch.inference_mode(False):
 
 
 def affine_inverse(matrix: Tensor) -> Tensor:
-    """Inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block.
+    """Return the inverse of affine matrices (..., 3, 3), by the adjugate of the 2 x 2 block.
 
-    The last row, (0, 0, 1), is no variable: it has no gradient.
+    The last row is the constant (0, 0, 1) and receives no gradient.
 
     Example:
         >>> affine_inverse(torch.tensor([[2.0, 0, 1], [0, 1, 0], [0, 0, 1]]))[0].tolist()
@@ -50,7 +50,7 @@ def affine_inverse(matrix: Tensor) -> Tensor:
 
 
 class _Inverse(torch.autograd.Function):
-    """Y = T^-1; the gradient -Y' G Y' goes to the first two rows of T."""
+    """Autograd function of Y = T^-1; the gradient -Y' G Y' goes to the first two rows of T."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:  # noqa: ANN401
@@ -70,12 +70,12 @@ class _Inverse(torch.autograd.Function):
         return to_matrix
 
 
-# Without the Python around it, which costs as much as two products of matrices.
+# Calls the operator directly: its Python wrapper costs as much as two matrix products.
 _apply = super(torch.autograd.Function, _Inverse).apply
 
 
 def _inverse_value(matrix: Tensor) -> Tensor:
-    """The inverse; of few matrices in few operations: cofactors are cross products of rows."""
+    """Return the inverse; for few matrices the cofactors are cross products of rows."""
     if matrix.numel() < _MANY:
         rows = matrix.index_select(-2, _NEXT), matrix.index_select(-2, _LAST)
         cofactors: Tensor = torch.linalg.cross(*rows)
@@ -98,7 +98,7 @@ def _inverse_value(matrix: Tensor) -> Tensor:
 
 
 def _gradient_of_many(inverse: Tensor, grad: Tensor) -> Tensor:
-    """-Y' G Y' entry by entry: numbers that are treated alike lie together."""
+    """Return -Y' G Y' entry by entry, with the batch in the last, contiguous dimension."""
     to_matrix = torch.zeros(grad.shape, dtype=grad.dtype, device=grad.device)
     parts = (whole.reshape(-1, 3, 3).split(_CHUNK) for whole in (inverse, grad, to_matrix))
     for *given, out in zip(*parts, strict=True):
@@ -111,7 +111,7 @@ def _gradient_of_many(inverse: Tensor, grad: Tensor) -> Tensor:
 
 
 def _inverse_plain(matrix: Tensor) -> Tensor:
-    """The closed form in torch's operations, for any device, compiler and transform."""
+    """Return the closed form in torch operations, for any device, compiler and transform."""
     a, b, x = matrix[..., 0, :].unbind(-1)
     c, d, y = matrix[..., 1, :].unbind(-1)
     inv = 1 / (a * d - b * c)

@@ -1,4 +1,4 @@
-"""Groups by name, as commands and files write them: "rotation,translation", "colour", "c4"."""
+"""Names of groups in commands and files: "rotation,translation", "colour", "c4"."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Group[Any]]]] = {
 
 
 def parse_group(text: str) -> Group[Any]:
-    """The group that a comma-separated list of names stands for; case does not matter.
+    """Return the group named by a comma-separated list of names; case does not matter.
 
     - parameters and sets of :class:`Affine2` ("rotation,translation", "affine", "similarity"),
       all in one ``Affine2``;
@@ -46,11 +46,11 @@ def parse_group(text: str) -> Group[Any]:
     - "c4" or "r4" (any number): rotations; "d4": rotations and flips; "t3" or "t3x", "t3y": cyclic
       shifts; "flip_x", "flip_y"; "se2".
 
-    Where several groups are named the result is their :class:`Product`, colour last: in an action
-    the last factor comes first, and colours are best changed before pixels are resampled.
+    Several groups give their :class:`Product`, with colour last: an action applies the last factor
+    first, and colours are best changed before pixels are resampled.
 
     Args:
-        text: the names.
+        text: the names, separated by commas.
 
     Example:
         >>> parse_group("rotation, translation")
@@ -78,7 +78,7 @@ def parse_group(text: str) -> Group[Any]:
 
 
 def as_group(group: "str | Group[Any]") -> Group[Any]:
-    """A group as it is given, or by its name.
+    """Return the group, or parse it if it is given by name.
 
     Example:
         >>> as_group("c4") == as_group(Cyclic(4))
@@ -92,7 +92,7 @@ def as_group(group: "str | Group[Any]") -> Group[Any]:
 
 
 def group_name(group: Group[Any]) -> str:
-    """The text from which :func:`parse_group` makes the group again.
+    """Return the name from which :func:`parse_group` builds the group.
 
     Example:
         >>> group_name(parse_group("affine,colour"))

@@ -2,7 +2,7 @@ r"""The function phi_1 of 2 x 2 matrices, in closed form.
 
 .. math:: \varphi_1(A) = \sum_j \frac{A^j}{(j+1)!} = \int_0^1 e^{sA} ds = u I + w A,
 
-where, by Cayley and Hamilton, u and w depend on the trace and the determinant of A alone.
+where, by the Cayley-Hamilton theorem, u and w depend only on the trace and determinant of A.
 """
 
 import math
@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# (doublings, degree of the series): errors below rounding for entries up to 4.
+# (number of doublings, degree of the series): errors below rounding for entries up to 4.
 _DOUBLE, _SINGLE = (6, 10), (3, 9)
 
 
 def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
-    """(u, w) with phi_1(A) = u I + w A, from the trace and the determinant of A.
+    """Return (u, w) with phi_1(A) = u I + w A, from the trace and the determinant of A.
 
-    Taylor series of A / 2^k by Horner, then k doublings phi_1(2B) = phi_1(B)(e^B + I) / 2, all
-    in the basis (I, A). No root and no branch: smooth through zero and through coincident
-    eigenvalues. k is fixed, so that no device has to wait for a norm.
+    Evaluates the Taylor series of A / 2^k by Horner's rule, then doubles k times with
+    phi_1(2B) = phi_1(B)(e^B + I) / 2, all in the basis (I, A). There is no root and no branch, so
+    the result is smooth through zero and coincident eigenvalues. The number k is fixed, so that no
+    norm has to be read from the device.
 
     Example:
         >>> u, w = phi1_coefficients(torch.zeros(()), torch.zeros(()))
@@ -38,7 +39,7 @@ def phi1_coefficients(trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:
 def phi1_forward(
     trace: Tensor, det: Tensor, kept: list[Tensor] | None = None, more: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """The value, with ``more`` doublings than usual; what the gradient needs goes to ``kept``."""
+    """Return the value, with ``more`` doublings added and intermediates appended to ``kept``."""
     doublings, degree = _orders(trace)
     doublings += more
     t, d = trace * 0.5**doublings, det * 0.25**doublings
@@ -63,7 +64,7 @@ def phi1_forward(
 def phi1_backward(
     trace: Tensor, det: Tensor, kept: tuple[Tensor, ...], grad_u: Tensor, grad_w: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients to trace and determinant: the same steps from last to first."""
+    """Return gradients with respect to trace and determinant by reversing the forward steps."""
     degree = _orders(trace)[1]
     doublings = (len(kept) - degree + 1) // 5
     to_trace, to_det = torch.zeros_like(trace), torch.zeros_like(det)
@@ -99,7 +100,7 @@ def _differentiable(part: Tensor) -> Tensor:
 
 
 class _Phi1(torch.autograd.Function):
-    """The value with its gradient written out: autograd would keep a node for every operation."""
+    """Autograd function of :func:`phi1_coefficients` with an explicit gradient."""
 
     @staticmethod
     def forward(ctx: Any, trace: Tensor, det: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -113,7 +114,7 @@ class _Phi1(torch.autograd.Function):
         trace, det, *kept = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return phi1_backward(trace, det, tuple(kept), *grads)
-        # The gradient of the gradient is wanted: autograd follows the operations one by one.
+        # A second derivative is needed: let autograd differentiate the operations one by one.
         with torch.enable_grad():
             trace, det = _differentiable(trace), _differentiable(det)
             values = phi1_forward(trace, det)

@@ -1,4 +1,4 @@
-"""Direct products: several groups side by side."""
+"""Direct products of groups."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ ProductElement = tuple[Any, ...]
 
 
 def check_learnable(group: Group[Any]) -> None:
-    """Raise unless the elements of a group can be learned: no product with parts that do not fit.
+    """Raise an error if the distribution over the group cannot be learned.
 
-    In a product of two groups that move pixels what the first does depends on what the second did,
-    so that the product's laws do not hold for images; and a finite factor has no gradient.
+    In a product of two groups that move pixels the effect of the first depends on the second, so
+    the product's laws do not hold for images; and a finite factor has no gradient.
     """
     if group.factors[0] is group:
         return
@@ -32,7 +32,8 @@ def check_learnable(group: Group[Any]) -> None:
 class Product(Group[ProductElement]):
     """The direct product G_1 x ... x G_k: (a_1, ..., a_k)(b_1, ..., b_k) = (a_1 b_1, ..., a_k b_k).
 
-    eta is the concatenation of the factors' eta, an element the tuple of their elements.
+    The parameters eta are the concatenated parameters of the factors, and an element is the tuple
+    of their elements.
 
     Args:
         factors: groups whose parameters have different names.
@@ -71,12 +72,12 @@ class Product(Group[ProductElement]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of all factors, in order."""
+        """Parameters of all factors, in order."""
         return tuple(p for factor in self.factors for p in factor.parameters)
 
     @property
     def closed(self) -> bool:
-        """Whether every factor is."""
+        """Whether every factor is closed."""
         return all(factor.closed for factor in self.factors)
 
     @property
@@ -108,26 +109,26 @@ class Product(Group[ProductElement]):
         return torch.stack([f.distance_to_identity(part) for f, part in pairs]).sum(0)
 
     def split(self, eta: Tensor) -> tuple[Tensor, ...]:
-        """The part of eta (..., dim) that belongs to each factor."""
+        """Split eta (..., dim) into the parameters of each factor."""
         check_eta(eta, self.dim)
         return torch.split(eta, [factor.dim for factor in self.factors], -1)
 
     def exp(self, eta: Tensor) -> ProductElement:
-        """The tuple of the factors' elements."""
+        """Return the tuple of the factors' elements."""
         parts = zip(self.factors, self.split(eta), strict=True)
         return tuple(factor.exp(part) for factor, part in parts)
 
     def log(self, element: ProductElement) -> Tensor:
-        """The factors' parameters, concatenated."""
+        """Return the concatenated parameters of the factors."""
         return torch.cat([f.log(e) for f, e in zip(self.factors, element, strict=True)], -1)
 
     def compose(self, *elements: ProductElement) -> ProductElement:
-        """Factor by factor."""
+        """Compose the elements factor by factor."""
         columns = zip(*elements, strict=True)
         return tuple(f.compose(*column) for f, column in zip(self.factors, columns, strict=True))
 
     def inverse(self, element: ProductElement) -> ProductElement:
-        """Factor by factor."""
+        """Invert the element factor by factor."""
         return tuple(f.inverse(e) for f, e in zip(self.factors, element, strict=True))
 
     def identity(
@@ -136,5 +137,5 @@ class Product(Group[ProductElement]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> ProductElement:
-        """The tuple of the factors' identities."""
+        """Return the tuple of the factors' identities."""
         return tuple(f.identity(*batch, dtype=dtype, device=device) for f in self.factors)

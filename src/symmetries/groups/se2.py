@@ -1,4 +1,4 @@
-r"""Rotations and translations of the plane, as group convolutions need them.
+r"""Group SE(2) of rotations and translations of the plane.
 
 .. math:: \exp\begin{pmatrix}0 & -\theta & b_x\\ \theta & 0 & b_y\\ 0 & 0 & 0\end{pmatrix} =
           \begin{pmatrix}R_\theta & V_\theta b\\ 0 & 1\end{pmatrix}, \qquad
@@ -27,9 +27,9 @@ from symmetries.groups.special import sinc, wrap_angle, x_cot_x
 class SE2(Group[Tensor]):
     """The rigid motions of the plane, without reflections: T = exp(sum_i eta_i G_i).
 
-    The same elements and parameters as ``Affine2("rotation", "translation")``, in a form that is
-    cheaper and accurate for any angle, as it knows that the 2 x 2 block is a rotation. Elements
-    have shape (..., 3, 3); ``log`` is the principal logarithm, with a rotation in [-pi, pi).
+    It has the same elements and parameters as ``Affine2("rotation", "translation")``. Because the
+    2 x 2 block is known to be a rotation, it is cheaper and accurate for any angle. Elements have
+    shape (..., 3, 3); ``log`` is the principal logarithm, with a rotation in [-pi, pi).
 
     Example:
         >>> group = SE2()
@@ -45,7 +45,7 @@ class SE2(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of eta: shift_x, shift_y, rotation."""
+        """Parameters of the group: shift_x, shift_y, rotation."""
         x, y = (Parameter(name, "half-image", 1.0) for name in ("shift_x", "shift_y"))
         return (x, y, Parameter("rotation", "rad", math.pi, angle=True))
 
@@ -65,7 +65,7 @@ class SE2(Group[Tensor]):
         return True
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Matrices (..., 3, 3) of eta (..., 3)."""
+        """Return the matrices (..., 3, 3) of eta (..., 3)."""
         check_eta(eta, 3)
         check_floats(eta, "eta", "...")
         if few(eta):
@@ -77,7 +77,7 @@ class SE2(Group[Tensor]):
         return self.element(angle, c * bx - s * by, s * bx + c * by)
 
     def log(self, element: Tensor) -> Tensor:
-        """Principal logarithm (..., 3); V^-1 is (half angle) cot(half angle) I - (half angle) J."""
+        """Return the principal logarithm (..., 3); V^-1 = (h cot h) I - h J with h = theta / 2."""
         angle = self.angle(element)
         half = angle / 2
         cot = x_cot_x(half)
@@ -85,18 +85,18 @@ class SE2(Group[Tensor]):
         return torch.stack((cot * x + half * y, cot * y - half * x, angle), -1)
 
     def angle(self, element: Tensor) -> Tensor:
-        """The angle of rotation in [-pi, pi)."""
+        """Return the angle of rotation in [-pi, pi)."""
         check_matrices(element)
         return wrap_angle(torch.atan2(element[..., 1, 0], element[..., 0, 0]))
 
     def element(self, angle: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The rotation by an angle, then the translation by (x, y): matrices (..., 3, 3)."""
+        """Return matrices (..., 3, 3) that rotate by an angle, then translate by (x, y)."""
         check_same(angle=angle, x=x, y=y)
         c, s = torch.cos(angle), torch.sin(angle)
         return matrix_from_rows((c, -s, x), (s, c, y))
 
     def compose(self, *elements: Tensor) -> Tensor:
-        """Matrix product; the rightmost acts first."""
+        """Return the matrix product; the rightmost element acts first."""
         check_matrices(*elements)
         product = elements[-1]
         for element in elements[-2::-1]:
@@ -104,7 +104,7 @@ class SE2(Group[Tensor]):
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
-        """(R, t)^-1 = (R', -R' t)."""
+        """Return the inverse, (R, t)^-1 = (R', -R' t)."""
         check_matrices(element)
         return affine_inverse(element)
 
@@ -118,5 +118,5 @@ class SE2(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Unit matrices ``(*batch, 3, 3)``."""
+        """Return unit matrices of shape ``(*batch, 3, 3)``."""
         return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)

@@ -1,4 +1,4 @@
-"""Parameters by name, and the shapes of parameters and elements."""
+"""Shape checks of parameters and elements, and selection of parameters by name."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _MATRIX = torch.Size((3, 3))
 
 
 def check_eta(eta: Tensor, dim: int) -> None:
-    """Raise unless ``eta`` is a tensor of shape (..., dim)."""
+    """Raise an error unless ``eta`` is a tensor of shape (..., dim)."""
     check_tensors(eta=eta)
     if eta.ndim == 0 or eta.shape[-1] != dim:
         shape = f"shape {tuple(eta.shape)}"
@@ -20,7 +20,7 @@ def check_eta(eta: Tensor, dim: int) -> None:
 
 
 def check_matrices(*elements: Tensor) -> None:
-    """Raise unless all are floating-point matrices (..., 3, 3)."""
+    """Raise an error unless all elements are floating-point matrices (..., 3, 3)."""
     for element in elements:
         fits = isinstance(element, Tensor) and element.shape[-2:] == _MATRIX
         if not fits or not element.is_floating_point():
@@ -28,7 +28,7 @@ def check_matrices(*elements: Tensor) -> None:
 
 
 def check_indices(*elements: Tensor, name: str = "element") -> None:
-    """Raise unless all are tensors of whole numbers."""
+    """Raise an error unless all elements are integer tensors."""
     for element in elements:
         check_tensors(**{name: element})
         if element.is_floating_point() or element.is_complex():
@@ -36,7 +36,7 @@ def check_indices(*elements: Tensor, name: str = "element") -> None:
 
 
 def choose(parameters: Sequence[Parameter], names: Sequence[str]) -> tuple[Parameter, ...]:
-    """The parameters of these names, in their own order; all where there are no names."""
+    """Return the parameters with these names, in canonical order; all if no name is given."""
     known = [p.name for p in parameters]
     for name in names:
         if name not in known:
@@ -46,7 +46,7 @@ def choose(parameters: Sequence[Parameter], names: Sequence[str]) -> tuple[Param
 
 
 def spread(eta: Tensor, names: Sequence[str], every: Sequence[str]) -> list[Tensor]:
-    """One column (...) for each name in ``every``: that of eta (..., len(names)), or zeros."""
+    """Return a column (...) for each name in ``every``: from eta (..., len(names)), or zeros."""
     check_eta(eta, len(names))
     columns = dict(zip(names, eta.unbind(-1), strict=True))
     zero = torch.zeros_like(eta[..., 0])
@@ -54,7 +54,7 @@ def spread(eta: Tensor, names: Sequence[str], every: Sequence[str]) -> list[Tens
 
 
 def matrix_from_rows(x_row: Sequence[Tensor], y_row: Sequence[Tensor]) -> Tensor:
-    """Homogeneous matrices (..., 3, 3) from the six entries (...) of their first two rows."""
+    """Return homogeneous matrices (..., 3, 3) from the six entries of their first two rows."""
     zero = torch.zeros_like(x_row[0])
     entries = torch.stack((*x_row, *y_row, zero, zero, torch.ones_like(zero)), -1)
     return entries.reshape(*zero.shape, 3, 3)

@@ -1,4 +1,4 @@
-r"""What can happen to a 1-D signal: its time is shifted and scaled, its values too.
+r"""Group of affine changes of the time and the values of a 1-D signal.
 
 .. math:: (g x)(t) = \gamma\, x\big((t - b) / f\big) + o
 """
@@ -22,17 +22,17 @@ ALL = tuple(p.name for p in _PARAMETERS)
 
 
 class Signal(Group[Tensor]):
-    """Shift and scale of a signal's time; amplitude, offset and sign of its values.
+    """Shifts and scalings of a signal's time, and changes of its amplitude, offset and sign.
 
-    Two affine groups of the line, side by side: t -> f t + b moves time and x -> gamma x + o moves
-    values. An element is (..., 4): (f, b, gamma, o), with f > 0. As everywhere, the parameters
+    The group is the product of two affine groups of the line: t -> f t + b acts on time and
+    x -> gamma x + o on values. An element is (..., 4): (f, b, gamma, o), with f > 0. The parameters
     are those of one exponential: f = exp(time_scale), b = shift * phi_1(time_scale), and likewise
     gamma = (-1)^sign exp(amplitude), o = offset * phi_1(amplitude); the sign changes first.
     A positive shift moves the signal to later times, in units of half its length; a positive
-    time_scale makes it longer.
+    time_scale stretches it.
 
     Args:
-        names: any of "shift", "time_scale", "amplitude", "offset", "sign"; none at all means all.
+        names: any of "shift", "time_scale", "amplitude", "offset", "sign"; all by default.
 
     Example:
         >>> group = Signal("shift", "sign")
@@ -48,12 +48,12 @@ class Signal(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The coordinates of eta, in canonical order."""
+        """Parameters of the group, in canonical order."""
         return self._parameters
 
     @property
     def closed(self) -> bool:
-        """True: every subset of the five is a group."""
+        """True: every subset of the five parameters generates a group."""
         return True
 
     @property
@@ -67,7 +67,7 @@ class Signal(Group[Tensor]):
         return not {"offset", "sign"} <= set(self.names)
 
     def exp(self, eta: Tensor) -> Tensor:
-        """Elements (..., 4) of eta (..., dim). The sign is rounded and has no gradient."""
+        """Return elements (..., 4) of eta (..., dim). The sign is rounded and has no gradient."""
         check_eta(eta, self.dim)
         check_floats(eta, "eta", "...")
         shift, time_scale, amplitude, offset, sign = spread(eta, self.names, ALL)
@@ -76,7 +76,7 @@ class Signal(Group[Tensor]):
         return torch.stack(element, -1)
 
     def log(self, element: Tensor) -> Tensor:
-        """Parameters (..., dim), the inverse of ``exp`` everywhere."""
+        """Return the parameters (..., dim), the inverse of ``exp`` everywhere."""
         check_floats(element, "element", "...", 4)
         f, b, gamma, o = element.unbind(-1)
         time_scale, amplitude = torch.log(f), torch.log(gamma.abs())
@@ -90,7 +90,7 @@ class Signal(Group[Tensor]):
         return torch.stack([columns[name] for name in self.names], -1)
 
     def compose(self, *elements: Tensor) -> Tensor:
-        """The product; the rightmost acts first."""
+        """Return the product of the elements; the rightmost element acts first."""
         product = elements[0]
         for element in elements[1:]:
             f, b, gamma, o = product.unbind(-1)
@@ -99,7 +99,7 @@ class Signal(Group[Tensor]):
         return product
 
     def inverse(self, element: Tensor) -> Tensor:
-        """The maps t -> (t - b) / f and x -> (x - o) / gamma."""
+        """Return the inverse: the maps t -> (t - b) / f and x -> (x - o) / gamma."""
         check_floats(element, "element", "...", 4)
         f, b, gamma, o = element.unbind(-1)
         return torch.stack((1 / f, -b / f, 1 / gamma, -o / gamma), -1)
@@ -110,6 +110,6 @@ class Signal(Group[Tensor]):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> Tensor:
-        """Elements ``(*batch, 4)`` that do nothing: (1, 0, 1, 0)."""
+        """Return identity elements ``(*batch, 4)``, equal to (1, 0, 1, 0)."""
         zeros = torch.zeros(*batch, 2, dtype=dtype, device=device)
         return torch.stack((zeros + 1, zeros), -1).flatten(-2)

@@ -1,7 +1,7 @@
-"""Functions of one number that the groups' exponentials and logarithms need, smooth at zero.
+"""Scalar functions in the groups' exponentials and logarithms that are smooth at zero.
 
-Each is a quotient of the form 0 / 0 at zero. Near zero it is summed as a series, so that the
-value and its derivatives of any order are right there, and no NaN comes from the other branch.
+Each is a quotient of the form 0 / 0 at zero. Near zero it is evaluated as a series, so that its
+value and derivatives of any order are accurate and the other branch contributes no NaN.
 """
 
 import math
@@ -18,7 +18,7 @@ _PHI1 = tuple(1 / math.factorial(n + 1) for n in range(13))
 
 
 def wrap_angle(angle: Tensor) -> Tensor:
-    """The same angle in [-pi, pi); its derivative is 1 everywhere.
+    """Return the same angle in [-pi, pi); the derivative is 1 everywhere.
 
     Example:
         >>> wrap_angle(torch.tensor([0.5, math.pi, -math.pi])).tolist()
@@ -26,23 +26,23 @@ def wrap_angle(angle: Tensor) -> Tensor:
     """
     turns = torch.floor((angle + math.pi) / (2 * math.pi))
     wrapped = angle - 2 * math.pi * turns
-    # Within a rounding error of an odd multiple of pi the result can miss the interval.
+    # Within a rounding error of an odd multiple of pi the result can fall outside the interval.
     wrapped = torch.where(wrapped < -math.pi, wrapped + 2 * math.pi, wrapped)
     return torch.where(wrapped >= math.pi, wrapped - 2 * math.pi, wrapped)
 
 
 def sinc(x: Tensor) -> Tensor:
-    """sin(x) / x, and 1 at zero."""
+    """Return sin(x) / x, and 1 at zero."""
     return _smooth(x, x * x, _SINC, lambda x: torch.sin(x) / x)
 
 
 def x_cot_x(x: Tensor) -> Tensor:
-    """The quotient x / tan(x), and 1 at zero; for |x| < pi."""
+    """Return x / tan(x) for |x| < pi, and 1 at zero."""
     return _smooth(x, x * x, _X_COT_X, lambda x: x / torch.tan(x))
 
 
 def phi1(x: Tensor) -> Tensor:
-    """(exp(x) - 1) / x, and 1 at zero: the integral of exp(t x) for t from 0 to 1."""
+    """Return (exp(x) - 1) / x, and 1 at zero: the integral of exp(t x) for t from 0 to 1."""
     return _smooth(x, x, _PHI1, lambda x: torch.expm1(x) / x)
 
 

@@ -32,7 +32,7 @@ from symmetries._validation.placement import call_model, check_together
 from symmetries.nn.gconv import turn_grid
 from symmetries.nn.relaxation import learned_relaxations, relaxation_penalty, relaxed_layers
 from symmetries.training import Batch, History, Step, TrainConfig
-from symmetries.training.ensemble import Fitting, Job, Numbers, fit_alone
+from symmetries.training.ensemble import Numbers, TrainJob, TrainJobs, fit_alone
 
 Loss = Callable[[nn.Module, Batch, Step], dict[str, Tensor]]
 
@@ -84,7 +84,7 @@ def relaxed_loss(
     return loss
 
 
-def fitting(
+def train_jobs(
     model: nn.Module,
     images: Tensor,
     labels: Tensor,
@@ -94,7 +94,7 @@ def fitting(
     relaxation_lr: float = 1.0,
     augment: Callable[[Tensor, Step], Tensor] | None = None,
     random_turn: bool = False,
-) -> Fitting[History]:
+) -> TrainJobs[History]:
     """What :func:`fit` does, for :func:`symmetries.training.fit_together`."""
     check_module(model)
     check_images(images)
@@ -112,7 +112,7 @@ def fitting(
         groups.append({"params": learned, "lr_multiplier": relaxation_lr, "weight_decay": 0.0})
     loss = relaxed_loss(weight, augment, random_turn)
     data = images, labels
-    history = yield Job(model, loss, data, config, param_groups=groups, reads=(weight,))
+    history = yield TrainJob(model, loss, data, config, param_groups=groups, reads=(weight,))
     turn_grid(model, None)
     return history
 
@@ -147,7 +147,7 @@ def fit(
         squared norm of omega'), and omega' or the fraction of each layer, as "LAYER COORDINATE".
     """
     return fit_alone(
-        fitting(
+        train_jobs(
             model,
             images,
             labels,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from symmetries._validation.checks import invalid
 from symmetries.ops import amx
 from symmetries.ops.available import is_transformed, usable
 from symmetries.ops.rounded import RoundedLinear
-from symmetries.ops.side_streams import current_branches
 from symmetries.ops.vmap_rules import fold, foldable
 
 _DTYPES = (torch.float32, torch.bfloat16)
@@ -59,35 +57,23 @@ class MLP(nn.Sequential):
         return self._hidden(x)
 
     def _hidden(self, x: Tensor) -> Tensor:
-        made, mask, layers = current_branches(), None, [*self]
-        for layer, after in zip_longest(layers, layers[1:]):
+        for layer in self:
             if isinstance(layer, nn.Linear):
                 linear = layer
             elif isinstance(layer, nn.LayerNorm):  # and the gelu before it
-                drops = isinstance(after, nn.Dropout)
-                mask = made.made_for(after) if made is not None and drops else None
-                keep = 1 - after.p if drops else 1.0
-                x = hidden_units(x, linear, layer, mask, keep)
-            elif isinstance(layer, nn.Dropout) and mask is None:
+                x = hidden_units(x, linear, layer)
+            elif isinstance(layer, nn.Dropout):
                 x = layer(x)
         return x
 
 
-def hidden_units(
-    x: Tensor,
-    linear: nn.Linear,
-    norm: nn.LayerNorm,
-    mask: Tensor | None = None,
-    keep: float = 1.0,
-) -> Tensor:
+def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
     """LN(gelu(W x + b)): the bias, the gelu and the norm in one pass where there is a kernel.
 
     Args:
         x: (N, inputs).
         linear: W and b.
         norm: over its outputs.
-        mask: (N, outputs), 0 where units are dropped.
-        keep: what the others are divided by.
 
     Returns:
         (N, outputs).
@@ -100,10 +86,10 @@ def hidden_units(
     if x.ndim == 2 and _fused(x, norm):
         rounded = x.is_cuda and x.dtype == torch.bfloat16 and linear.weight.dtype == torch.float32
         units = (RoundedLinear.apply if rounded else F.linear)(x, linear.weight)
-        return gelu_norm(units, norm, linear.bias, mask, keep)
+        return gelu_norm(units, norm, linear.bias)
     fast = amx.usable(x, linear.weight)
     units = amx.linear(x, linear.weight, linear.bias) if fast else linear(x)
-    return gelu_norm(units, norm, None, mask, keep, own=not _watched(linear))
+    return gelu_norm(units, norm, own=not _watched(linear))
 
 
 def _watched(module: nn.Module) -> bool:
@@ -115,8 +101,6 @@ def gelu_norm(
     z: Tensor,
     norm: nn.LayerNorm,
     bias: Tensor | None = None,
-    mask: Tensor | None = None,
-    keep: float = 1.0,
     *,
     own: bool = False,
 ) -> Tensor:
@@ -127,11 +111,9 @@ def gelu_norm(
     if z.ndim == 2 and _fused(z, norm):
         from symmetries.ops.normalise import KernelGeluNorm
 
-        arguments = (bias, norm.weight, norm.bias, norm.eps, _plain, mask, keep)
+        arguments = (bias, norm.weight, norm.bias, norm.eps, _plain)
         fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
         return fused
-    if mask is not None:
-        return torch.where(mask != 0, gelu_norm(z, norm, bias, own=own) / keep, 0.0)
     if z.ndim == 2 and foldable(z, dtypes=_DTYPES) and norm.weight.numel() <= _MAX_WIDTH:
         z = z if bias is None else z + bias
         plain = _unit_norm(norm.weight.numel(), norm.eps, z.device)

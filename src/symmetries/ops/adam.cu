@@ -53,29 +53,6 @@ __device__ __forceinline__ float block_sum(float value) {
   return total;
 }
 
-// Copies in bfloat16, in the place of the averages.
-extern "C" __global__ void __launch_bounds__(THREADS)
-adam_round(const __grid_constant__ Table table, int count) {
-  const int which = tensor_of(table, count);
-  const int begin = (blockIdx.x - table.first[which]) * PIECE + threadIdx.x;
-  const float* weight = table.weight[which];
-  unsigned short* copy = (unsigned short*)table.mean[which];
-  const int size = table.size[which];
-  float w[EACH];
-#pragma unroll
-  for (int j = 0; j < EACH; ++j) {
-    const int i = begin + j * THREADS;
-    w[j] = i < size ? weight[i] : 0.0f;
-  }
-#pragma unroll
-  for (int j = 0; j < EACH; ++j) {
-    const int i = begin + j * THREADS;
-    const unsigned bits = __float_as_uint(w[j]);  // to the nearest, of two the even one
-    const unsigned near = w[j] == w[j] ? bits + 0x7fffu + (bits >> 16 & 1u) : 0x7fc00000u;
-    if (i < size) copy[i] = (unsigned short)(near >> 16);
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 adam_squares(const __grid_constant__ Table table, float* __restrict__ sums, int count) {
   const int which = tensor_of(table, count);

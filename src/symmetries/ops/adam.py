@@ -75,18 +75,6 @@ def sum_squares(grads: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def round_all(weights: Sequence[Tensor]) -> list[Tensor]:
-    """Copies in bfloat16 of weights like those below."""
-    copies = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-    device = weights[0].device.index or 0
-    for some, made in _chunks(weights, copies):
-        table, blocks = _table(some, some, made, made, some)
-        constants = (("TENSORS", TENSORS), ("CLIP", 0), ("DECOUPLED", 0))
-        kernel = cuda_kernel("adam.cu", "adam_round", constants, 0, device)
-        kernel((blocks, 1), _THREADS, table, len(some))
-    return copies
-
-
 def move(
     weights: Sequence[Tensor],
     grads: Sequence[Tensor],

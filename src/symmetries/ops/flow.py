@@ -18,7 +18,6 @@ from symmetries.ops import flow_cuda
 from symmetries.ops.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.ops.flow_shape import Shape
 from symmetries.ops.rounded import MIXED
-from symmetries.ops.side_streams import current_branches, later_if_alone
 from symmetries.ops.sums import column_sums
 
 _ROWS, _WARPS = 32, 8  # points of a program
@@ -84,9 +83,7 @@ class KernelFlow(torch.autograd.Function):
     ) -> Tensor:
         """The log-densities (N S,) of contiguous rows (copies made here would have no gradient)."""
         n = len(eta)
-        branch = current_branches()
-        side = None if branch is None else branch.made_for(bias)
-        side = packed(weights) if side is None else side
+        side = packed(weights)
         u = eta.new_empty(shape.layers + 1, shape.dim, n)
         like = projected if shape.cuda else eta
         units = like.new_empty(shape.layers, n, shape.hidden)
@@ -109,7 +106,7 @@ class KernelFlow(torch.autograd.Function):
             mask, bounds, eta, projected, base, bias, side, u, units, statistics, parameters,
             *weights,
         )  # fmt: skip
-        ctx.shape, ctx.plain, ctx.branches = shape, plain, branch
+        ctx.shape, ctx.plain = shape, plain
         return out
 
     @staticmethod
@@ -154,15 +151,12 @@ class KernelFlow(torch.autograd.Function):
         if ctx.needs_input_grad[4]:
             grad_eta = (grad_u[0] * (shape.half / bounds)[:, None]).T
 
-        def to_weights() -> tuple[Tensor | None, ...]:
-            sums = column_sums(vectors.flatten(1)).view(layers, -1)
-            matrices = (_products if shape.cuda else _matrices)(shape, grad_parameters, units)
-            to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
-            return to_bias, *_split(shape, sums, matrices, rest)
-
-        reads = (grad_parameters, units, vectors)
-        each = later_if_alone(ctx.branches, [bias, *rest], to_weights, *reads)
-        return None, None, None, None, grad_eta, grad_projected, grad_base, *each
+        sums = column_sums(vectors.flatten(1)).view(layers, -1)
+        matrices = (_products if shape.cuda else _matrices)(shape, grad_parameters, units)
+        to_bias = sums[:, 2 * hidden : 3 * hidden].reshape(-1)
+        to_weights = _split(shape, sums, matrices, rest)
+        found = (grad_eta, grad_projected, grad_base, to_bias, *to_weights)
+        return None, None, None, None, *found
 
 
 def _matrices(shape: Shape, grad_parameters: Tensor, units: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops.side_streams import current_branches, later_if_alone
 from symmetries.ops.sums import column_sums
 
 MOST_OUTPUTS, MOST_INPUTS = 16, 512
@@ -86,8 +85,7 @@ class KernelHead(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """(N, outputs)."""
-        ctx.save_for_backward(x, weight, bias)
-        ctx.branches = current_branches()
+        ctx.save_for_backward(x, weight)
         grid, sizes, precision = _launch(x, weight)
         out = torch.empty(len(x), len(weight), dtype=torch.float32, device=x.device)
         _head_forward[grid](
@@ -98,7 +96,7 @@ class KernelHead(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients to all three."""
-        x, weight, bias = ctx.saved_tensors
+        x, weight = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
             return (grad @ weight).to(x.dtype), grad.T @ x.to(grad.dtype), grad.sum(0)
         grid, sizes, precision = _launch(x, weight)
@@ -108,9 +106,5 @@ class KernelHead(torch.autograd.Function):
             x, weight.contiguous(), grad.contiguous(), grad_x, partial, *sizes, precision,
             num_warps=_WARPS,
         )  # fmt: skip
-
-        def to_weights() -> tuple[Tensor, Tensor]:
-            sums = column_sums(partial)
-            return sums[: weight.numel()].view(weight.shape), sums[weight.numel() :]
-
-        return grad_x, *later_if_alone(ctx.branches, [weight, bias], to_weights, partial)
+        sums = column_sums(partial)
+        return grad_x, sums[: weight.numel()].view(weight.shape), sums[weight.numel() :]

@@ -14,7 +14,6 @@ import triton.language as tl
 from torch import Tensor
 
 from symmetries.ops import norm_cuda
-from symmetries.ops.side_streams import current_branches, later_if_alone
 from symmetries.ops.sums import column_sums
 
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
@@ -178,7 +177,6 @@ class KernelGeluNorm(torch.autograd.Function):
             )  # fmt: skip
         ctx.save_for_backward(z, bias, gamma, beta, mean, scale, mask)
         ctx.epsilon, ctx.plain, ctx.keep = epsilon, plain, keep
-        ctx.branches = current_branches()
         return out
 
     @staticmethod
@@ -201,14 +199,9 @@ class KernelGeluNorm(torch.autograd.Function):
         else:
             parts = _gradients(z, bias, gamma, mask, grad_out, mean, scale, ctx.keep)
         grad_z, partial = parts
-
-        def to_vectors() -> tuple[Tensor, ...]:
-            # Tall tiles leave many thousand rows, which torch shares out better.
-            many = len(partial) > _PROGRAMS
-            sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, -1)
-            return sums.unbind(0)
-
-        vectors = [bias, gamma, beta]
-        to_gamma, to_beta, to_bias = later_if_alone(ctx.branches, vectors, to_vectors, partial)
+        # Tall tiles leave many thousand rows, which torch shares out better.
+        many = len(partial) > _PROGRAMS
+        sums = partial.sum(0) if many else column_sums(partial.flatten(1)).view(3, -1)
+        to_gamma, to_beta, to_bias = sums.unbind(0)
         none = (None,) * 4
         return grad_z, None if bias is None else to_bias, to_gamma, to_beta, *none

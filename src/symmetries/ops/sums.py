@@ -1,17 +1,13 @@
 """Sums over the rows of matrices: what is left to add after each program added its own rows.
 
-Torch's sum over a first axis takes three times as long at these sizes. And a mean with another
-sign, one kernel forward and one backward.
+Torch's sum over a first axis takes three times as long at these sizes.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1024
 _ROWS = 64
 _COLUMNS = 32
 
@@ -40,32 +36,3 @@ def column_sums(x: Tensor) -> Tensor:
     grid = (triton.cdiv(width, _COLUMNS), count)
     _columns[grid](x, out, rows, width, _ROWS, _COLUMNS, num_warps=8)
     return out
-
-
-@triton.jit
-def _negative_mean(x, out, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    total = tl.zeros([BLOCK], tl.float32)
-    first = 0
-    while first < n:
-        total += tl.load(x + first + i, mask=first + i < n, other=0.0)
-        first += BLOCK
-    tl.store(out, -tl.sum(total, 0) / n)
-
-
-class KernelNegativeMean(torch.autograd.Function):
-    """-mean(x) of a vector."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        """A tensor without axes."""
-        ctx.n = len(x)
-        out = torch.empty((), dtype=x.dtype, device=x.device)
-        _negative_mean[(1,)](x.contiguous(), out, ctx.n, _BLOCK, num_warps=8)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        """The same for all."""
-        each: Tensor = grad.expand(ctx.n) * (-1 / ctx.n)
-        return each

@@ -11,7 +11,7 @@
 // cubic B-spline), PITCH (length of rows in shared memory), WARPS, COLUMNS (tiles beside each other;
 // a multiple of WARPS, or WARPS of it), TO_MAP, TO_IMAGES, FILTER (whether the source is made of
 // images, H x W, by the prefilter of cubic B-splines), FOURS (rows of images are copied four numbers at
-// a time), STANDARD (whether results are standardised and rounded to bfloat16). Blocks are images by channels by versions, of which each image has as many as maps; where
+// a time). Blocks are images by channels by versions, of which each image has as many as maps; where
 // images need a gradient, one block has all versions.
 
 constexpr int SH = H + 2 * MARGIN, SW = W + 2 * MARGIN;
@@ -246,29 +246,18 @@ struct Place {
   }
 };
 
-#if STANDARD
-typedef unsigned short Result;
-#define STANDARDS const float *__restrict__ mean, const float *__restrict__ scale,
-#else
-typedef float Result;
-#define STANDARDS
-#endif
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
-             Result* __restrict__ out, STANDARDS int versions, int image_step, int version_step) {
+             float* __restrict__ out, int versions, int image_step, int version_step) {
   extern __shared__ float memory[];
   float* source = memory + BORDER * PITCH + BORDER;
   const Pixels pixels;
   const Place place(versions);
   copy_source(images + place.image * (IH * IW), source);
   const float* t = theta + ((long long)blockIdx.x * image_step + (int)blockIdx.z * version_step);
-  Result* target = out + (place.picture * (H * W) + pixels.place(0, 0));
+  float* target = out + (place.picture * (H * W) + pixels.place(0, 0));
   asm("" : "+l"(target));  // one address for all
   const float y = height_of(pixels.first);
-#if STANDARD
-  const float factor = 1.0f / *scale, shift = -*mean * factor;
-#endif
   __syncthreads();
 #pragma unroll
   for (int j = 0; j < ACROSS; ++j) {
@@ -293,14 +282,8 @@ warp_forward(const float* __restrict__ images, const float* __restrict__ theta,
           value += wr[a] * (wc[0] * line[0] + wc[1] * line[1] + wc[2] * line[2] + wc[3] * line[3]);
         }
       }
-      Result* to = target + (pixels.place(j, k) - pixels.place(0, 0));
-#if STANDARD
-      const unsigned bits = __float_as_uint(value * factor + shift);  // NaN stays one
-      const unsigned short half = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-      if (pixels.inside(j, k)) __stwb(to, value == value ? half : (unsigned short)0x7fc0u);
-#else
+      float* to = target + (pixels.place(j, k) - pixels.place(0, 0));
       if (pixels.inside(j, k)) __stwb(to, value);
-#endif
     }
   }
 }

@@ -8,14 +8,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from symmetries.ops.available import largest_difference
-from symmetries.ops.compiler import (
-    CudaError,
-    CudaKernel,
-    cuda_kernel,
-    error_of,
-    has_compiler,
-)
+from symmetries.ops.compiler import CudaError, CudaKernel, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
 _MOST_SHARED = 96 * 1024  # bytes of a block
@@ -26,8 +19,6 @@ _FEW_CONFLICTS = (7, 9, 23, 25)  # lengths of rows, modulo 32, that keep near pi
 _LARGEST_ERRORS = (1e-4, 1e-4, 2e-2)  # of values and gradients; slopes jump at pixels
 _MOST_PLANS = 4096
 _right: dict[tuple[int, ...], bool] = {}  # by size, mode and GPU: whether results are right there
-_standard: dict[tuple[int, ...], bool] = {}  # the same for standardised ones
-_ROUNDING = 0.01  # to bfloat16
 _plans: "dict[tuple[object, ...], Plan | None]" = {}  # by all that they depend on
 
 
@@ -77,15 +68,12 @@ class Plan:
         wide = self.constants["W"] > 32 or self.constants["MODE"] > 0
         return self.aligned and wide and (to_images or not to_map)
 
-    def kernel(
-        self, name: str, to_images: bool = False, to_map: bool = False, standard: bool = False
-    ) -> CudaKernel:
+    def kernel(self, name: str, to_images: bool = False, to_map: bool = False) -> CudaKernel:
         """A kernel, compiled for this size and these gradients."""
         flags = {
             "TO_IMAGES": int(to_images),
             "TO_MAP": int(to_map),
             "FOURS": int(self.by_fours(to_images, to_map)),
-            "STANDARD": int(standard),
         }
         constants = tuple((self.constants | flags).items())
         shared = max(1, to_images + to_map) * self.source
@@ -101,15 +89,10 @@ class Plan:
                 job.result()
 
     def launch(
-        self,
-        name: str,
-        *tensors: Tensor,
-        to_images: bool = False,
-        to_map: bool = False,
-        standard: bool = False,
+        self, name: str, *tensors: Tensor, to_images: bool = False, to_map: bool = False
     ) -> None:
         """Run a kernel."""
-        which = (name, to_images, to_map, standard)
+        which = (name, to_images, to_map)
         kernel = self.kernels.get(which)
         if kernel is None:
             kernel = self.kernels[which] = self.kernel(*which)
@@ -207,46 +190,6 @@ def _agrees(
 def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
     """Warp into out (N, S, C, H, W)."""
     made.launch("warp_forward", images, theta, out)
-
-
-def standardised(
-    images: Tensor, theta: Tensor, mode: str, mean: Tensor, scale: Tensor
-) -> Tensor | None:
-    """Warped pictures (N, S, C, H, W) less their mean, over their scale, in bfloat16.
-
-    None where there is no plan for them yet, or its results are wrong. No gradients.
-
-    Args:
-        images: (N, C, H, W), float32.
-        theta: maps (N, S, 6).
-        mode: of interpolation.
-        mean: without axes, like the scale.
-        scale: of what is left.
-    """
-    made = plan(images, theta, mode, *images.shape[-2:])
-    if made is None:
-        return None
-    shape = (made.n, made.versions, *images.shape[1:])
-    out = torch.empty(shape, dtype=torch.bfloat16, device=images.device)
-    key = (made.device, *made.constants.values(), made.by_fours(False, False))
-    if key not in _standard:
-        if torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode():
-            return None
-        _standard[key] = error_of(lambda: _off(made, images, theta, mean, scale)) < _ROUNDING
-    if not _standard[key]:
-        return None
-    made.launch("warp_forward", images, theta, out, mean, scale, standard=True)
-    return out
-
-
-def _off(made: Plan, images: Tensor, theta: Tensor, mean: Tensor, scale: Tensor) -> float:
-    """How far standardised pictures are from what the usual kernel gives."""
-    shape = (made.n, made.versions, *images.shape[1:])
-    plain, found = (torch.full(shape, torch.nan, device=images.device) for _ in "pf")
-    forward(made, images, theta, plain)
-    out = found.to(torch.bfloat16)
-    made.launch("warp_forward", images, theta, out, mean, scale, standard=True)
-    return largest_difference([(out, (plain - mean) / scale)])
 
 
 def backward(

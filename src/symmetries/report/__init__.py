@@ -1,4 +1,4 @@
-"""Results to figures and one self-contained HTML page. Reads plain results, never torch."""
+"""Reports: figures and one self-contained HTML page from plain results, without torch."""
 
 from symmetries.report.audits import audit_page
 from symmetries.report.fits import fit_page

@@ -1,4 +1,4 @@
-"""The report of ``symmetries audit``: is a classifier invariant, and does it look at the same?"""
+"""Report of ``symmetries audit``: whether a classifier is invariant, and for the right reason."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,26 +26,26 @@ MEASURES = {
     "accuracy": "accuracy",
     "accuracy_moved": "accuracy when moved",
     "logit_invariance": "logit invariance error",
-    "normalised_logit_invariance": "the same, relative to the logits",
+    "normalised_logit_invariance": "logit invariance error, relative to the logits",
     "distribution_invariance": "change of the probabilities (KL)",
     "saliency_similarity": "saliency similarity",
     "sensitivity": "sensitivity",
 }
-# Up to which relative change of the logits one may call a model invariant.
+# Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
 
 
 @dataclass(frozen=True)
 class Track:
-    """The model's answers along one parameter, or along the elements of a finite group.
+    """Predictions of the model along one parameter, or over the elements of a finite group.
 
     Args:
-        name: of the parameter.
-        unit: of the values; "elements" for numbers of elements.
-        values: (S,).
-        probability: (S,) mean probability of the right class.
-        accuracy: (S,).
-        frames: (E, S, H, W, C) of some examples.
+        name: name of the parameter.
+        unit: unit of the values; "elements" for indices of elements.
+        values: (S,) values of the parameter.
+        probability: (S,) mean probability of the correct class.
+        accuracy: (S,) accuracy.
+        frames: (E, S, H, W, C) images of some examples.
         labels: names of the steps, for finite groups.
     """
 
@@ -60,13 +60,13 @@ class Track:
 
 @dataclass(frozen=True)
 class AuditPictures:
-    """All pictures of the page.
+    """All images of the page.
 
     Args:
         labels: a name for each of the E examples.
         tracks: one per parameter.
-        saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back;
-            None for a model without gradients.
+        saliency: (E, 1 + M, H, W, C): the image, then its saliency maps for M poses, transformed
+            back; None for a model without gradients.
     """
 
     labels: Sequence[str]
@@ -77,11 +77,11 @@ class AuditPictures:
 def audit_page(
     result: Mapping[str, Any], pictures: AuditPictures, left_out: str | None = None
 ) -> Page:
-    """The page for an audit.
+    """Build the page for an audit.
 
     Args:
-        result: the content of audit.json, with what was looked at and how.
-        pictures: of some examples.
+        result: the content of audit.json.
+        pictures: images of some examples.
         left_out: why measures that need gradients are missing; None if they are not.
     """
     data = DataSummary.model_validate(result["data"])
@@ -97,7 +97,7 @@ def audit_page(
             Section(
                 "Along the orbit",
                 "Drag a slider to move the examples. The curve is the mean probability that the "
-                "model gives to the right class; the dashed line is its accuracy.",
+                "model gives to the correct class; the dashed line is its accuracy.",
                 blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
                 columns=True,
             ),
@@ -112,12 +112,12 @@ def audit_page(
 
 
 def verdict(result: Mapping[str, Any]) -> str:
-    """The answer in one sentence, from the relative change of the logits."""
+    """Answer in one sentence, from the relative change of the logits."""
     measure = result["normalised_logit_invariance"]
     change, alone = measure["mean"], measure["discretisation"] or 0.0
     drop = result["accuracy"]["mean"] - result["accuracy_moved"]["mean"]
     if change <= max(INVARIANT, 2 * alone):
-        exactly = "exactly" if change <= INVARIANT else "as far as resampling lets tell"
+        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
         return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
     words = f"accuracy falls by {100 * drop:.1f} points" if drop > 0 else "accuracy does not fall"
     if change <= NEARLY:
@@ -145,10 +145,10 @@ def _saliency_sections(pictures: AuditPictures) -> list[Section]:
         for label, row in zip(pictures.labels, pictures.saliency, strict=True)
     ]
     text = (
-        "Saliency maps of the same picture in several poses, each turned back. A model that is "
+        "Saliency maps of the same image in several poses, each transformed back. A model that is "
         "invariant for the right reason looks at the same pixels every time."
     )
-    gallery = Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)
+    gallery = Gallery((("image", 1), ("pixels that matter, by pose", poses)), rows)
     return [Section("Where it looks", text, blocks=[gallery])]
 
 
@@ -193,12 +193,12 @@ def _drift_sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
     with figures.style(salt="drift"):
         svg = figures.to_svg(shares([row["beta"] for row in rows], lines))
     text = (
-        "Images blended step by step into others of the same classes. Invariance that was learned "
-        "by heart is lost on the way; invariance that is built in stays."
+        "Images blended step by step into others of the same classes. Invariance that is only "
+        "learned on the training data is lost on the way; invariance that is built in stays."
     )
     drawing = Drawing(svg, alt="Accuracy and saliency similarity by degree of drift.")
     blocks: list[Block] = [drawing, Table(header, shown)]
-    return [Section("On the way to other data", text, blocks=blocks)]
+    return [Section("Drift to other data", text, blocks=blocks)]
 
 
 def _with_error(value: float, error: float | None) -> str:
@@ -221,11 +221,11 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
     if not rows:
         return []
     text = (
-        "How far each layer is from moving with the input (equivariance) or from standing still "
-        "(invariance), relative to the size of its output; beside it what resampling explains."
+        "How far each layer is from moving with the input (equivariance) or from not changing "
+        "(invariance), relative to the size of its output, and how much of it resampling explains."
     )
     if any(layer["law"] == "regular" for layer in result["layers"]):
-        text += " Regular: its channels stand for poses, and change places as the input moves."
+        text += " Regular: its channels are poses, which are permuted as the input moves."
     header = ("layer", "output", "law", "error", "resampling alone", "relaxed")
     shown = len(header) if any(row[-1] for row in rows) else -1
     table = Table(header[:shown], [row[:shown] for row in rows])
@@ -233,12 +233,12 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
 
 
 def _more(result: Mapping[str, Any]) -> str:
-    """What else could be measured."""
+    """Suggest further measurements."""
     if result["drift"]:
         return ""
     return (
-        "Does it hold on other data, too? Run it again with --drift-to DATA to measure on the way "
-        "there."
+        "Does the invariance hold on other data? Run the command again with --drift-to DATA to "
+        "measure it on data that drifts there."
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures: matplotlib without pyplot, to inline SVG that follows the page, or to PNG."""
+"""Figures drawn by matplotlib without pyplot, as inline SVG in the page's colours, or as PNG."""
 
 import base64
 import io
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 # Colours of the page by role. In an SVG each becomes a CSS variable, so that a figure follows the
-# page into the dark; the values are what a PNG, or a viewer without the page, gets.
+# page's dark mode; a PNG, or a viewer without the page, shows these values.
 INK, MUTED, RULE = "#1d1d1f", "#6e6e73", "#d2d2d7"
 ACCENT, WASH = "#0b6e99", "#cfe3ec"
 _VARIABLES = {INK: "ink", MUTED: "muted", RULE: "rule", ACCENT: "accent", WASH: "wash"}
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text, in the page's font
-    "text.parse_math": False,  # names are data: a dollar sign is a dollar sign
+    "text.parse_math": False,  # names are data: a dollar sign is not mathematics
     "font.family": "sans-serif",
     "font.size": 9.0,
     "text.color": INK,
@@ -44,16 +44,16 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style(salt: str = "symmetries") -> Iterator[None]:
-    """Draw and save in the report's style; ``salt`` keeps the ids of two SVGs on a page apart."""
+    """Use the report's style inside the block; ``salt`` makes the ids of an SVG unique."""
     with rc_context({**_STYLE, "svg.hashsalt": salt}):
         yield
 
 
 def to_svg(figure: Figure) -> Markup:
-    """An SVG element that scales with its container and takes its colours from the page."""
+    """Convert to an SVG element that scales with its container and uses the page's colours."""
     buffer = io.StringIO()
     with warnings.catch_warnings():
-        # Text stays text: the browser has the letters that matplotlib's own font lacks.
+        # Text stays text: the browser has the glyphs that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(
             buffer,
@@ -63,7 +63,7 @@ def to_svg(figure: Figure) -> Markup:
         )
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
-    # The view box stays, the fixed size goes; so do white backgrounds of invisible patches.
+    # Keep the view box; remove the fixed size and the white backgrounds of invisible patches.
     svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
@@ -73,19 +73,19 @@ def to_svg(figure: Figure) -> Markup:
 
 
 def to_png(figure: Figure, dpi: int = 160) -> bytes:
-    """The figure as a PNG file on white."""
+    """Convert the figure to a PNG file on white."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
     return buffer.getvalue()
 
 
 def data_uri(png: bytes) -> str:
-    """A PNG file as a data URI."""
+    """Encode a PNG file as a data URI."""
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """Pixels (H, W) or (H, W, 3) as a PNG file.
+    """Encode pixels (H, W) or (H, W, 3) as a PNG file.
 
     Example:
         >>> encode_png(np.zeros((4, 6), np.uint8))[1:4]
@@ -97,12 +97,12 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def picture_uri(frame: NDArray[np.uint8]) -> str:
-    """A picture (H, W, C) as a data URI."""
+    """Encode an image (H, W, C) as a data URI."""
     return data_uri(encode_png(contact_sheet(frame[None, None])))
 
 
 def contact_sheet(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Frames (rows, columns, H, W, C) side by side: (rows H, columns W[, 3]).
+    """Tile frames (rows, columns, H, W, C) into one image (rows H, columns W[, 3]).
 
     Example:
         >>> contact_sheet(np.zeros((2, 5, 8, 8, 1), np.uint8)).shape
@@ -120,12 +120,12 @@ def contact_sheet(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def film_strips(
     frames: NDArray[np.uint8], titles: Sequence[str], labels: Sequence[Sequence[str]]
 ) -> Figure:
-    """One row of pictures per transformation, each with its value underneath.
+    """Draw one row of images per transformation, each image with its value underneath.
 
     Args:
         frames: (rows, columns, H, W, C).
         titles: one per row.
-        labels: one per picture.
+        labels: one per image.
     """
     rows, columns, height, width, channels = frames.shape
     tile = 0.62
@@ -178,7 +178,7 @@ def curve(
     y_label: str,
     ticks: Sequence[tuple[float, str]],
 ) -> Figure:
-    """A line with a band around it and a horizontal level to compare with.
+    """Draw a line with a band around it and a horizontal level for comparison.
 
     The plot area spans ``SPAN`` of the width with no margin, so that a slider of the page can
     run along the same axis.
@@ -211,12 +211,12 @@ def curve(
 def density(
     values: Sequence[float], *, ticks: Sequence[tuple[float, str]], bars: bool = False
 ) -> Figure:
-    """A density as a filled curve, or as bars, over an axis from 0 to 1 that spans ``SPAN``.
+    """Draw a density as a filled curve, or as bars, over an axis from 0 to 1 that spans ``SPAN``.
 
     Args:
-        values: one for each bin, or for each bar.
+        values: one per bin, or per bar.
         ticks: positions on the axis and their labels.
-        bars: draw a bar for each.
+        bars: if True, draw bars.
     """
     figure = Figure(figsize=(4.4, 1.25))
     axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
@@ -232,11 +232,11 @@ def density(
 
 
 def box(low: float, high: float, *, ticks: Sequence[tuple[float, str]]) -> Figure:
-    """A uniform density between two places of an axis from 0 to 1 that spans ``SPAN``.
+    """Draw a uniform density on an interval of an axis from 0 to 1 that spans ``SPAN``.
 
     Args:
-        low: where it begins.
-        high: where it ends.
+        low: start of the interval.
+        high: end of the interval.
         ticks: positions on the axis and their labels.
     """
     figure = Figure(figsize=(4.4, 1.25))
@@ -254,12 +254,12 @@ def ridges(
     *,
     ticks: Sequence[tuple[float, str]],
 ) -> Figure:
-    """Densities one above the other, the first on top, a name on the left and a note on the right.
+    """Draw densities above each other, each with a name on the left and a note on the right.
 
     Args:
-        rows: a density for each, over the same bins.
-        names: one for each.
-        notes: one for each.
+        rows: one density per row, over the same bins, the first on top.
+        names: one per row.
+        notes: one per row.
         ticks: positions on the axis from 0 to 1 and their labels.
     """
     count, step, overlap = len(rows), 0.3, 1.5
@@ -281,7 +281,7 @@ def ridges(
 
 
 def shortened(text: str, most: int = 14) -> str:
-    """A name that fits beside a plot.
+    """Shorten a name so that it fits beside a plot.
 
     Example:
         >>> shortened("a name that is too long")
@@ -291,12 +291,12 @@ def shortened(text: str, most: int = 14) -> str:
 
 
 def _ended(values: Sequence[float]) -> NDArray[np.float64]:
-    """Values at the middles of bins, with the first and the last repeated at the ends."""
+    """Return values at the centres of bins, with the first and the last repeated at the ends."""
     return np.concatenate((values[:1], values, values[-1:])).astype(np.float64)
 
 
 def _bare(axes: Axes, ticks: Sequence[tuple[float, str]], top: float) -> None:
-    """An axis with ticks below and nothing else."""
+    """Reduce axes to the ticks at the bottom."""
     axes.set_xlim(0, 1)
     axes.set_ylim(0, top)
     axes.set_yticks([])
@@ -311,7 +311,7 @@ def answers(
     *,
     ticks: Sequence[tuple[float, str]],
 ) -> Figure:
-    """Probability of the right class and accuracy along an orbit, over an axis of steps.
+    """Draw the probability of the correct class and the accuracy along an orbit.
 
     The plot area spans ``SPAN`` of the width, as in :func:`curve`.
     """

@@ -1,4 +1,4 @@
-"""The report of ``symmetries fit``: how invariant a classifier is, and how well it does."""
+"""Report of ``symmetries fit``: the accuracy of a classifier, and how invariant it is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from symmetries.report.page import (
 from symmetries.results import FitResult, Invariance, LayerRelaxation
 
 METHODS = {
-    "invariant": "The classifier averages over transformations; how far each of them goes was "
-    "learned from the training set alone.",
+    "invariant": "The classifier averages over transformations; the range of each transformation "
+    "was learned from the training set alone.",
     "plain": "A classifier without any invariance built in: the baseline.",
-    "relaxed": "A convolutional network whose layers are equivariant to rotations as far as the "
-    "data asks for it.",
-    "augmented": "A classifier without invariance, trained on moved copies of its images.",
+    "relaxed": "A convolutional network whose layers are as equivariant to rotations as the data "
+    "supports.",
+    "augmented": "A classifier without invariance, trained on transformed copies of its images.",
 }
 MINUS = "\N{MINUS SIGN}"
-EDGE = 0.35  # how visible a picture is that lies outside of the learned width
+EDGE = 0.35  # opacity of an image outside the learned width
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Bank:
     """Filters of a layer, each in several poses.
 
     Args:
-        name: of the transformation, or of the layer.
-        poses: a value and its unit for each of the S poses.
-        frames: (F, S, H, W, C).
+        name: name of the transformation, or of the layer.
+        poses: value and unit of each of the S poses.
+        frames: (F, S, H, W, C) images of the filters.
     """
 
     name: str
@@ -54,8 +54,8 @@ class FitPictures:
 
     Args:
         labels: a name for each of the E examples.
-        frames: by name of the parameter, (E, S, H, W, C).
-        values: by name of the parameter, its value at each step.
+        frames: (E, S, H, W, C) images by name of the parameter.
+        values: value of the parameter at each step, by name.
         banks: filters of the first layers.
     """
 
@@ -66,7 +66,7 @@ class FitPictures:
 
 
 def reach_of(part: Invariance) -> str:
-    """The range that a half-width stands for.
+    """Return the range that corresponds to a half-width, as text.
 
     Example:
         >>> reach_of(Invariance(name="rotation", unit="degrees", half_width=32.1))
@@ -78,7 +78,7 @@ def reach_of(part: Invariance) -> str:
 
 
 def negligible(part: Invariance) -> bool:
-    """Whether a half-width rounds to nothing.
+    """Return whether a half-width rounds to zero.
 
     Example:
         >>> negligible(Invariance(name="shear", unit="factor", half_width=1.001))
@@ -89,7 +89,7 @@ def negligible(part: Invariance) -> bool:
 
 
 def interval_text(part: Invariance) -> str:
-    """The interval of a half-width in brackets; empty where there is none.
+    """Return the interval of a half-width in brackets; empty if there is none.
 
     Example:
         >>> interval_text(
@@ -104,16 +104,16 @@ def interval_text(part: Invariance) -> str:
     if part.interval is None:
         return ""
     low, high = (quantity(end, part.unit).lstrip("+") for end in part.interval)
-    which = "upper end " if part.unit == "factor" else ""  # two ends are shown before it
+    which = "upper end " if part.unit == "factor" else ""  # the text before shows both ends
     return f" (95 %: {which}{low} to {high})"
 
 
 def fit_page(result: FitResult, pictures: FitPictures) -> Page:
-    """The page for a classifier.
+    """Build the page for a classifier.
 
     Args:
         result: the numbers.
-        pictures: of some test images.
+        pictures: images of some test examples.
     """
     low, high = (100 * end for end in result.accuracy_interval)
     bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
@@ -138,7 +138,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
             Section(
                 "Across the learned widths",
                 "Drag a slider. The classifier averages over the shaded range; outside of it the "
-                "pictures fade.",
+                "images fade.",
                 blocks=[_viewer(part, pictures) for part in result.invariance],
                 columns=True,
             ),
@@ -155,7 +155,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     return Page(
         title=f"Classifying {result.data.name}",
         lede=headline(result),
-        note=f"{METHODS[result.method]} On {result.examples:,} test images that it never saw; "
+        note=f"{METHODS[result.method]} On {result.examples:,} test images, not used in training; "
         f"with 95 % confidence the accuracy is between {low:.1f} and {high:.1f} %."
         + bound.replace("-", MINUS),
         answers=answers,
@@ -166,7 +166,7 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
 
 
 def relaxed_text(row: LayerRelaxation) -> str:
-    """How far a layer gave up its equivariance.
+    """Return how far a layer relaxed its equivariance, as text.
 
     Example:
         >>> row = LayerRelaxation(layer="features.0", coordinate="rotation", value=0.065, error=0.2)
@@ -179,8 +179,8 @@ def relaxed_text(row: LayerRelaxation) -> str:
 
 
 def headline(result: FitResult) -> str:
-    """The answer in one sentence."""
-    right = f"Right on {100 * result.accuracy:.1f} % of the test images"
+    """Answer in one sentence."""
+    right = f"Correct on {100 * result.accuracy:.1f} % of the test images"
     errors = [100 * row.error for row in result.relaxation if row.error is not None]
     if errors:
         span = f"{min(errors):.0f} to {max(errors):.0f} %"
@@ -199,12 +199,12 @@ def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
     array = np.log(values) if part.unit == "factor" else np.asarray(values)
     limit = np.log(part.half_width) if part.unit == "factor" else part.half_width
     inside: NDArray[np.bool_] = np.abs(array) <= abs(limit) + 1e-9
-    inside[np.abs(array).argmin()] = True  # no transformation is always among them
+    inside[np.abs(array).argmin()] = True  # always include the identity
     return inside
 
 
 def _ends(part: Invariance, values: Sequence[float]) -> tuple[float, float]:
-    """Where the learned range begins and ends on an axis from the first value (0) to the last."""
+    """Return the ends of the learned range on an axis from the first value (0) to the last (1)."""
     low = 1 / part.half_width if part.unit == "factor" else -part.half_width
     places = np.linspace(0, 1, len(values))
     begin, end = np.interp((low, part.half_width), values, places)
@@ -223,15 +223,15 @@ def _relaxations(result: FitResult) -> Section:
     ]
     return Section(
         "Layer by layer",
-        "How far each layer gave up its equivariance: a relaxation ω' of 0 is strictly "
-        "equivariant, larger values let every orientation have a kernel of its own. Beside it the "
+        "How far each layer relaxed its equivariance: a relaxation ω' of 0 is strictly "
+        "equivariant, larger values give every orientation its own filter. Beside it the "
         "equivariance error, relative to the size of the layer's output, measured on images.",
         blocks=[Table(("layer", "coordinate", "ω'", "error"), rows)],
     )
 
 
 def _relaxing(result: FitResult) -> list[Section]:
-    """Relaxations and the loss over the training, where they were written down."""
+    """Build the section on relaxations and the loss over training, if they were recorded."""
     seen = result.training
     if not seen.step or not seen.relaxation:
         return []
@@ -249,8 +249,8 @@ def _relaxing(result: FitResult) -> list[Section]:
     return [
         Section(
             "How it was learned",
-            "The relaxation of each layer while training: it grows where the task needs to see "
-            "how an image is turned, and a penalty draws it to 0 where it does not.",
+            "The relaxation of each layer over training: it grows where the task depends on the "
+            "orientation of an image, and a penalty draws it to 0 elsewhere.",
             blocks=blocks,
             columns=True,
         )
@@ -258,16 +258,16 @@ def _relaxing(result: FitResult) -> list[Section]:
 
 
 def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
-    """Filters in rows, their poses in columns."""
+    """Build sections with filters in rows and their poses in columns."""
     if not banks:
         return []
     moved = (
         "Each row is one filter of the first layer, moved to poses across the learned width. The "
-        "filters are random; the classifier sees the mean of what all poses answer."
+        "filters are random; the classifier uses the mean of the responses of all poses."
     )
     turned = (
-        "Each row is one kernel, each column an element of the group. Where a layer is "
-        "equivariant a row shows one kernel turned; where it gave that up, its columns differ."
+        "Each row is one filter, each column an element of the group. Where a layer is equivariant "
+        "a row shows one filter rotated; where it relaxed equivariance the columns differ."
     )
     blocks: list[Block] = []
     for bank in banks:
@@ -281,7 +281,7 @@ def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
 
 
 def pose_text(value: float, unit: str) -> str:
-    """A pose as a heading.
+    """Format a pose as a heading.
 
     Example:
         >>> pose_text(90.0, "degrees"), pose_text(2.0, "elements")

@@ -1,4 +1,4 @@
-"""Figures of numbers over training, or over a share, with the name of each line at its end."""
+"""Figures of curves over training or over a fraction, labelled at their ends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,17 +9,17 @@ from symmetries.report.figures import ACCENT, INK, MUTED, SPAN, shortened
 
 
 def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
-    """One or two curves of shares between 0 and 1 over a share, each with its name at its end.
+    """Draw one or two curves of fractions between 0 and 1, each with its name at its end.
 
     Args:
-        x: from 0 to 1.
-        lines: by name; the first is drawn in full, the second dashed.
+        x: positions from 0 to 1.
+        lines: curves by name; the first is solid, the second dashed.
     """
     figure = Figure(figsize=(4.4, 1.75))
     axes = figure.add_axes((SPAN[0], 0.16, 0.6, 0.8))
     styles = ((ACCENT, "solid"), (MUTED, (0, (3, 2))))
     ends = sorted(((values[-1], name) for name, values in lines.items()))
-    apart = spaced([value for value, _ in ends], 0.14)  # names must not cover each other
+    apart = spaced([value for value, _ in ends], 0.14)  # keeps the names from overlapping
     places = {name: place for place, (_, name) in zip(apart, ends, strict=True)}
     for (name, values), (colour, dashes) in zip(lines.items(), styles, strict=False):
         axes.plot(x, values, color=colour, linestyle=dashes, marker="o", markersize=2.5)
@@ -33,7 +33,7 @@ def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
 
 
 def history(steps: Sequence[int], values: Sequence[float], *, y_label: str) -> Figure:
-    """A number over the steps of a training."""
+    """Draw a number over the steps of training."""
     figure = Figure(figsize=(4.4, 1.75))
     axes = figure.add_axes((0.13, 0.24, 0.83, 0.72))
     axes.plot(steps, values, color=ACCENT)
@@ -49,12 +49,12 @@ def history(steps: Sequence[int], values: Sequence[float], *, y_label: str) -> F
 def histories(
     steps: Sequence[int], lines: Mapping[str, Sequence[float]], *, y_label: str
 ) -> Figure:
-    """Numbers over the steps of a training, each with its name at its end.
+    """Draw several numbers over the steps of training, each with its name at its end.
 
     Args:
-        steps: of the training.
-        lines: by name; told apart by their dashes.
-        y_label: what the numbers are.
+        steps: steps of training.
+        lines: curves by name, distinguished by their dashes.
+        y_label: label of the vertical axis.
     """
     figure = Figure(figsize=(4.4, 1.95))
     axes = figure.add_axes((0.13, 0.22, 0.64, 0.74))
@@ -77,7 +77,7 @@ def histories(
 
 
 def spaced(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places moved apart by at least ``gap``, as little as possible about their middle.
+    """Move ascending positions at least ``gap`` apart, as little as possible.
 
     Example:
         >>> spaced([0.0, 0.1, 3.0], 1.0)
@@ -100,6 +100,6 @@ def spaced(places: Sequence[float], gap: float) -> list[float]:
 
 
 def _ends(cluster: Sequence[float], gap: float) -> tuple[float, float]:
-    """Where the first and the last of some places come to lie, ``gap`` apart about their mean."""
+    """Return the first and the last of a cluster's positions, ``gap`` apart about their mean."""
     middle, half = sum(cluster) / len(cluster), gap * (len(cluster) - 1) / 2
     return middle - half, middle + half

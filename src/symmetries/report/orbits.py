@@ -1,4 +1,4 @@
-"""The report of ``symmetries orbit``: how far each transformation may move an image."""
+"""Report of ``symmetries orbit``: how much each transformation changes an image."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ STRIP_COLUMNS = 9
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit as a person writes it.
+    """Format a number with its unit for display.
 
     Example:
         >>> quantity(-30.0, "degrees"), quantity(1.25, "factor"), quantity(0.5, "pixels")
@@ -28,24 +28,24 @@ def quantity(value: float, unit: str) -> str:
 
 
 def title(name: str) -> str:
-    """The name of a parameter as a heading."""
+    """Return the name of a parameter as a heading."""
     return name.replace("_", " ")
 
 
 def spread(count: int, columns: int) -> list[int]:
-    """At most ``columns`` indices spread evenly over ``count``, both ends among them."""
+    """Return at most ``columns`` evenly spaced indices below ``count``, including both ends."""
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, columns))})
 
 
 def overview(
     curves: Sequence[OrbitCurve], frames: Mapping[str, NDArray[np.uint8]], example: int = 0
 ) -> bytes:
-    """One example along every parameter, a row each, as a PNG file.
+    """Draw one example along every parameter, one row each, as a PNG file.
 
     Args:
         curves: one per row.
-        frames: by name of the parameter, (examples, steps, H, W, C).
-        example: which of the examples.
+        frames: (examples, steps, H, W, C) images by name of the parameter.
+        example: index of the example.
     """
     columns = [spread(len(curve.values), STRIP_COLUMNS) for curve in curves]
     rows = [frames[c.name][example, cols] for c, cols in zip(curves, columns, strict=True)]
@@ -59,7 +59,7 @@ def overview(
 
 
 def reach_text(curve: OrbitCurve) -> str:
-    """The interval of :attr:`OrbitCurve.reach` in words."""
+    """Return the interval of :attr:`OrbitCurve.reach` as text."""
     if curve.reach is None:
         return "anywhere in the range shown"
     low, high = (quantity(end, curve.unit) for end in curve.reach)
@@ -69,11 +69,11 @@ def reach_text(curve: OrbitCurve) -> str:
 def orbit_page(
     result: OrbitResult, frames: Mapping[str, NDArray[np.uint8]], examples: Sequence[str]
 ) -> Page:
-    """The page for an orbit result.
+    """Build the page for an orbit result.
 
     Args:
         result: the numbers.
-        frames: pictures by name of the parameter, (examples, steps, H, W, C).
+        frames: (examples, steps, H, W, C) images by name of the parameter.
         examples: a label for each example, such as its class.
     """
     curves = result.transformations
@@ -92,11 +92,11 @@ def orbit_page(
         sections=[
             Section(
                 "At a glance",
-                "One image, one transformation a row, from one end of its range to the other.",
+                "One image, with one transformation per row, over its whole range.",
                 blocks=strips,
             ),
             Section(
-                "Move them yourself",
+                "Interactive orbits",
                 "Drag a slider to move the examples along their orbit. The curve is how much a "
                 "pixel changes (root mean square, on a scale from 0 to 1): the mean over the "
                 "images, and the middle 80 % of them around it.",
@@ -155,7 +155,7 @@ def _viewer(
 
 
 def run_settings(data: DataSummary, run: RunInfo, group: str) -> dict[str, str]:
-    """The settings that every report ends with."""
+    """Return the settings that every report ends with."""
     return {
         "data": f"{data.name}, {data.count:,} images, {data.channels} × {data.height} "
         f"× {data.width}",

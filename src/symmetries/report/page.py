@@ -1,7 +1,7 @@
-"""One self-contained HTML page: the answer first, then pictures, then how to run it again.
+"""One self-contained HTML page: the answer first, then images, then how to run it again.
 
-A page is plain data: sentences and sections, a section a list of blocks. What a block looks like
-is in ``templates/page.html``. All text is escaped there; only our own SVG goes in as it is.
+A page is plain data: sentences and sections, each with a list of blocks. The template
+``templates/page.html`` lays out the blocks and escapes all text; only our own SVG is not escaped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence that answers the question, with the name of what it is about.
+    """One sentence that answers the question, with the name of its subject.
 
-    ``tone`` is a class of the style sheet: "absent" is quiet, "full" is loud.
+    ``tone`` is a class of the style sheet: "absent" is subdued, "full" is emphasised.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as a data URI, with a text for those who do not see it."""
+    """An image as a data URI, with alternative text."""
 
     kind: ClassVar[str] = "picture"
     source: str
@@ -47,7 +47,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a header; all but the first column are aligned as numbers."""
+    """Rows of text under a header; all columns but the first are aligned as numbers."""
 
     kind: ClassVar[str] = "table"
     header: Sequence[str]
@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of small pictures under a title, each a data URI with a label underneath."""
+    """A row of small images under a title, each a data URI with a label underneath."""
 
     kind: ClassVar[str] = "strip"
     title: str
@@ -66,13 +66,13 @@ class Strip:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Rows of pictures under one header.
+    """Rows of images under one header.
 
     Args:
         header: titles, each with the number of columns that it spans.
         rows: a label, and a data URI for each column.
         marked: whether the first two columns get a frame.
-        title: above it.
+        title: title above the gallery.
     """
 
     kind: ClassVar[str] = "gallery"
@@ -87,7 +87,7 @@ class OrbitViewer:
     """Examples that move along an orbit with a slider, under a curve with the same axis.
 
     Args:
-        title: of the transformation.
+        title: name of the transformation.
         text: one sentence about it.
         sheet: data URI of the frames, examples in rows, steps in columns.
         examples: a label for each row.
@@ -96,7 +96,7 @@ class OrbitViewer:
         curve: drawing over the same axis, its plot area spanning ``span`` of its width.
         span: left and right end of that area, as fractions of the width.
         tile: width and height of a frame in pixels.
-        weights: for each example and step how likely the frame is, from 0 to 1: it fades so far.
+        weights: likelihood of the frame for each example and step, from 0 to 1, as its opacity.
     """
 
     kind: ClassVar[str] = "orbit"
@@ -117,7 +117,7 @@ Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a sentence or two, and blocks; ``columns`` sets them side by side if it fits."""
+    """A heading, a sentence or two, and blocks, side by side with ``columns`` if they fit."""
 
     title: str
     text: str = ""
@@ -127,7 +127,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a report says.
+    """All content of a report.
 
     Example:
         >>> html = render(Page("Digits", "What <b> is.", [Answer("rotation", "by 20 degrees")]))
@@ -145,7 +145,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as one HTML document that makes no request to any host."""
+    """Render the page as one HTML document that makes no requests."""
     environment = Environment(
         loader=PackageLoader("symmetries.report"),
         autoescape=True,

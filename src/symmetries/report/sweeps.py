@@ -1,4 +1,4 @@
-"""The report of ``symmetries sweep``: the best settings, how the search went, what mattered."""
+"""Report of ``symmetries sweep``: the best settings, and the progress of the search."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from symmetries.report import figures
 from symmetries.report.page import Answer, Drawing, Page, Section, Table
 from symmetries.results import SweepResult, Trial
 
-SHOWN = 40  # rows of the table
-NARROW = 3.6  # inches
+SHOWN = 40  # largest number of rows of the table
+NARROW = 3.6  # width of a figure in inches
 
 
 def sweep_page(result: SweepResult) -> Page:
-    """The page for a sweep.
+    """Build the page for a sweep.
 
     Args:
-        result: its trials, best first.
+        result: trials of the sweep, best first.
     """
     done = [trial for trial in result.trials if trial.value is not None]
     counts = {state: sum(t.state == state for t in result.trials) for state in ("pruned", "fail")}
@@ -32,7 +32,7 @@ def sweep_page(result: SweepResult) -> Page:
     if done:
         alt = f"{result.measure} of every run and the best one so far."
         drawing = Drawing(progress(result, done), alt)
-        sections.append(Section("How the search went", "", blocks=[drawing]))
+        sections.append(Section("Progress of the search", "", blocks=[drawing]))
         drawings = [
             Drawing(
                 against(result, done, name),
@@ -41,7 +41,7 @@ def sweep_page(result: SweepResult) -> Page:
             )
             for name in done[0].settings
         ]
-        sections.append(Section("What mattered", "", blocks=drawings, columns=True))
+        sections.append(Section("Influence of each setting", "", blocks=drawings, columns=True))
     sections.append(Section("Runs", "", blocks=[table(result)]))
     return Page(
         title=f"Sweep of {result.learner} on {result.data}",
@@ -61,7 +61,7 @@ def sweep_page(result: SweepResult) -> Page:
 
 
 def setting_text(value: object) -> str:
-    """A setting as people write it.
+    """Format a setting for display.
 
     Example:
         >>> setting_text(0.000316227), setting_text(True)
@@ -71,7 +71,7 @@ def setting_text(value: object) -> str:
 
 
 def table(result: SweepResult) -> Table:
-    """The best runs."""
+    """Build the table of the best runs."""
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
     rows = [
         [
@@ -87,7 +87,7 @@ def table(result: SweepResult) -> Table:
 
 
 def progress(result: SweepResult, done: Sequence[Trial]) -> Markup:
-    """Every run's value, and the best so far."""
+    """Draw every run's value, and the best so far."""
     rows = sorted(done, key=lambda trial: trial.number)
     values = [trial.value or 0.0 for trial in rows]
     better = max if result.direction == "maximize" else min
@@ -104,7 +104,7 @@ def progress(result: SweepResult, done: Sequence[Trial]) -> Markup:
 
 
 def against(result: SweepResult, done: Sequence[Trial], name: str) -> Markup:
-    """Values against one setting; numbers that span decades on a logarithmic axis."""
+    """Draw values against one setting, on a logarithmic axis if it spans decades."""
     settings = [trial.settings.get(name) for trial in done]
     values = [trial.value or 0.0 for trial in done]
     with figures.style(f"sweep {name}"):

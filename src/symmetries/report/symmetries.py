@@ -1,4 +1,4 @@
-"""The report of ``symmetries discover``: which transformations occur in data, and how much."""
+"""Report of ``symmetries discover``: which transformations occur in data, and how widely."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ class Film:
     """Examples moved along one parameter.
 
     Args:
-        values: (S,) offsets from the usual pose, in the unit of the parameter.
-        frames: (E, S, H, W, C).
-        weights: (E, S), density as a share of the largest of each example.
+        values: (S,) offsets from the most common pose, in the unit of the parameter.
+        frames: (E, S, H, W, C) images.
+        weights: (E, S) density as a fraction of the largest of each example.
         labels: names of the steps, for finite groups.
     """
 
@@ -43,7 +43,7 @@ class Film:
 
 @dataclass(frozen=True)
 class Pictures:
-    """All pictures of the page.
+    """All images of the page.
 
     Args:
         labels: a name for each of the E examples.
@@ -57,11 +57,11 @@ class Pictures:
 
 
 def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
-    """The page for a symmetry result.
+    """Build the page for a symmetry result.
 
     Args:
         result: the numbers.
-        pictures: of some examples.
+        pictures: images of some examples.
     """
     data, parts = result.data, result.transformations
     size = f"{data.width} × {data.height}"
@@ -77,27 +77,27 @@ def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
         answers=[Answer(title(part.name), sentence(part), part.verdict) for part in parts],
         sections=[
             Section(
-                "Pictures and their prototypes",
-                "The model sees every picture as a prototype that was moved. On the left a "
-                "picture, then the prototype it was led back to, then new versions of it: the "
-                "same picture, moved as the data moves its like.",
+                "Images and their prototypes",
+                "The model describes every image as a transformed prototype. On the left is an "
+                "image, then its prototype, then new versions of it: the same image, transformed "
+                "as similar images in the data are.",
                 blocks=[_gallery(pictures)],
             ),
             Section(
-                "Move them yourself",
-                "Drag a slider to move the examples. Under it is the learned density, and a "
-                "picture fades where the model finds it unlikely. Zero is the most common pose "
-                "of each picture.",
+                "Interactive densities",
+                "Drag a slider to move the examples. Below it is the learned density, and an "
+                "image fades where the model considers it unlikely. Zero is the most common pose "
+                "of each image.",
                 blocks=viewers,
                 columns=True,
             ),
             *_class_sections(result),
             Section(
                 "The numbers",
-                "90 % of the learned distribution lie in a set of this width. The noise floor is "
-                "the same width for repeated looks at one image: what the method cannot tell "
-                "apart. Below twice the noise, a transformation counts as absent, unless it is an "
-                "angle that is as good as uniform.",
+                "A set of this width holds 90 % of the learned distribution. The noise floor is "
+                "the same width for repeated predictions on one image, which the method cannot "
+                "resolve. A transformation narrower than twice the noise floor counts as absent, "
+                "unless it is an angle that is practically uniform.",
                 blocks=[_table(result)],
             ),
         ],
@@ -112,9 +112,7 @@ def _gallery(pictures: Pictures) -> Gallery:
         (label, [figures.picture_uri(frame) for frame in row])
         for label, row in zip(pictures.labels, pictures.gallery, strict=True)
     ]
-    return Gallery(
-        (("picture", 1), ("prototype", 1), ("new versions", versions)), rows, marked=True
-    )
+    return Gallery((("image", 1), ("prototype", 1), ("new versions", versions)), rows, marked=True)
 
 
 def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
@@ -141,14 +139,14 @@ def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitVie
 
 
 def _slider_span(steps: int) -> tuple[float, float]:
-    """Of a slider whose ends are the middles of the first and the last bar."""
+    """Return the span of a slider that ends at the centres of the first and the last bar."""
     left, right = figures.SPAN
     half = (right - left) / steps / 2
     return left + half, right - half
 
 
 def _ticks(part: Transformation, steps: Sequence[str]) -> list[tuple[float, str]]:
-    """Positions on the axis from 0 to 1 with their labels."""
+    """Return positions on the axis from 0 to 1 with their labels."""
     count = len(steps)
     if part.unit == "elements":
         return [((i + 0.5) / count, steps[i]) for i in spread(count, 8)]
@@ -156,17 +154,17 @@ def _ticks(part: Transformation, steps: Sequence[str]) -> list[tuple[float, str]
 
 
 def value_text(value: float, part: Transformation) -> str:
-    """A value of a transformation as a label."""
+    """Format a value of a transformation as a label."""
     return f"{value:.0f}" if part.unit == "elements" else quantity(value, part.unit)
 
 
 def capital(text: str) -> str:
-    """A sentence with a capital letter."""
+    """Capitalise a sentence."""
     return text[:1].upper() + text[1:]
 
 
 def _class_sections(result: SymmetryResult) -> list[Section]:
-    """Densities by class, where there are classes: a ridge for each."""
+    """Build the section on densities by class, with a ridge for each."""
     ranked = sorted(result.classes.items(), key=lambda item: -item[1].images)[:MOST_CLASSES]
     names = {name for name, _ in ranked}
     chosen = [(name, found) for name, found in result.classes.items() if name in names]
@@ -211,7 +209,7 @@ def _table(result: SymmetryResult) -> Table:
 
 def _settings(result: SymmetryResult) -> dict[str, str]:
     quality = result.quality
-    kept = f"{100 * quality.content_kept:.0f} % of the pictures survive the way to the prototype"
+    kept = f"{100 * quality.content_kept:.0f} % of the images are recovered from the prototype"
     return run_settings(result.data, result.run, result.group) | {
-        "quality": f"{kept} and back (on {quality.images:,} images)"
+        "quality": f"{kept} (on {quality.images:,} images)"
     }

@@ -1,4 +1,4 @@
-"""Verdicts in words: what a person would say about a width."""
+"""Verdicts on widths, in words."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from symmetries.results import Transformation
 
 @dataclass(frozen=True)
 class Phrases:
-    """How to say that a transformation occurs, occurs everywhere, or does not."""
+    """Phrases for a transformation that occurs, occurs everywhere, or does not occur."""
 
     some: str
     all: str
@@ -30,12 +30,12 @@ WORDS = {
     "saturation": Phrases("saturation varies by {}", "", "saturation does not vary"),
     "value": Phrases("brightness varies by {}", "", "brightness does not vary"),
 }
-# Where both are absent, one phrase is enough.
+# If both are absent, one phrase covers both.
 PAIRS = {("shift_x", "shift_y"): "not shifted", ("scale_x", "scale_y"): "not stretched"}
 
 
 def extent(width: float, unit: str) -> str:
-    """A width as a person says it: plus or minus half of it, or the ratio of the ends.
+    """Describe a 90 % width in words: plus or minus half of it, or the ratio of its ends.
 
     Example:
         >>> extent(64.0, "degrees"), extent(3.0, "pixels"), extent(1.214, "factor")
@@ -52,7 +52,7 @@ def extent(width: float, unit: str) -> str:
 
 
 def width_text(width: float, unit: str) -> str:
-    """A width with its unit, for a table.
+    """Format a 90 % width with its unit, for a table.
 
     Example:
         >>> width_text(64.21, "degrees"), width_text(1.214, "factor"), width_text(2.0, "elements")
@@ -65,14 +65,14 @@ def width_text(width: float, unit: str) -> str:
     return f"{width:.1f} {'px' if unit == 'pixels' else unit}"
 
 
-# What a verdict itself calls nothing (for factors as a logarithm), and how many times that much
+# Widths that count as zero (for factors as a logarithm), and the multiple of them from which
 # noise leaves the question open.
 NOTHING = {"degrees": 5.0, "pixels": 0.5, "factor": math.log(1.03)}
 OPEN = 4.0
 
 
 def is_open(part: Transformation) -> bool:
-    """Whether "absent" only means that the method cannot tell: much noise, and nothing above it.
+    """Return whether "absent" only means that the noise is too large to tell.
 
     Example:
         >>> from symmetries.results import Histogram
@@ -88,7 +88,7 @@ def is_open(part: Transformation) -> bool:
 
 
 def sentence(part: Transformation) -> str:
-    """One transformation in words.
+    """Describe one transformation in words.
 
     Example:
         >>> from symmetries.results import Histogram
@@ -121,7 +121,7 @@ def _finite_sentence(part: Transformation) -> str:
 
 
 def headline(parts: Sequence[Transformation]) -> str:
-    """All transformations in one sentence, those that occur first.
+    """Describe all transformations in one sentence, those that occur first.
 
     Example:
         >>> headline([])
@@ -146,10 +146,10 @@ def headline(parts: Sequence[Transformation]) -> str:
 
 
 def advice(parts: Sequence[Transformation]) -> str:
-    """What to do where some questions stay open; empty where none does."""
+    """Return what to do if some questions are open; empty if none is."""
     if not any(is_open(part) for part in parts):
         return ""
     return (
-        "Where the noise is large, look for fewer transformations at a time (--group), or train "
+        "Where the noise is large, search for fewer transformations at a time (--group), or train "
         "longer (--preset default)."
     )

@@ -1,4 +1,4 @@
-"""Searches over settings: any number of processes on one study, bad runs stopped early."""
+"""Hyper-parameter sweeps: any number of processes on one study, with pruning of bad trials."""
 
 from symmetries.sweeps.config import SweepConfig, read_config
 from symmetries.sweeps.study import collect, join

@@ -1,4 +1,4 @@
-"""What a sweep is told: a TOML file, checked when it is read."""
+"""Configuration of a sweep: a TOML file, checked when it is read."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ Value = bool | int | float | str | tuple[int | float, ...]
 
 
 class Range(BaseModel):
-    """Numbers from ``low`` to ``high``, whole if both are; ``log``: even in the logarithm."""
+    """Range from ``low`` to ``high``, of integers if both are; ``log`` samples in the logarithm."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
     low: int | float
@@ -33,23 +33,23 @@ Choices = Annotated[list[bool | int | float | str | list[int | float]], Field(mi
 
 
 class SweepConfig(BaseModel):
-    """What to train, what to measure, what to try.
+    """Configuration of a sweep: what to train, what to measure, and what to search over.
 
     Args:
         learner: one of :data:`symmetries.sweeps.objectives.OBJECTIVES`.
-        data: a data set by name, a file or a folder. A part of its training split is held out and
-            measured on; the test split is never looked at.
-        measure: the number to compare, one that the learner gives.
+        data: a data set by name, a file or a folder. Part of its training split is held out for
+            measuring; the test split is never read.
+        measure: the number to compare, one of those that the learner returns.
         direction: "maximize" or "minimize".
         sampler: "tpe" (Optuna's default), "random" or "grid" (all combinations of lists).
-        pruner: "median", "hyperband" or "none": which runs are stopped early.
-        watch: the number of the training that decides about stopping; smaller is better.
-        trials: how many to run, unless all of a grid.
-        images: training images to use, the first ones; all by default.
-        holdout: share of the training images that is measured on.
-        seed: of the held-out part, of the sampler and of every run.
-        settings: of the learner, for all runs.
-        search: by name of a setting: a list of values, or low and high.
+        pruner: "median", "hyperband" or "none": decides which trials are stopped early.
+        watch: the training metric that decides about pruning; smaller is better.
+        trials: number of trials; a grid may have fewer.
+        images: number of training images to use, from the first; all by default.
+        holdout: fraction of the training images that is held out.
+        seed: random seed of the held-out part, of the sampler and of every run.
+        settings: settings of the learner for all runs.
+        search: for each setting a list of values, or low and high.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -78,22 +78,22 @@ class SweepConfig(BaseModel):
 
     @property
     def total(self) -> int:
-        """How many runs there will be."""
+        """Number of trials of the whole sweep."""
         if self.sampler != "grid":
             return self.trials
         return math.prod(len(v) for v in self.search.values() if isinstance(v, list))
 
     def digest(self) -> str:
-        """A hash of everything but the number of trials, which may grow."""
+        """Return a hash of everything but the number of trials, which may grow."""
         plain = self.model_dump(mode="json", exclude={"trials"})
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def read_config(path: str | Path) -> SweepConfig:
-    r"""The configuration in a TOML file.
+    r"""Read the configuration in a TOML file.
 
     Raises:
-        ValueError: naming the file, the field and what is wrong with it.
+        ValueError: if the file is invalid; it names the file, the field and the problem.
 
     Example:
         >>> import tempfile

@@ -1,7 +1,7 @@
-"""What a sweep can train: each learner with its settings, and the numbers that it gives.
+"""Objectives of a sweep: each learner with its settings and the numbers that it returns.
 
 An objective takes training images, held-out images and settings, and returns plain numbers. It
-never sees a test set.
+never reads a test set.
 """
 
 import inspect
@@ -23,14 +23,14 @@ from symmetries.training import Recipe, Step, TrainConfig, train
 
 @dataclass(frozen=True)
 class Task:
-    """The data of one run, and how it is run.
+    """The data of one run, and its seed, folder and device.
 
     Args:
-        train: images to learn from.
+        train: images to train on.
         held_out: images to measure on.
-        seed: of the run.
+        seed: random seed of the run.
         out: folder for its checkpoints, or None.
-        device: "auto", "cpu", ...
+        device: device of the run, such as "auto" or "cpu".
     """
 
     train: ImageSet
@@ -41,19 +41,19 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of an image."""
+        """Shape of an image, (C, H, W)."""
         _, channels, height, width = self.train.images.shape
         return channels, height, width
 
     def labelled(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Training images and labels, held-out images and labels."""
+        """Return training images and labels, and held-out images and labels."""
         if self.train.labels is None or self.held_out.labels is None:
             raise invalid(self.train.name, "labelled images", "no labels", "choose other data")
         held = self.held_out
         return self.train.images, self.train.labels, held.images, self.held_out.labels
 
     def config(self, steps: int, batch_size: int, lr: float, **more: Any) -> TrainConfig:  # noqa: ANN401
-        """Of a training run."""
+        """Return the training configuration of the run."""
         return TrainConfig(
             steps=steps,
             batch_size=min(batch_size, len(self.train)),
@@ -80,9 +80,10 @@ def invariant_weights(
     features: int = 256,
     samples: int = 32,
 ) -> dict[str, float]:
-    """Paper 0: "elbo" (on the training set, which is the point of it), "accuracy", "half_width".
+    """Train with invariant weights (Ouderaa & Wilk 2022); return "elbo", "accuracy", "half_width".
 
-    ``half_width`` is a share of each parameter's range at the start, or for good without ``learn``.
+    The "elbo" is that of the training set, which selects the symmetry. ``half_width`` is the
+    initial half-width as a fraction of each parameter's range, and stays fixed without ``learn``.
     """
     from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
     from symmetries.nn.invariant_model import shallow_model
@@ -122,7 +123,10 @@ def penalties(
     width: int = 128,
     layers: int = 5,
 ) -> dict[str, float]:
-    """Paper 1: a perceptron with a penalty; "accuracy", "li" (logit error), "si" (saliency)."""
+    """Train a perceptron with an invariance penalty (Moskalev et al. 2023).
+
+    Returns "accuracy", "li" (logit invariance error) and "si" (saliency invariance similarity).
+    """
     from symmetries.auditing import audit
     from symmetries.learners.penalties import regularised_loss
 
@@ -159,7 +163,7 @@ def relaxed(
     width: int = 6,
     kernel_size: int = 3,
 ) -> dict[str, float]:
-    """Paper 4: "accuracy" of a network whose omega' is learned under a penalty, or fixed."""
+    """Train a network whose omega' is learned under a penalty, or fixed; return "accuracy"."""
     from symmetries.groups import Cyclic, Dihedral
     from symmetries.learners.relaxed import accuracy, fit
     from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
@@ -188,7 +192,9 @@ def symmetry_model(
     stage: str = "inference",
     **settings: Any,  # noqa: ANN401 - fields of SymmetryConfig and of its stage
 ) -> dict[str, float]:
-    """Paper 2: the held-out loss of a stage, "agreement" (inference) or "nll" (generative).
+    """Train a symmetry model (Allingham et al. 2024) and return the held-out loss of a stage.
+
+    The loss is "agreement" for the stage "inference" and "nll" for "generative".
 
     Settings are the fields of ``SymmetryConfig`` and of the stage's ``Recipe``: lr, steps, ...
     """
@@ -226,7 +232,7 @@ def vae(
     samples: int = 300,
     **settings: Any,  # noqa: ANN401 - fields of VAEConfig
 ) -> dict[str, float]:
-    """Papers 2 and 3: the importance-weighted "bound" of a VAE on held-out images, "error".
+    """Train a VAE; return the importance-weighted "bound" of held-out images, and its "error".
 
     Settings are the fields of ``VAEConfig``: lr, channels, steps, warmup, ...
     """
@@ -253,7 +259,7 @@ OBJECTIVES: dict[str, Objective] = {
 
 
 def check_settings(learner: str, names: set[str]) -> None:
-    """Raise where a learner is not known, or does not have a setting of that name."""
+    """Raise an error if a learner is unknown, or has no setting of that name."""
     check_choice(learner, OBJECTIVES, "learner")
     parameters = inspect.signature(OBJECTIVES[learner]).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):

@@ -1,7 +1,7 @@
-"""One study on disk, which any number of processes on any number of machines may join.
+"""A study on disk that any number of processes on any number of machines may join.
 
-The study is Optuna's: a journal file (which needs a file system that all of them see) or a
-database. What a killed process left unfinished is tried again by the next one that joins.
+The study is an Optuna study in a journal file (which needs a shared file system) or a database.
+Trials that a killed process left unfinished are repeated by the next process that joins.
 """
 
 import os
@@ -19,11 +19,11 @@ from symmetries.data import ImageSet, load
 from symmetries.results import RunInfo, SweepResult, Trial
 from symmetries.sweeps.config import Range, SweepConfig
 from symmetries.sweeps.objectives import OBJECTIVES, Task, check_settings
-from symmetries.training import NonFiniteError, watching
+from symmetries.training import NonFiniteError, pruning_hook
 
-Study: TypeAlias = Any  # of Optuna, which is imported when it is needed
+Study: TypeAlias = Any  # Optuna's Study; Optuna is imported only when needed
 JOURNAL = "study.journal"
-JOINED = "joined "  # before the name of a process
+JOINED = "joined "  # prefix of the attribute that records a process
 NAME = "sweep"
 
 
@@ -37,17 +37,17 @@ def join(
     keep: bool = False,
     ready: Callable[[Collection[str]], bool] | None = None,
 ) -> Study:
-    """Work on a study until it has all its trials; make it if it is not there.
+    """Work on a study until it has all its trials; create it if necessary.
 
     Args:
-        config: of the study; it must be the same in every process.
-        folder: of the journal, and of checkpoints.
-        storage: address of a database for Optuna, in place of the journal.
-        device: of the runs.
-        data_folder: where data files lie.
-        keep: keep the checkpoints and metrics of every run.
+        config: configuration of the study, the same in every process.
+        folder: folder of the journal and of checkpoints.
+        storage: address of a database for Optuna, instead of the journal.
+        device: device of the runs.
+        data_folder: folder of data files.
+        keep: whether to keep the checkpoints and metrics of every run.
         ready: called with the names (see :func:`process_name`) of all processes that ever joined,
-            until it gives True; only then trials begin. None begins at once.
+            until it returns True; trials begin only then. None begins at once.
 
     Returns:
         The study, with the trials of all processes.
@@ -71,11 +71,11 @@ def join(
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
-        with watching(watch), warnings.catch_warnings():
+        with pruning_hook(watch), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 found = OBJECTIVES[config.learner](task, **{**config.settings, **settings})
-            except NonFiniteError as error:  # these settings are no good: as if stopped early
+            except NonFiniteError as error:  # diverged: counts as pruned
                 trial.set_user_attr("reason", str(error))
                 raise optuna.TrialPruned from error
         if config.measure not in found:
@@ -90,13 +90,13 @@ def join(
     while len(_settled(study)) < config.total:
         before = len(study.trials)
         study.optimize(objective, n_trials=1)
-        if len(study.trials) == before:  # a grid that is used up, some of it by others
+        if len(study.trials) == before:  # the grid is exhausted, partly by other processes
             break
     return study
 
 
 def open_study(config: SweepConfig, folder: Path, storage: str | None = None) -> Study:
-    """The study of a configuration: the one that is there, or a new one."""
+    """Return the study of a configuration: an existing one, or a new one."""
     folder = as_folder(folder)
     optuna = _optuna()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -128,7 +128,7 @@ def open_study(config: SweepConfig, folder: Path, storage: str | None = None) ->
 
 
 def collect(study: Study, config: SweepConfig, run: RunInfo) -> SweepResult:
-    """The trials of a study as plain numbers, best first."""
+    """Return the trials of a study as plain numbers, best first."""
     trials = []
     for trial in study.trials:
         seconds = trial.duration.total_seconds() if trial.duration else 0.0
@@ -156,25 +156,25 @@ def collect(study: Study, config: SweepConfig, run: RunInfo) -> SweepResult:
 
 
 def _settled(study: Study) -> list[Any]:
-    """Trials that count: finished, stopped early, or under way in some process."""
+    """Return the trials that count: finished, pruned, or running in some process."""
     return [t for t in study.trials if t.state.name in ("COMPLETE", "PRUNED", "RUNNING")]
 
 
 def _take_up_lost(study: Study) -> None:
-    """Close the trials of processes of this machine that are gone, and queue them again."""
+    """Close the trials of dead processes of this machine, and queue them again."""
     from optuna.trial import TrialState
 
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         host, _, number = str(trial.user_attrs.get("process", "")).rpartition(":")
         if host == platform.node() and not _alive(int(number)):
-            # Not by study.tell: samplers believe that it is part of an optimisation.
+            # Not study.tell, which samplers take for a part of the optimisation.
             study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
             if trial.params:
                 study.enqueue_trial(trial.params, skip_if_exists=False)
 
 
 def process_name(number: int | None = None) -> str:
-    """How a study names a process of this machine: this one, or that of a number."""
+    """Return the name in the study of this process, or of another process of this machine."""
     return f"{platform.node()}:{os.getpid() if number is None else number}"
 
 
@@ -193,7 +193,7 @@ def _alive(number: int) -> bool:
 
 
 def _split(images: ImageSet, config: SweepConfig) -> tuple[ImageSet, ImageSet]:
-    """Images to learn from and images to measure on, from the training split alone."""
+    """Split the training images into images to train on and images to measure on."""
     count = len(images) if config.images is None else min(config.images, len(images))
     order = torch.randperm(count, generator=torch.Generator().manual_seed(config.seed))
     held = max(1, round(config.holdout * count))
@@ -207,14 +207,14 @@ def _suggest(trial: Any, name: str, what: Any) -> Any:  # noqa: ANN401 - any set
         whole = isinstance(what.low, int) and isinstance(what.high, int)
         suggest = trial.suggest_int if whole else trial.suggest_float
         return suggest(name, what.low, what.high, log=what.log)
-    if any(isinstance(value, list) for value in what):  # Optuna stores plain choices only
+    if any(isinstance(value, list) for value in what):  # Optuna stores only scalar choices
         return what[int(trial.suggest_categorical(name, [*range(len(what))]))]
     return trial.suggest_categorical(name, what)
 
 
 def _sampler(config: SweepConfig) -> Any:  # noqa: ANN401 - one of Optuna's
     samplers = _optuna().samplers
-    # Processes must not propose the same settings: their number is part of the seed.
+    # Processes must not propose the same settings, so their index is part of the seed.
     seed = (config.seed + os.getpid()) % 2**31
     if config.sampler == "grid":
         grid = {

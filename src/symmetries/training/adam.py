@@ -1,4 +1,4 @@
-"""Adam whose steps, with the clipping of the gradients, are two kernels for all tensors."""
+"""Adam with fused GPU kernels: two launches clip and update all tensors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-_MANY = 8192  # sums of pieces, which every block adds up: beyond it one kernel more costs less
+_MANY = 8192  # number of partial sums from which a separate reduction kernel is cheaper
 
 
-def loss_of(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 - torch's
-    """What a closure gives that computes the loss and its gradients anew, before a step."""
+def evaluate_closure(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 - torch's
+    """Evaluate the closure of a step, which recomputes the loss and its gradients."""
     if closure is None:
         return None
     with torch.enable_grad():
@@ -19,23 +19,23 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:  # noqa: ANN401 - torch's
 
 
 class _KernelSteps(Adam):
-    """Torch's Adam with its own state, moved by the library's kernels.
+    """Torch's Adam with its own state, updated by the library's GPU kernels.
 
-    Its groups may say "clip": False. Where batches are passed over (``found_inf``), torch's own
-    kernels do the step.
+    Parameter groups may set "clip" to False. Steps that may be skipped (``found_inf``) use torch's
+    own fused kernels.
     """
 
-    largest: float | None = None  # norm of the gradients of all groups that are clipped
+    largest: float | None = None  # largest joint norm of the gradients of all clipped groups
     decoupled = False
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401
-        """Clip the gradients and move the parameters.
+        """Clip the gradients and update the parameters.
 
         Args:
-            closure: computes the loss and its gradients anew, before the step.
+            closure: recomputes the loss and its gradients before the step.
         """
-        loss = loss_of(closure)
+        loss = evaluate_closure(closure)
         self._clip_and_move()
         return loss
 

@@ -1,9 +1,10 @@
-"""Which examples make up the batch of a step, and how they come to the device.
+"""Selection of the examples of each step, and their transfer to the device.
 
-The examples of a run form one endless row: epoch after epoch, each a permutation drawn from
-(seed, epoch). Step s takes the places s B to (s + 1) B - 1 of that row, so every example is seen
-once per epoch, all batches have one size (a CUDA graph needs that), and a resumed run knows its
-place from the step's number alone. With several processes, each takes its share of those B places.
+The examples of a run form one endless sequence: epoch after epoch, each a permutation drawn from
+(seed, epoch). Step s takes the positions s B to (s + 1) B - 1 of that sequence. So every example
+is seen once per epoch, all batches have the same size (a CUDA graph needs that), and the position
+of a resumed run follows from the step's number. With several processes, each takes its share of
+those B positions.
 """
 
 import random
@@ -20,8 +21,8 @@ from symmetries._validation.checks import invalid
 from symmetries.training.step import example_seed, order_seed
 
 Batch = tuple[Tensor, ...]
-AHEAD = 8  # steps gathered before they are needed
-THREADS = 4  # that gather: one alone is slower than a GPU with a small network
+PREFETCH = 8  # number of steps that are prefetched
+THREADS = 4  # prefetching threads: one alone is slower than a GPU with a small network
 
 
 @runtime_checkable
@@ -44,12 +45,12 @@ class Order:
     """The examples of each step, as indices into the data.
 
     Args:
-        examples: how many there are.
+        examples: number of examples.
         batch_size: examples per step over all processes.
-        seed: of the run.
-        rank: number of this process.
+        seed: seed of the run.
+        rank: index of this process.
         world: number of processes.
-        device: where the indices are needed.
+        device: device of the indices.
 
     Example:
         >>> order = Order(examples=6, batch_size=4, seed=0)
@@ -78,11 +79,11 @@ class Order:
         self._epochs: dict[int, Tensor] = {}
 
     def start(self, step: int) -> int:
-        """Place of this process's first example of a step in the row of all epochs."""
+        """Return the position, in the sequence of epochs, of this process's first example."""
         return step * self.batch_size + self.rank * self.share
 
     def indices(self, step: int) -> Tensor:
-        """Indices (share,) of this process's examples at a step."""
+        """Return the indices (share,) of this process's examples at a step."""
         epoch, offset = divmod(self.start(step), self.examples)
         piece = self._epoch(epoch)[offset : offset + self.share]
         if len(piece) == self.share:
@@ -104,41 +105,41 @@ class Order:
 
 
 class Batches(Protocol):
-    """Gives the batch of a step in two halves, of which the second can be part of a CUDA graph."""
+    """Provides the batch of a step in two parts, the second of which a CUDA graph can capture."""
 
     def inputs(self, step: int) -> Batch:
-        """What changes from step to step, on the device; always of the same shapes."""
+        """Return the tensors that change from step to step, on the device and of constant shape."""
 
     def batch(self, inputs: Batch) -> Batch:
-        """The batch that belongs to ``inputs``: device work only."""
+        """Return the batch for ``inputs``, with device operations only."""
 
 
 class ResidentBatches:
-    """Tensors that live on the device and are indexed there."""
+    """Batches from tensors that are on the device and indexed there."""
 
     def __init__(self, tensors: Batch, order: Order) -> None:
         self.tensors = tensors
         self.order = order
 
     def inputs(self, step: int) -> Batch:
-        """The indices of the step's examples."""
+        """Return the indices of the step's examples."""
         return (self.order.indices(step),)
 
     def batch(self, inputs: Batch) -> Batch:
-        """The examples themselves."""
+        """Return the examples at the indices."""
         return tuple(tensor.index_select(0, inputs[0]) for tensor in self.tensors)
 
 
 class HostBatches:
-    """Tensors too large for the device, also memory-mapped: gathered on the host, then moved.
+    """Batches from tensors that do not fit on the device: gathered on the host, then transferred.
 
-    Threads gather the examples of the next steps into pinned memory and send them on a stream of
-    their own, while the device computes.
+    The tensors may be memory-mapped. Threads prefetch the examples of the next steps into pinned
+    memory and transfer them on a separate stream while the device computes.
 
     Args:
         tensors: one row per example.
-        order: which examples.
-        device: where they go.
+        order: the examples of each step.
+        device: destination of the batches.
         steps: the step to stop before.
     """
 
@@ -152,8 +153,8 @@ class HostBatches:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def inputs(self, step: int) -> Batch:
-        """The examples of a step, moved to the device."""
-        for later in range(step, min(step + AHEAD, self.steps)):
+        """Return the examples of a step, transferred to the device."""
+        for later in range(step, min(step + PREFETCH, self.steps)):
             if later not in self._ahead:
                 self._ahead[later] = self._threads.submit(self._gather, self.order.indices(later))
         rows, arrived = self._ahead.pop(step).result()
@@ -165,7 +166,7 @@ class HostBatches:
         return rows
 
     def batch(self, inputs: Batch) -> Batch:
-        """The inputs are the batch."""
+        """Return the inputs, which are the batch."""
         return inputs
 
     def _gather(self, index: Tensor) -> tuple[Batch, torch.cuda.Event | None]:
@@ -178,19 +179,19 @@ class HostBatches:
 
 
 def _pinned_rows(tensor: Tensor, index: Tensor) -> Tensor:
-    """Rows gathered straight into memory that the device can read by itself."""
+    """Gather rows directly into pinned memory, which the device can read."""
     rows = torch.empty(len(index), *tensor.shape[1:], dtype=tensor.dtype, pin_memory=True)
     return torch.index_select(tensor, 0, index, out=rows)
 
 
 class LoadedBatches:
-    """A ``Dataset`` behind a ``DataLoader``, in the same order as tensors would come.
+    """Batches from a ``Dataset`` through a ``DataLoader``, in the same order as from tensors.
 
     Args:
-        dataset: with a length and items that collate to tensors.
-        order: which examples.
-        device: where they go.
-        workers: loader processes.
+        dataset: data set with a length, whose items collate to tensors.
+        order: the examples of each step.
+        device: destination of the batches.
+        workers: number of loader processes.
         first: the step to start with.
         steps: the step to stop before.
     """
@@ -208,7 +209,7 @@ class LoadedBatches:
         self.next_step = first
         loader = DataLoader(
             _SeededExamples(dataset, order.seed),
-            batch_sampler=_Places(order, first, steps),
+            batch_sampler=_PositionSampler(order, first, steps),
             num_workers=workers,
             pin_memory=device.type == "cuda",
             generator=torch.Generator(),
@@ -216,7 +217,7 @@ class LoadedBatches:
         self.loaded = iter(loader)
 
     def inputs(self, step: int) -> Batch:
-        """The next examples; steps must be asked for in turn."""
+        """Return the next examples; steps must be requested in order."""
         if step != self.next_step:
             raise invalid("step", f"the next step, {self.next_step}", step, "go step by step")
         self.next_step += 1
@@ -228,15 +229,15 @@ class LoadedBatches:
         return _to_device(items, self.device)
 
     def batch(self, inputs: Batch) -> Batch:
-        """The inputs are the batch."""
+        """Return the inputs, which are the batch."""
         return inputs
 
 
 class JoinedBatches:
-    """The batches of several runs side by side: tensors (runs, examples, ...).
+    """Batches of several runs, stacked: tensors (runs, examples, ...).
 
     Args:
-        runs: the batches of each; all of one size.
+        runs: batches of each run, all of the same size.
     """
 
     def __init__(self, runs: Sequence[Batches]) -> None:
@@ -244,13 +245,13 @@ class JoinedBatches:
         self._widths: list[int] = []
 
     def inputs(self, step: int) -> Batch:
-        """What each run needs, one after the other."""
+        """Return the concatenated inputs of all runs."""
         parts = [run.inputs(step) for run in self.runs]
         self._widths = [len(part) for part in parts]
         return tuple(tensor for part in parts for tensor in part)
 
     def batch(self, inputs: Batch) -> Batch:
-        """The batches of all runs, stacked."""
+        """Return the stacked batches of all runs."""
         rest = iter(inputs)
         parts = [
             run.batch(tuple(next(rest) for _ in range(width)))
@@ -259,8 +260,8 @@ class JoinedBatches:
         return tuple(torch.stack(tensors) for tensors in zip(*parts, strict=True))
 
 
-class _Places:
-    """Sampler of batches: for each example its place in the run and its index in the data."""
+class _PositionSampler:
+    """Batch sampler: for each example its position in the run and its index in the data."""
 
     def __init__(self, order: Order, first: int, steps: int) -> None:
         self.order = order
@@ -275,9 +276,9 @@ class _Places:
 
 
 class _SeededExamples(Dataset[object]):
-    """A data set whose own random numbers (augmentation) belong to the example's place in the run.
+    """Data set that seeds random augmentation by the example's position in the run.
 
-    So they do not depend on how many loader processes there are, nor on where a run was resumed.
+    Augmentation then depends neither on the number of loader processes nor on resumption.
     """
 
     def __init__(self, dataset: Dataset[object], seed: int) -> None:

@@ -1,9 +1,9 @@
-"""States on disk: tensors as safetensors, everything else as JSON, never pickle.
+"""States on disk: tensors as safetensors and everything else as JSON, never pickle.
 
-A state called NAME is two files: ``NAME.json`` and the tensors, whose file name carries the start
-of their SHA-256. The JSON names the tensors' file and is renamed into place last, so a crash at any
-moment leaves the old pair or the new one. It also holds the hash of the tensors and of itself:
-a changed byte anywhere is found when the state is read.
+A state NAME consists of two files: ``NAME.json``, and a file of tensors whose name contains the
+start of its SHA-256. The JSON names the tensors' file and is renamed into place last, so a crash
+at any time leaves either the old pair or the new one. The JSON also holds the hash of the tensors
+and of itself, so a changed byte anywhere is detected when the state is read.
 """
 
 import hashlib
@@ -25,19 +25,19 @@ VERSION = 1
 
 
 class CheckpointError(ValueError):
-    """A state that cannot be used: missing, changed, foreign, or from a newer version."""
+    """A state that cannot be used: missing, corrupted, of another kind, or from a newer version."""
 
 
 def save_model(folder: Path | str, module: nn.Module, meta: Mapping[str, Any]) -> Path:
-    """Write a module's parameters and buffers, and what is needed to build it again.
+    """Write a module's parameters and buffers, and the metadata needed to rebuild it.
 
     Args:
-        folder: made if it is not there; other files in it are left alone.
-        module: whose ``state_dict`` is written.
+        folder: created if necessary; other files in it are not changed.
+        module: module whose ``state_dict`` is written.
         meta: plain data for JSON (numbers, strings, lists, dicts).
 
     Returns:
-        The JSON file.
+        Path of the JSON file.
 
     Example:
         >>> import tempfile, torch
@@ -52,10 +52,10 @@ def save_model(folder: Path | str, module: nn.Module, meta: Mapping[str, Any]) -
 
 
 def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`save_model` wrote: tensors by name (on the CPU), and the plain data.
+    """Read a state written by :func:`save_model`: tensors by name (on the CPU), and metadata.
 
     Raises:
-        CheckpointError: if it is not there, was changed, or has another or a newer format.
+        CheckpointError: if it is missing or corrupted, or has another or a newer format.
     """
     folder = as_path(folder, "folder")
     header = _read_header(folder / f"{name}.json")
@@ -73,20 +73,20 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
 def load_learner(
     folder: Path | str, learner: str, what: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The same for a learner's model: raise, saying ``what`` was expected, if it is another's."""
+    """Read a learner's saved model; if it is another learner's the error asks for ``what``."""
     for name, word in (("learner", learner), ("what", what)):
         if not isinstance(word, str):
-            raise wrong_type(name, "a text", word, "give one such as 'vae'")
+            raise wrong_type(name, "a string", word, "give one such as 'vae'")
     state, meta = load_state(folder)
     if meta.get("learner") != learner:
         got = f"a model of learner {meta.get('learner')!r}"
         expected = f"a saved {what} (learner {learner!r})"
-        raise invalid(str(folder), expected, got, "name its own folder")
+        raise invalid(str(folder), expected, got, "give the folder of such a model")
     return state, meta
 
 
 def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a safetensors file; ``path`` is for the message."""
+    """Parse the bytes of a safetensors file; ``path`` is for error messages."""
     try:
         return safetensors.torch.load(content)
     except SafetensorError as error:
@@ -94,7 +94,7 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
 
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:
-    """A module's ``state_dict``; an error where it holds anything but tensors."""
+    """Return a module's ``state_dict``; raise an error if it holds anything but tensors."""
     if not isinstance(module, nn.Module):
         raise wrong_type("module", "an nn.Module", module, "give one")
     state = module.state_dict()
@@ -106,25 +106,25 @@ def module_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def has_state(folder: Path, name: str) -> bool:
-    """Whether there is a state of that name."""
+    """Return whether there is a state of that name."""
     return (folder / f"{name}.json").exists()
 
 
 def write_state(
     folder: Path, name: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]
 ) -> Path:
-    """Write a named state: all or nothing.
+    """Write a named state atomically.
 
     Args:
-        folder: made if it is not there.
-        name: of the state; letters, digits, "-" and "_".
-        tensors: by name, on any device.
+        folder: created if necessary.
+        name: name of the state; letters, digits, "-" and "_".
+        tensors: tensors by name, on any device.
         meta: plain data for JSON.
 
     Returns:
-        The JSON file.
+        Path of the JSON file.
     """
-    # Each its own memory, in order: safetensors refuses views and tied weights.
+    # Copies with separate, contiguous memory: safetensors refuses views and tied weights.
     parts = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
     content = safetensors.torch.save(parts)
     digest = hashlib.sha256(content).hexdigest()
@@ -150,14 +150,14 @@ def write_state(
 
 
 def remove_state(folder: Path, name: str) -> None:
-    """Remove a named state, the JSON first."""
+    """Remove a named state, the JSON file first."""
     with writing(folder / f"{name}.json"):
         (folder / f"{name}.json").unlink(missing_ok=True)
         _remove_others(folder, name, keep=None)
 
 
 def _remove_others(folder: Path, name: str, keep: Path | None) -> None:
-    """Remove the tensors of earlier states, and what crashed writers left."""
+    """Remove the tensors of earlier states, and temporary files left by crashes."""
     ours = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}\.safetensors")
     temporary = re.compile(rf"\.{re.escape(name)}(-[0-9a-f]{{16}}\.safetensors|\.json)-.*\.tmp")
     for path in folder.iterdir():
@@ -167,7 +167,7 @@ def _remove_others(folder: Path, name: str, keep: Path | None) -> None:
 
 
 def _render(header: Mapping[str, Any]) -> bytes:
-    """The one way to write a header, with its own hash."""
+    """Serialise a header in canonical form, with its own hash."""
     body = json.dumps(header, allow_nan=False, sort_keys=True)
     digest = hashlib.sha256(body.encode()).hexdigest()
     whole = {**header, "sha256": digest}
@@ -194,7 +194,7 @@ def _read_header(path: Path) -> dict[str, Any]:
     header.pop("sha256", None)
     try:
         whole = _render(header) == text
-    except ValueError:  # a changed byte made a number infinite
+    except ValueError:  # a corrupted byte made a number infinite
         whole = False
     if not whole:
         raise _changed(path)
@@ -207,6 +207,6 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 def _changed(path: Path) -> CheckpointError:
     return CheckpointError(
-        f"{path}: its SHA-256 is not the recorded one, so it was changed or cut; "
+        f"{path}: its SHA-256 is not the recorded one, so it was changed or truncated; "
         "restore it from a copy, or remove the state and train again"
     )

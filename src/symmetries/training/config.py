@@ -14,14 +14,14 @@ from symmetries._validation.checks import (
     wrong_type,
 )
 
-# Of Fabric's precisions those without a gradient scale, which would have to look at the gradients.
+# The precisions of Fabric without gradient scaling, which would have to read the gradients.
 PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed")
 SCHEDULES = ("cosine", "constant")
 OPTIMIZERS = ("adam", "adamw", "sgd")
 GRAPH_MODES = ("auto", "off")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
-# What may differ between a run and its resumption without moving a single weight.
+# Fields that may differ between a run and its resumption without changing the weights.
 FREE_AT_RESUME = frozenset(
     {"out", "resume", "checkpoint_every", "log_every", "device", "devices", "nodes"}
     | {"progress", "title", "tensorboard", "graph", "workers", "given_seed"}
@@ -206,7 +206,7 @@ class TrainConfig(Config):
         return round(self.optimiser.warmup * self.steps)
 
     def identity(self) -> dict[str, object]:
-        """The fields that decide the weights: a resumed run must agree on them."""
+        """Return the fields that determine the weights, on which a resumed run must agree."""
         free = set(FREE_AT_RESUME)
         if self.optimiser.schedule == "constant":
             free.add("steps")  # training longer than first asked changes nothing done so far

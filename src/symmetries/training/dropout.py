@@ -1,4 +1,4 @@
-"""Dropout whose masks belong to the examples, so that several processes drop what one would."""
+"""Dropout with one mask per example, independent of the number of processes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from torch.overrides import TorchFunctionMode
 
 
 class DropoutByRows(TorchFunctionMode):
-    """While active, ``dropout`` draws for the rows of all processes and keeps this process's.
+    """While active, ``dropout`` draws masks for the rows of all processes and keeps its own.
 
-    The first axis must run over the examples, in order (each may have several rows, side by side).
-    Only for several processes: one process needs no such care.
+    The first axis must run over the examples, in order (an example may have several adjacent rows).
+    It is needed only with several processes.
 
     Args:
-        rank: number of this process.
+        rank: index of this process.
         world: number of processes.
     """
 
@@ -32,7 +32,7 @@ class DropoutByRows(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - what func returns
-        """Take the place of dropout, and of nothing else."""
+        """Replace dropout, and call all other functions unchanged."""
         if func is F.dropout:
             return self.dropout(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -40,7 +40,7 @@ class DropoutByRows(TorchFunctionMode):
     def dropout(
         self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
-        """As ``torch.nn.functional.dropout``."""
+        """Like ``torch.nn.functional.dropout``, with masks per example."""
         if not training or p == 0.0 or input.ndim == 0:
             return torch.dropout(input, p, training)
         rows = len(input)

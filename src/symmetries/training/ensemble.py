@@ -1,9 +1,9 @@
-"""Many models at once: runs that differ in seed, start or a number train as one computation.
+"""Ensembles: runs that differ in seed, initial weights or a number train as one computation.
 
-Parameters of all models are stacked, ``torch.vmap`` evaluates the loss of all at once, and one
-optimiser moves them: what a run costs beside its arithmetic is paid once. Every model has the
-order of the data and the random numbers that it would have alone, and its gradient is clipped by
-its own norm, so it learns what it would learn alone, up to rounding.
+The parameters of all models are stacked, ``torch.vmap`` evaluates all losses at once, and one
+optimiser updates them, so the overhead of a run is paid once. Every model has the order of the
+data and the random numbers that it would have alone, and its gradient is clipped by its own norm.
+It therefore learns what it would learn alone, up to rounding.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -19,7 +19,7 @@ from symmetries.training.batches import Batch, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.history import History
 from symmetries.training.loop import OnStep, check_run, run_loop, train
-from symmetries.training.matmul_precision import Products, fast_products
+from symmetries.training.matmul_precision import Products, use_matmul_precision
 from symmetries.training.optim import ParamGroups
 from symmetries.training.stacked import Ensemble
 from symmetries.training.step import Step
@@ -29,19 +29,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Job:
-    """What :func:`symmetries.training.train` is asked for, as a value.
+class TrainJob:
+    """The arguments of one call of :func:`symmetries.training.train`, as a value.
 
     Args:
-        model: see there, as the next five.
-        loss: see there.
-        data: see there.
-        config: see there.
-        param_groups: see there.
-        on_step: see there.
-        reads: modules that the loss reads and does not train. Whatever else differs between runs
-            that are to train as one must be a buffer of one of them, or of the model.
-        products: how exact matrix products are; None leaves torch's setting alone.
+        model: as in ``train``, like the next five.
+        loss: as in ``train``.
+        data: as in ``train``.
+        config: as in ``train``.
+        param_groups: as in ``train``.
+        on_step: as in ``train``.
+        reads: modules that the loss reads but does not train. Everything else that differs between
+            runs that train as one must be a buffer of one of them, or of the model.
+        products: precision of matrix products; None keeps torch's setting.
     """
 
     model: nn.Module
@@ -57,11 +57,11 @@ class Job:
         check_run(self.model, self.loss, self.config)
 
 
-Fitting = Generator[Job, History, T]
+TrainJobs = Generator[TrainJob, History, T]
 
 
 class Numbers(nn.Module):
-    """Numbers that a loss uses, as buffers: runs that train as one may differ in them.
+    """Numbers used by a loss, held as buffers so that runs that train as one may differ in them.
 
     Example:
         >>> Numbers(penalty=0.5)["penalty"]
@@ -78,77 +78,77 @@ class Numbers(nn.Module):
         return self.get_buffer(name)
 
 
-def fit_alone(fitting: "Fitting[T]") -> T:
-    """Run a learner's fitting: train what it yields, send back the history; what it returns.
+def fit_alone(jobs: "TrainJobs[T]") -> T:
+    """Train the jobs that a generator yields, one at a time, and return its result.
 
     Example:
-        >>> def fitting(model, x):
+        >>> def jobs(model, x):
         ...     def loss(model, batch, step):
         ...         return {"loss": model(batch[0]).square().mean()}
         ...     config = TrainConfig(steps=3, batch_size=2, device="cpu", progress=False)
-        ...     history = yield Job(model, loss, (x,), config)
+        ...     history = yield TrainJob(model, loss, (x,), config)
         ...     return history.step[-1]
-        >>> fit_alone(fitting(nn.Linear(1, 1), torch.ones(4, 1)))
+        >>> fit_alone(jobs(nn.Linear(1, 1), torch.ones(4, 1)))
         3
     """
-    return fit_together([fitting])[0]
+    return fit_together([jobs])[0]
 
 
-def fit_together(fittings: Sequence["Fitting[T]"]) -> list[T]:
-    """Run several fittings side by side: what they yield at the same time is trained as one.
+def fit_together(runs: Sequence["TrainJobs[T]"]) -> list[T]:
+    """Advance several generators of jobs in parallel and train the jobs they yield as one.
 
     Args:
-        fittings: generators of :class:`Job`, alike but for seeds, starts and buffers.
+        runs: generators of :class:`TrainJob` that differ only in seeds, weights and buffers.
 
     Returns:
-        What each returns.
+        The result of each generator.
 
     Example:
-        >>> def fitting(model, x, seed):
+        >>> def jobs(model, x, seed):
         ...     def loss(model, batch, step):
         ...         return {"loss": (model(batch[0]) - 1).square().mean()}
         ...     config = TrainConfig(100, 2, 0.1, seed=seed, device="cpu", progress=False)
-        ...     history = yield Job(model, loss, (x,), config)
+        ...     history = yield TrainJob(model, loss, (x,), config)
         ...     return history["loss"][-1] < 0.01
         >>> x = torch.ones(4, 1)
-        >>> fit_together([fitting(nn.Linear(1, 1), x, seed) for seed in (0, 1)])
+        >>> fit_together([jobs(nn.Linear(1, 1), x, seed) for seed in (0, 1)])
         [True, True]
     """
-    several = isinstance(fittings, Sequence) and len(fittings) > 0
-    if not several or not all(isinstance(each, Generator) for each in fittings):
-        expected = "a list of generators of Jobs, at least one"
-        remedy = "give what the models' fitting() returns"
-        raise invalid("fittings", expected, short(fittings), remedy)
+    several = isinstance(runs, Sequence) and len(runs) > 0
+    if not several or not all(isinstance(each, Generator) for each in runs):
+        expected = "a list of generators of TrainJobs, at least one"
+        remedy = "give what the models' train_jobs() returns"
+        raise invalid("runs", expected, short(runs), remedy)
     found: list[T] = []
-    histories: Sequence[History | None] = [None] * len(fittings)
+    histories: Sequence[History | None] = [None] * len(runs)
     while not found:
-        jobs: list[Job] = []
-        for fitting, history in zip(fittings, histories, strict=True):
+        jobs: list[TrainJob] = []
+        for run, history in zip(runs, histories, strict=True):
             try:
-                jobs.append(next(fitting) if history is None else fitting.send(history))
+                jobs.append(next(run) if history is None else run.send(history))
             except StopIteration as end:
                 found.append(end.value)
         if jobs and found:
             remedy = "fit models of one kind with the same options"
-            raise invalid("fittings", "as many trainings in each", "different numbers", remedy)
+            raise invalid("runs", "as many trainings in each", "different numbers", remedy)
         if jobs:
             histories = train_together(jobs)
     return found
 
 
 def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  # noqa: ANN401
-    """Fit several learners' models as one, as ``model.fit(*data, **options)`` would fit each.
+    """Fit the models of several learners as one, as ``model.fit(*data, **options)`` fits each.
 
-    For models that have ``fitting`` beside ``fit``: symmetry models, VAEs, invariant VAEs. They
-    must agree in all but their seeds and weights.
+    The models must have a method ``train_jobs`` besides ``fit`` (symmetry models, VAEs, invariant
+    VAEs) and may differ only in their seeds and weights.
 
     Args:
-        models: fitted in place.
-        data: see ``fit``; the same for all.
-        options: see ``fit``; the folder ``out`` gets a folder for each model.
+        models: models, fitted in place.
+        data: arguments of ``fit``, the same for all.
+        options: options of ``fit``; the folder ``out`` gets a subfolder for each model.
 
     Returns:
-        What ``fit`` would return for each; times are those of all together.
+        The result of ``fit`` for each model; times are those of the whole ensemble.
 
     Example:
         >>> from symmetries.learners.vae import VAE, VAEConfig
@@ -159,8 +159,8 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
         [2, 2]
     """
     several = isinstance(models, Sequence) and len(models) > 0
-    if not several or not all(hasattr(model, "fitting") for model in models):
-        expected = "a list of models that have fitting(), at least one"
+    if not several or not all(hasattr(model, "train_jobs") for model in models):
+        expected = "a list of models that have train_jobs(), at least one"
         raise invalid("models", expected, short(models), "try VAE, InvariantVAE, SymmetryModel")
     for name in ("config", "group", "shape", "bounds"):
         settings = {repr(getattr(model, name, None)) for model in models}
@@ -168,30 +168,30 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
             remedy = "fit models of other settings on their own"
             raise invalid(name, "the same for all models", "different ones", remedy)
     out = options.pop("out", None)
-    fittings = []
+    runs = []
     for r, model in enumerate(models):
         folder = None if out is None else Path(out) / f"{r}"
-        fittings.append(model.fitting(*data, out=folder, **options))
-    return fit_together(fittings)
+        runs.append(model.train_jobs(*data, out=folder, **options))
+    return fit_together(runs)
 
 
-def train_together(jobs: Sequence[Job]) -> list[History]:
-    """Train the models of several jobs as one; see :class:`Job` for what may differ.
+def train_together(jobs: Sequence[TrainJob]) -> list[History]:
+    """Train the models of several jobs as one; see :class:`TrainJob` for what may differ.
 
-    The configurations must agree but for the seed and the folder; the checkpoint of all is in the
-    folder of the first. The loss of the first job serves all: what it closes over must be the same
-    for every job, or be among its ``reads``.
+    The configurations must agree except for the seed and the folder; the checkpoint of all runs is
+    in the folder of the first. The loss of the first job is used for all, so anything it closes
+    over must be the same for every job, or be among its ``reads``.
 
     Returns:
-        The numbers of each run; the times are those of all together.
+        The history of each run; times are those of the whole ensemble.
     """
-    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(j, Job) for j in jobs):
-        remedy = "make each as Job(model, loss, data, config)"
-        raise invalid("jobs", "a list of Jobs, at least one", short(jobs), remedy)
+    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(j, TrainJob) for j in jobs):
+        remedy = "make each as TrainJob(model, loss, data, config)"
+        raise invalid("jobs", "a list of TrainJobs, at least one", short(jobs), remedy)
     config, products = jobs[0].config, jobs[0].products
     if len(jobs) == 1:
         job = jobs[0]
-        with fast_products(products, config.device):
+        with use_matmul_precision(products, config.device):
             return [
                 train(
                     job.model,
@@ -217,7 +217,7 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
     data, seeds = [job.data for job in jobs], [job.config.seed for job in jobs]
     watched = on_step if any(job.on_step for job in jobs) else None
     try:
-        with fast_products(products, config.device):
+        with use_matmul_precision(products, config.device):
             history = run_loop(
                 ensemble, loss, data, config, seeds, ensemble.groups(jobs[0]), watched
             )
@@ -230,12 +230,12 @@ def train_together(jobs: Sequence[Job]) -> list[History]:
 
 
 def _own(values: Mapping[str, Any], member: int) -> dict[str, Any]:
-    """Those of the entries "NAME.NUMBER" that belong to one model, by name."""
+    """Return the entries "NAME.NUMBER" that belong to one model, by name."""
     ending = f".{member}"
     return {name.removesuffix(ending): v for name, v in values.items() if name.endswith(ending)}
 
 
-def _check_alike(jobs: Sequence[Job]) -> None:
+def _check_alike(jobs: Sequence[TrainJob]) -> None:
     first = jobs[0].config
     for job in jobs[1:]:
         same = job.config.replace(seed=first.seed, out=first.out)

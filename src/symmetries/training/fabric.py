@@ -1,4 +1,4 @@
-"""The one place that knows under which name Lightning Fabric is installed."""
+"""Construction of Lightning Fabric, under either name of its distribution."""
 
 import importlib
 import os
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 else:
     try:
         from lightning_fabric import Fabric
-    except ImportError:  # only the `lightning` distribution is there
+    except ImportError:  # only the `lightning` distribution is installed
         from lightning.fabric import Fabric
 
 __all__ = ["Fabric", "make_fabric", "place"]
 
 
 def make_fabric(config: TrainConfig) -> Fabric:
-    """Fabric for the devices, nodes and precision of ``config``, launched.
+    """Return a launched Fabric for the devices, nodes and precision of ``config``.
 
-    With several processes the gradients are averaged by DDP. Parameters that a step leaves out are
-    allowed (learners with several networks do that), at the price of one walk over the graph.
+    With several processes DDP averages the gradients. Parameters that a step does not use are
+    allowed (learners with several networks need this), at the cost of one traversal of the graph.
     """
     kind, _, number = config.device.partition(":")
     several = config.hardware.devices * config.hardware.nodes > 1
@@ -37,26 +37,26 @@ def make_fabric(config: TrainConfig) -> Fabric:
         num_nodes=config.hardware.nodes,
         precision=cast(Any, config.hardware.precision),
         strategy="ddp_find_unused_parameters_true" if several else "auto",
-        plugins=None if several else _alone(),
+        plugins=None if several else _single_process(),
     )
     if several:
-        _meet_again(fabric.device)
+        _rejoin(fabric.device)
     fabric.launch()
     return fabric
 
 
-def _alone() -> Any:  # noqa: ANN401 - Fabric's plugins
-    """A run of one process looks at no scheduler: srun may have started several such runs."""
+def _single_process() -> Any:  # noqa: ANN401 - Fabric's plugins
+    """Return plugins that ignore job schedulers: srun may start several single runs."""
     if "SLURM_NTASKS" not in os.environ:
         return None
     plugins = importlib.import_module(Fabric.__module__.removesuffix(".fabric") + ".plugins")
     return [plugins.environments.LightningEnvironment()]
 
 
-def _meet_again(device: torch.device) -> None:
-    """After torchrun started the processes again, find each other under names of this attempt.
+def _rejoin(device: torch.device) -> None:
+    """Join the process group under a name of this attempt after torchrun restarted the processes.
 
-    The store in which they meet outlives an attempt, and holds the addresses of those who died.
+    The rendezvous store outlives an attempt and still holds the addresses of the dead processes.
     """
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     group: Any = torch.distributed
@@ -69,10 +69,10 @@ def _meet_again(device: torch.device) -> None:
 
 
 def place(fabric: Fabric, module: nn.Module) -> nn.Module:
-    """The module in the run's precision, on its device, wrapped by DDP where there are several.
+    """Move the module to the run's precision and device, and wrap it in DDP if there are several.
 
-    ``Fabric.setup`` would add a wrapper that rounds inputs for mixed precision, targets included,
-    and costs 50 microseconds a call.
+    ``Fabric.setup`` would add a wrapper that rounds inputs for mixed precision, including targets,
+    and costs 50 microseconds per call.
     """
     module = fabric.strategy.precision.convert_module(module)
     fabric.to_device(module)

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, and one run owns its folder."""
+"""Atomic writing of files, and locks that give a folder to one run."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ _held_guard = threading.Lock()
 
 
 class FolderInUseError(RuntimeError):
-    """Another run is writing into the folder."""
+    """Another run is writing to the folder."""
 
 
 @contextmanager
@@ -23,20 +23,20 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         message = (
-            f"{path}: cannot write ({reason}); what was written before is intact. "
-            "Check that the folder is there, may be written and has space left"
+            f"{path}: cannot write ({reason}); earlier files are intact. "
+            "Check that the folder exists, is writable and has space left"
         )
         raise OSError(error.errno, message) from error
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path`` so that after a crash the old or the new file is there, whole.
+    """Write a file so that after a crash either the old or the new content is there, complete.
 
-    Temporary file in the same folder, fsync, rename, fsync of the folder.
+    Uses a temporary file in the same folder, fsync, rename, and fsync of the folder.
 
     Args:
-        path: the file; its folder must be there.
-        content: all of it.
+        path: the file; its folder must exist.
+        content: the whole content.
     """
     temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     with writing(path):
@@ -53,7 +53,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last through a power cut."""
+    """Make the names in a folder survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,17 +63,17 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Own a folder while the block runs; a second run into it is refused.
+    """Lock a folder while the block runs; a second run in it is refused.
 
-    The lock is the kernel's (``fcntl.lockf``): it goes when its process goes, however that ends,
-    so a lock left by a crash never blocks the next run. Within one process, where such locks do
-    not count, a set of the folders in use does the same.
+    The lock belongs to the operating system (``fcntl.lockf``) and ends with its process, so a lock
+    left by a crash never blocks the next run. Such locks do not apply within one process, where a
+    set of the folders in use serves instead.
 
     Args:
-        folder: made if it is not there.
+        folder: created if necessary.
 
     Raises:
-        FolderInUseError: naming the process that holds it.
+        FolderInUseError: names the process that holds the lock.
     """
     path = folder / ".lock"
     with writing(path):
@@ -106,6 +106,6 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 def _in_use(folder: Path, holder: object) -> FolderInUseError:
     return FolderInUseError(
-        f"{folder}: another run (process {holder}) writes into this folder; "
+        f"{folder}: another run (process {holder}) is writing to this folder; "
         "wait for it, stop it, or choose another folder"
     )

@@ -1,4 +1,4 @@
-"""What data look like in one line, so that a run does not go on with others."""
+"""One-line fingerprints of data, which prevent a run from resuming with other data."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,18 +9,19 @@ from torch import Tensor
 from symmetries.training.batches import Data
 from symmetries.training.source import as_tensors
 
-MOST = 2**26  # bytes of a tensor that are looked at
+MOST = 2**26  # largest number of bytes of a tensor that are hashed
 
 
 def fingerprint(*data: Data, most: int = MOST) -> str | None:
-    """Shapes, kinds and a hash of the values of data; None where they cannot be known.
+    """Return shapes, dtypes and a hash of the values of data; None if they cannot be known.
 
-    A ``Dataset`` that makes its items itself may draw them: nothing is known of those.
+    Nothing is known of a ``Dataset`` that produces its own items, because they may be random.
 
     Args:
-        data: of one run, or of each of several, in their order. Runs with the same data have the
-            fingerprint of one of them.
-        most: bytes of a tensor that are looked at; of a larger one, rows spread evenly.
+        data: data of one run, or of each of several, in order. Runs that share their data have
+            the fingerprint of one of them.
+        most: largest number of bytes of a tensor that are hashed; larger tensors use evenly spaced
+            rows.
 
     Example:
         >>> fingerprint((torch.zeros(5, 1, 8, 8), torch.zeros(5, dtype=torch.int64)))
@@ -30,7 +31,7 @@ def fingerprint(*data: Data, most: int = MOST) -> str | None:
         >>> fingerprint((torch.zeros(5, 2),), (torch.ones(5, 2),)).partition(", hash")[0]
         '2 runs: (5, 2) float32'
     """
-    runs: list[Sequence[Tensor]] = []  # all of them are held, so that an id stays with its tensor
+    runs: list[Sequence[Tensor]] = []  # keeps all tensors alive, so that ids stay unique
     for one in data:
         tensors = as_tensors(one)
         if tensors is None:
@@ -66,11 +67,11 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _bytes(tensor: Tensor, most: int) -> memoryview:
-    """The values of a tensor, or of rows that are spread over it, as they lie in memory."""
+    """Return the values of a tensor, or of evenly spaced rows of it, as bytes."""
     rows = max(1, most * len(tensor) // max(1, tensor.nbytes))
     if rows < len(tensor):
         places = torch.arange(rows, device=tensor.device) * len(tensor) // rows
         tensor = tensor.index_select(0, places)
-    there = tensor.detach().resolve_conj().resolve_neg()  # of lazy views, what they stand for
+    there = tensor.detach().resolve_conj().resolve_neg()  # materialise lazy views
     plain = there.cpu().contiguous().view(-1).view(torch.uint8)
     return plain.numpy().data

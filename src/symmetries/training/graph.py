@@ -1,10 +1,11 @@
-"""The update as one CUDA graph: the same kernels on the same memory, without the launch gaps.
+"""Capture of the update as a CUDA graph, which removes the gaps between kernel launches.
 
-Eager steps first (they are part of the run): libraries set themselves up, Adam makes its state.
-Then one trial shows whether the loss can be captured at all: code that waits for the device or
-reads the step's number in Python would be frozen or refused. Where it cannot, the run stays eager
-and says why. Random numbers follow the seeds set before each replay, as both generators are known
-to the graph; indices, learning rate and progress live in fixed tensors that are filled before it.
+The first steps run eagerly (they are part of the run), so that libraries initialise and Adam
+creates its state. Then a trial capture shows whether the loss can be captured: code that
+synchronises with the device or reads the step's number in Python would fail or be frozen. If it
+cannot be captured, the run stays eager and a warning says why. Random numbers follow the seeds
+set before each replay, because both generators are registered with the graph; indices, learning
+rate and progress are in fixed tensors that are filled before each replay.
 """
 
 import warnings
@@ -26,19 +27,19 @@ def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
 
 
 class GraphedUpdate:
-    """An :class:`Update` that becomes a CUDA graph after a few steps.
+    """An :class:`Update` that is captured as a CUDA graph after a few steps.
 
     Args:
-        update: what to capture; its optimiser must have its learning rate in tensors.
-        step: of the run; its random numbers are seeded before each call.
-        model: whose buffers the trial must leave alone.
+        update: the update to capture; its optimiser must hold the learning rate in tensors.
+        step: step of the run; its random numbers are seeded before each call.
+        model: model whose buffers the trial capture must not change.
     """
 
     def __init__(self, update: Update, step: Step, model: nn.Module) -> None:
         self.update = update
         self.step = step
         self.model = model
-        self.reason = ""  # why the run stays eager, if it does
+        self.reason = ""  # reason for staying eager, if any
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: Batch = ()
@@ -46,7 +47,7 @@ class GraphedUpdate:
         step.keep_on_device()
 
     def __call__(self, inputs: Batch) -> Metrics:
-        """Do the step. The tensors returned are overwritten by the next one."""
+        """Perform the step. The next step overwrites the returned tensors."""
         if self.reason:
             return self.update(inputs)
         if self._graph is None:
@@ -67,7 +68,7 @@ class GraphedUpdate:
         return self._metrics
 
     def _warm_up(self, inputs: Batch) -> Metrics:
-        """An eager step on a side stream, where capture happens too."""
+        """Perform an eager step on a side stream, as capture does."""
         main, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(main)
         with torch.cuda.stream(side), warnings.catch_warnings():
@@ -77,7 +78,7 @@ class GraphedUpdate:
         return metrics
 
     def _trial(self) -> str:
-        """Why the gradient cannot be captured, or an empty string. Moves no weight or buffer."""
+        """Return why the gradient cannot be captured, or an empty string; changes no state."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.step.host = False
         try:
@@ -105,10 +106,8 @@ class GraphedUpdate:
             graph.register_generator_state(generator)
         self.step.host = False
         try:
-            # Other threads (a loader's) may go on using the device meanwhile.
-            # Urgent: branches of the step must not hold up its main line.
-            main = torch.cuda.Stream(priority=-1)
-            with torch.cuda.graph(graph, stream=main, capture_error_mode="thread_local"):
+            # Other threads (of a loader) may continue to use the device meanwhile.
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._metrics = self.update(self._inputs)
         except RuntimeError as error:
             error.add_note("while capturing the step as a CUDA graph; graph='off' turns it off")

@@ -1,4 +1,4 @@
-"""The numbers of a run: in memory, as CSV, and for TensorBoard."""
+"""History of a run's metrics: in memory, as CSV, and for TensorBoard."""
 
 import csv
 import io
@@ -14,14 +14,14 @@ from symmetries.training.files import write_atomic, writing
 
 @dataclass
 class History:
-    """What was logged: plain lists, one entry for each look at the metrics.
+    """Logged metrics of a run: plain lists, with one entry per log.
 
     Args:
-        step: how many steps had been done.
+        step: number of steps done.
         metrics: the loss terms by name, and "lr".
         times: seconds since the run began.
-        seconds: of the whole run, with what went before a resumption.
-        steps_per_second: of this process's part of the run.
+        seconds: duration of the whole run, including the part before a resumption.
+        steps_per_second: speed of this process's part of the run.
 
     Example:
         >>> history = History()
@@ -41,11 +41,11 @@ class History:
 
     @property
     def last(self) -> dict[str, float]:
-        """The newest numbers."""
+        """Return the latest metrics."""
         return {name: values[-1] for name, values in self.metrics.items()}
 
     def append(self, step: int, numbers: Mapping[str, float], seconds: float) -> None:
-        """Add what was seen after ``step`` steps."""
+        """Append the metrics after ``step`` steps."""
         if self.step and set(numbers) != set(self.metrics):
             remedy = "return the same terms at every step"
             raise invalid("loss terms", f"{sorted(self.metrics)}", sorted(numbers), remedy)
@@ -55,16 +55,16 @@ class History:
             self.metrics.setdefault(name, []).append(value)
 
     def row(self, look: int) -> list[float]:
-        """One look: step, seconds, and the numbers."""
+        """Return one log entry: step, seconds, and the metrics."""
         numbers = (values[look] for values in self.metrics.values())
         return [self.step[look], self.times[look], *numbers]
 
     def header(self) -> list[str]:
-        """Names of the columns of a :meth:`row`."""
+        """Return the column names of a :meth:`row`."""
         return ["step", "seconds", *self.metrics]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for JSON, which has no NaN: such numbers become strings."""
+        """Return plain data for JSON; NaN and infinity, which JSON lacks, become strings."""
         metrics = {
             name: [value if math.isfinite(value) else str(value) for value in values]
             for name, values in self.metrics.items()
@@ -73,28 +73,28 @@ class History:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "History":
-        """What :meth:`to_json` gave."""
+        """Return the history from the output of :meth:`to_json`."""
         names = data["names"]
         metrics = {name: [float(value) for value in data["metrics"][name]] for name in names}
         return cls(step=list(data["step"]), metrics=metrics, times=list(data["times"]))
 
 
 class Writer(Protocol):
-    """Takes the newest entry of a history to somewhere."""
+    """Writes the newest entry of a history to a destination."""
 
     def write(self, history: History) -> None:
         """Write the newest entry."""
 
     def close(self) -> None:
-        """No more will come."""
+        """Close the destination."""
 
 
 class CsvWriter:
-    """Metrics as CSV: a line for each look, on disk at once.
+    """Writes metrics as CSV, one line per log, flushed at once.
 
     Args:
-        path: the file; replaced by what ``history`` holds already.
-        history: of the run so far.
+        path: the file; replaced by the entries of ``history``.
+        history: history of the run so far.
     """
 
     def __init__(self, path: Path, history: History) -> None:
@@ -104,21 +104,21 @@ class CsvWriter:
         write_atomic(path, text.encode())
 
     def write(self, history: History) -> None:
-        """Append the newest row, and first the header if there is none."""
+        """Append the newest row, after the header if the file is new."""
         lines = [history.header()] if len(history.step) == 1 else []
         with writing(self.path), self.path.open("a", newline="") as file:
             file.write(_csv_text([*lines, history.row(-1)]))
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no output is buffered."""
 
 
 class TensorBoardWriter:
-    """Metrics as TensorBoard event files, an extra.
+    """Writes metrics as TensorBoard event files (an optional dependency).
 
     Args:
-        folder: for the event files.
-        first: the step the run starts or resumes with; later ones in old files are hidden.
+        folder: folder for the event files.
+        first: the step at which the run starts or resumes; later steps in old files are hidden.
     """
 
     def __init__(self, folder: Path, first: int) -> None:
@@ -132,12 +132,12 @@ class TensorBoardWriter:
         self.writer: Any = SummaryWriter(str(folder), purge_step=first)
 
     def write(self, history: History) -> None:
-        """Add the newest numbers as scalars."""
+        """Add the newest metrics as scalars."""
         for name, value in history.last.items():
             self.writer.add_scalar(name, value, history.step[-1])
 
     def close(self) -> None:
-        """Write out what the library holds back."""
+        """Flush buffered events."""
         self.writer.close()
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C between steps instead of in the middle of one."""
+"""Handling of Ctrl-C between steps."""
 
 import signal
 import threading
@@ -8,8 +8,8 @@ from types import FrameType
 class Interrupt:
     """While active, the first Ctrl-C only sets ``requested``; a second one interrupts at once.
 
-    So the loop can stop where the weights are those of a whole step. Outside the main thread, or
-    where somebody else already handles the signal, nothing is changed.
+    The loop can then stop after a whole step. Outside the main thread, or if another handler is
+    installed for the signal, nothing is changed.
 
     Example:
         >>> with Interrupt() as interrupt:

@@ -1,4 +1,4 @@
-"""Looking at the numbers of a run: history, files, bar, and whether they still make sense."""
+"""Logging of a run's metrics, and the check that they are finite."""
 
 import math
 import time
@@ -10,20 +10,20 @@ from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
 from symmetries.training.progress import ProgressBar
-from symmetries.training.pruning import tell
+from symmetries.training.pruning import call_hooks
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics
 
 
 class Log:
-    """Where the numbers go: history, files (in the first process), bar.
+    """Records metrics in the history, in files (in the first process) and on the progress bar.
 
     Args:
-        fabric: tells which process this is.
-        config: the run.
-        history: what was logged before a resumption.
-        first: the step the run starts or resumes with.
-        stack: closes the files and the bar.
+        fabric: identifies this process.
+        config: configuration of the run.
+        history: history before a resumption.
+        first: the step at which the run starts or resumes.
+        stack: exit stack that closes the files and the bar.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Log:
         self._start = time.perf_counter()
 
     def seconds(self) -> float:
-        """Seconds of the run so far, with what went before a resumption."""
+        """Return the seconds of the run so far, including the part before a resumption."""
         return self.history.seconds + time.perf_counter() - self._start
 
     def look(self, done: int, metrics: Metrics, lr: float, checkpoints: Checkpoints | None) -> None:
-        """Read the metrics (this waits for the device), log them, stop if the loss is broken."""
+        """Read the metrics (this synchronises), log them, and stop if the loss is not finite."""
         numbers = read_numbers(self.fabric, metrics)
         skipped = numbers.get("skipped", 0.0)
         if skipped > self.allowed:
@@ -61,11 +61,11 @@ class Log:
         self.bar.numbers(numbers)
         for writer in self.writers:
             writer.write(self.history)
-        tell(done, numbers)
+        call_hooks(done, numbers)
 
 
 def read_numbers(fabric: Fabric, metrics: Metrics) -> dict[str, float]:
-    """The metrics as numbers, averaged over the processes: one transfer for all."""
+    """Return the metrics as numbers, averaged over the processes, with one transfer for all."""
     dtype = torch.float32 if fabric.device.type == "mps" else torch.float64
     values = torch.stack([value.to(dtype) for value in metrics.values()])
     if fabric.world_size > 1:
@@ -92,7 +92,7 @@ def _too_many(
 
 
 def advice(history: History) -> str:
-    """What most likely went wrong."""
+    """Return the most likely cause of a loss that is not finite."""
     if not history.step:
         return (
             "likely cause: NaN or huge numbers in the data, NaN in the first weights, or a loss "

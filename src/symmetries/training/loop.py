@@ -1,4 +1,4 @@
-"""The training loop that every learner uses."""
+"""Training loop of all learners."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
 from symmetries.training.interrupt import Interrupt
 from symmetries.training.log import Log, advice
-from symmetries.training.nonfinite import BadBatches
+from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
@@ -40,30 +40,30 @@ def train(
 ) -> History:
     r"""Minimise a loss: theta <- theta - lr(s) optimiser(grad loss(theta, batch_s, numbers_s)).
 
-    The batch and the random numbers of step s follow from (seed, s) alone. So a run that was
-    stopped, killed or interrupted and goes on with ``resume=True`` ends with the same weights as
-    one that was not (bit for bit on a CPU), and several processes do the work of one: each takes
-    its share of the batch, gradients and metrics are averaged, one process writes.
+    The batch and the random numbers of step s follow from (seed, s) alone. Therefore a run that was
+    stopped, killed or interrupted and continues with ``resume=True`` ends with the same weights as
+    an uninterrupted run (bit for bit on a CPU), and several processes compute what one would: each
+    takes its share of the batch, gradients and metrics are averaged, and one process writes files.
 
     With ``config.out``, the folder receives ``metrics.csv`` and ``checkpoint.json`` with its
-    tensors, and is locked against a second run. Ctrl-C ends the step, writes a checkpoint and
-    raises ``KeyboardInterrupt`` with a note how to go on.
+    tensors, and is locked against a second run. Ctrl-C finishes the step, writes a checkpoint and
+    raises ``KeyboardInterrupt`` with a note on how to continue.
 
     Args:
-        model: trained in place, in train mode; moved to the device and left there.
-        loss: ``loss(model, batch, step)`` gives a mapping with "loss" (a tensor without axes, the
-            mean over the batch) and further numbers to show. It may call any method of the model;
+        model: model, trained in place in train mode; moved to the device and left there.
+        loss: ``loss(model, batch, step)`` returns a mapping with "loss" (a scalar tensor, the mean
+            over the batch) and further numbers to log. It may call any method of the model;
             random numbers should come from ``step`` (see :class:`Step`).
         data: a tuple of tensors with one row per example, an ``ImageSet``, or a ``Dataset``. A
             batch is the tuple of their rows.
-        config: everything else.
+        config: configuration of the run.
         param_groups: mappings with "params" and any of "lr" or "lr_multiplier", "weight_decay",
             "clip" (False: not clipped). None trains all parameters alike.
         on_step: called as ``on_step(step, metrics)`` after every step, in every process. The
-            metrics are tensors on the device: reading one waits for it, keeping one needs a clone.
+            metrics are tensors on the device: reading one synchronises, keeping one needs a clone.
 
     Returns:
-        The logged numbers.
+        The history of logged metrics.
 
     Raises:
         NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it), or more
@@ -86,7 +86,7 @@ def train(
 
 
 def check_run(model: object, loss: object, config: object) -> None:
-    """Raise unless these are a module, a function and a configuration."""
+    """Raise an error unless these are a module, a function and a configuration."""
     check_module(model)
     if not callable(loss):
         raise wrong_type("loss", "a function of (model, batch, step)", loss, "see train's example")
@@ -104,16 +104,17 @@ def run_loop(
     param_groups: ParamGroups | None = None,
     on_step: OnStep | None = None,
 ) -> History:
-    """The loop itself, of one run, or of several whose models are stacked in ``model``.
+    """Run the loop for one run, or for several whose models are stacked in ``model``.
 
     Args:
-        model: see :func:`train`.
-        loss: of several runs gets batches (runs, examples, ...) and :class:`Steps`.
-        data: of each run.
-        config: what the runs share.
-        seeds: of each run.
-        param_groups: see :func:`train`.
-        on_step: see :func:`train`.
+        model: as in :func:`train`.
+        loss: as in :func:`train`; for several runs it takes batches (runs, examples, ...) and
+            :class:`Steps`.
+        data: data of each run.
+        config: configuration that the runs share.
+        seeds: seed of each run.
+        param_groups: as in :func:`train`.
+        on_step: as in :func:`train`.
     """
     several = len(seeds) > 1
     examples = count_examples(data[0])
@@ -143,7 +144,7 @@ def run_loop(
             step = Step(config.steps, config.seed, device, rank, world)
         bad = None
         if config.optimiser.skip_bad:
-            bad = BadBatches(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
+            bad = SkipNonFinite(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
         update = Update(fabric, objective, optimizer, batches, step, config, bad, several)
         advance = GraphedUpdate(update, step, model) if graphed else update
         log = Log(fabric, config, history, first, stack)
@@ -178,7 +179,7 @@ def run_loop(
 
 
 def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
-    """Own the folder, in the first process; where that fails, every process stops."""
+    """Lock the folder in the first process; if that fails, every process stops."""
     problem: Exception | None = None
     if config.out is not None and fabric.is_global_zero:
         try:
@@ -223,7 +224,7 @@ def _save(
 def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrupt:
     error = KeyboardInterrupt(f"stopped after step {done}")
     if checkpoints is None:
-        error.add_note("nothing was kept, as the run has no folder (out)")
+        error.add_note("nothing was saved, because the run has no folder (out)")
     else:
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
@@ -232,7 +233,7 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
 
 @contextmanager
 def _random_state_kept(device: torch.device) -> Iterator[None]:
-    """Give the global generators back as they were."""
+    """Restore the state of the global generators after the block."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -1,4 +1,4 @@
-"""How exact matrix products are while a model trains."""
+"""Precision of matrix products during training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +12,25 @@ Products = Literal["auto", "tf32", "bf16"]
 
 
 @contextmanager
-def fast_products(products: Products | None = "tf32", device: str = "auto") -> Iterator[None]:
-    """Rounded matrix products inside the block; torch's settings are put back after it.
+def use_matmul_precision(
+    products: Products | None = "tf32", device: str = "auto"
+) -> Iterator[None]:
+    """Use rounded matrix products inside the block, and restore torch's settings after it.
 
-    Convolutions are those that cuDNN finds fastest, by trial, unless deterministic ones are asked
-    for.
+    cuDNN chooses the fastest convolution algorithms by trial, unless deterministic algorithms are
+    requested.
 
     Args:
-        products: "tf32", ten bits on CUDA; "bf16", seven bits, for the networks that honour it
-            (:class:`symmetries.nn.perceptron.MLP`,
-            :class:`symmetries.distributions.flow.ConditionalFlow`), on CUDA, where others have
-            TF32, and on processors with AMX (:mod:`symmetries.ops.amx`); "auto", TF32 on CUDA
-            and bfloat16 on such processors. Other processors multiply float32. None changes
+        products: "tf32": ten bits of mantissa on CUDA. "bf16": seven bits in networks that support
+            it (:class:`symmetries.nn.perceptron.MLP`,
+            :class:`symmetries.distributions.flow.ConditionalFlow`) on CUDA, with TF32 for other
+            products, and on processors with AMX (:mod:`symmetries.ops.amx`). "auto": TF32 on CUDA
+            and bfloat16 on processors with AMX. Other processors multiply float32. None changes
             nothing.
-        device: that of the run, as :class:`symmetries.training.TrainConfig` names it.
+        device: device of the run, as in :class:`symmetries.training.TrainConfig`.
 
     Example:
-        >>> with fast_products():
+        >>> with use_matmul_precision():
         ...     torch.get_float32_matmul_precision()
         'high'
     """
@@ -36,7 +38,7 @@ def fast_products(products: Products | None = "tf32", device: str = "auto") -> I
         yield
         return
     before = torch.get_float32_matmul_precision()
-    # "medium" would reach torch's products on the CPU too, where some processors cannot do them.
+    # "medium" would also apply to torch's CPU products, which some processors do not support.
     cuda = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     medium = products == "bf16" and cuda
     torch.set_float32_matmul_precision("medium" if medium else "high")

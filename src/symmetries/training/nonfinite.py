@@ -1,8 +1,8 @@
-"""Batches whose loss or gradient is NaN or infinite: left out and counted, if that is wanted.
+"""Skipping of batches whose loss or gradient is NaN or infinite.
 
-The decision stays on the device: fused optimisers leave weights and state alone where their
-``found_inf`` is 1 (it is there for gradient scalers), so nothing waits and a CUDA graph can hold
-the whole step.
+The decision stays on the device: fused optimisers leave weights and state unchanged if their
+``found_inf`` is 1 (made for gradient scalers), so nothing synchronises and a CUDA graph can
+hold the whole step.
 """
 
 import torch
@@ -13,14 +13,14 @@ from symmetries._validation.checks import invalid
 from symmetries.training.fabric import Fabric
 
 
-class BadBatches:
-    """Makes an optimiser pass over steps that would break the weights, and counts them.
+class SkipNonFinite:
+    """Skips and counts steps whose loss or gradient is not finite.
 
     Args:
-        fabric: a batch that is bad in one process is bad in all.
-        model: whose buffers (running means) a bad batch must not change either.
-        optimizer: a fused one.
-        skipped: how many there were before a resumption.
+        fabric: spreads the decision to all processes.
+        model: model whose buffers (running means) a skipped step must not change.
+        optimizer: a fused optimiser.
+        skipped: number of skipped steps before a resumption.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class BadBatches:
             raise invalid("skip_bad", "a fused optimiser", "another", remedy)
         self.fabric = fabric
         self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-        self.found = torch.zeros((), device=fabric.device)  # 1 while the step is a bad one
+        self.found = torch.zeros((), device=fabric.device)  # 1 while the step is to be skipped
         self.count = torch.full((), float(skipped), device=fabric.device)
         self._before: list[Tensor] = []
         optimizer.found_inf = self.found  # type: ignore[attr-defined]
@@ -39,11 +39,11 @@ class BadBatches:
             _start_momentum(optimizer)
 
     def begin(self) -> None:
-        """Remember the buffers before a step."""
+        """Store the buffers before a step."""
         self._before = [buffer.clone() for buffer in self.buffers]
 
     def judge(self, loss: Tensor, gradients: list[Tensor]) -> None:
-        """Decide whether the step is a bad one; before the optimiser moves."""
+        """Decide whether to skip the step, before the optimiser updates."""
         norm = torch.nn.utils.get_total_norm(gradients)
         bad = ~(torch.isfinite(loss) & torch.isfinite(norm))
         self.found.copy_(bad)
@@ -53,13 +53,13 @@ class BadBatches:
         self.count.add_(self.found)
 
     def end(self) -> None:
-        """Put the buffers back after a bad step."""
+        """Restore the buffers after a skipped step."""
         for buffer, before in zip(self.buffers, self._before, strict=True):
             buffer.copy_(torch.where(self.found > 0, before.to(buffer), buffer))
 
 
 def _start_momentum(optimizer: SGD) -> None:
-    """Momentum 0 from the start: a first step that is passed over would leave it undefined."""
+    """Start momentum at 0, because skipping the first step would leave it undefined."""
     for group in optimizer.param_groups:
         for parameter in group["params"] if group["momentum"] else ():
             optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))

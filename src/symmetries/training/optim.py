@@ -1,4 +1,4 @@
-"""The optimiser of a run: its parameter groups, its learning rates, and clipping."""
+"""Construction of the optimiser: parameter groups, learning rates and clipping."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,17 +20,17 @@ _KEYS = frozenset({"params", "lr", "lr_multiplier", "weight_decay", "clip"})
 def build_optimizer(
     model: nn.Module, config: TrainConfig, param_groups: ParamGroups | None, lr_tensor: bool
 ) -> Optimizer:
-    """The optimiser that ``config`` names, for a model that is on its device.
+    """Build the optimiser that ``config`` names, for a model that is on its device.
 
     Args:
-        model: whose parameters are trained.
-        config: the run.
+        model: model whose parameters are trained.
+        config: configuration of the run.
         param_groups: None trains all parameters that require a gradient. Otherwise each group is
             a mapping with "params" (parameters of the model), and any of "lr" (its own peak rate)
-            or "lr_multiplier" (of ``config.lr``), "weight_decay", and "clip" (False keeps the
-            group out of the norm and its clipping). What is in no group is not trained.
+            or "lr_multiplier" (of ``config.lr``), "weight_decay", and "clip" (False excludes the
+            group from the norm and its clipping). Parameters in no group are not trained.
         lr_tensor: whether the step will be captured as a CUDA graph: then the learning rate is a
-            tensor on the device, and Adam keeps its own count there.
+            tensor on the device, and Adam counts its steps there.
 
     Example:
         >>> layer = nn.Linear(2, 1)
@@ -87,7 +87,7 @@ def _group(
 
 
 def set_lr(optimizer: Optimizer, factor: float) -> None:
-    """Set each group's rate to ``factor`` times its peak, in place where it is a tensor."""
+    """Set each group's rate to ``factor`` times its peak, in place if it is a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(group["peak_lr"] * factor)
@@ -96,12 +96,12 @@ def set_lr(optimizer: Optimizer, factor: float) -> None:
 
 
 def clipped_parameters(optimizer: Optimizer) -> list[Tensor]:
-    """The parameters whose gradients are clipped together."""
+    """Return the parameters whose gradients are clipped together."""
     return [p for group in optimizer.param_groups if group["clip"] for p in group["params"]]
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state as named tensors: "INDEX.KEY", parameters counted over the groups."""
+    """Return the optimiser's state as tensors named "INDEX.KEY", indexed over all groups."""
     return {
         f"{index}.{key}": value
         for index, entries in optimizer.state_dict()["state"].items()
@@ -111,7 +111,7 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what :func:`optimizer_tensors` gave."""
+    """Restore the state returned by :func:`optimizer_tensors`."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         index, _, key = name.partition(".")

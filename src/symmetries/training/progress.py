@@ -1,4 +1,4 @@
-"""The progress bar: how far, how fast, how long still, and the numbers that matter."""
+"""Progress bar: steps done, speed, remaining time, and the main metrics."""
 
 import time
 from collections.abc import Mapping
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-INTERVAL = 0.2  # seconds between two drawings
-SHOWN = 2  # numbers beside the bar
-ROOM = 20  # letters for them, so that a line fits into 80 columns
-BAR = (10, 40)  # letters of the bar itself, in 80 columns and in many
+INTERVAL = 0.2  # seconds between two redraws
+SHOWN = 2  # number of metrics beside the bar
+ROOM = 20  # characters for them, so that a line fits into 80 columns
+BAR = (10, 40)  # characters of the bar itself, at 80 columns and at many
 
 
 class ProgressBar:
-    """A bar on the error stream; with ``shown=False`` it does nothing.
+    """Progress bar on the error stream; with ``shown=False`` it does nothing.
 
-    It is drawn by the loop itself every ``INTERVAL`` seconds: a drawing thread would take the
-    interpreter's lock from the steps.
+    The loop redraws it every ``INTERVAL`` seconds, because a drawing thread would compete with the
+    steps for the interpreter's lock.
 
     Args:
-        total: steps of the run.
-        done: steps that an earlier part of the run did.
+        total: number of steps of the run.
+        done: number of steps done before a resumption.
         shown: whether to draw at all.
-        console: where to draw.
-        title: what is going on.
+        console: console to draw on.
+        title: title of the bar.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class ProgressBar:
         self._progress.stop()
 
     def step(self, done: int) -> None:
-        """Tell how many steps are done; cheap enough for every step."""
+        """Set the number of steps done; cheap enough to call at every step."""
         self._done = done
         now = time.perf_counter()
         if now >= self._next:
             self._draw(now)
 
     def numbers(self, metrics: Mapping[str, float]) -> None:
-        """Show these numbers from now on."""
+        """Show these metrics from now on."""
         self._progress.update(self._task, numbers=describe(metrics))
 
     def _draw(self, now: float) -> None:
@@ -83,7 +83,7 @@ class ProgressBar:
 
 
 def describe(metrics: Mapping[str, float]) -> str:
-    """The first few numbers as text, the loss before all; as many as there is room for.
+    """Format the first few metrics, the loss before all, as many as there is room for.
 
     Example:
         >>> describe({"kl": 2.0, "loss": 0.123456, "lr": 1e-3})

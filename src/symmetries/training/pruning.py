@@ -1,4 +1,4 @@
-"""Somebody who looks over the shoulder of every training: searches that stop bad runs early."""
+"""Hooks on the logged metrics of every run, which let a sweep prune a trial."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -6,40 +6,40 @@ from contextvars import ContextVar
 
 from symmetries._validation.checks import wrong_type
 
-Watcher = Callable[[int, Mapping[str, float]], None]
-_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+Hook = Callable[[int, Mapping[str, float]], None]
+_hooks: ContextVar[tuple[Hook, ...]] = ContextVar("pruning_hooks", default=())
 
 
-def watching(watcher: Watcher) -> AbstractContextManager[None]:
-    """Call ``watcher(done, numbers)`` at every look at the metrics of a run inside the block.
+def pruning_hook(hook: Hook) -> AbstractContextManager[None]:
+    """Call ``hook(done, numbers)`` whenever a run inside the block logs its metrics.
 
-    What it raises ends the run; its last checkpoint stays.
+    An exception raised by it ends the run; the last checkpoint stays.
 
     Args:
-        watcher: takes the number of steps done and the metrics by name.
+        hook: takes the number of steps done and the metrics by name.
 
     Example:
         >>> seen = []
-        >>> with watching(lambda done, numbers: seen.append(done)):
-        ...     tell(5, {"loss": 1.0})
+        >>> with pruning_hook(lambda done, numbers: seen.append(done)):
+        ...     call_hooks(5, {"loss": 1.0})
         >>> seen
         [5]
     """
-    if not callable(watcher):
-        raise wrong_type("watcher", "a function of (done, numbers)", watcher, "see the example")
-    return _watching(watcher)
+    if not callable(hook):
+        raise wrong_type("hook", "a function of (done, numbers)", hook, "see the example")
+    return _pruning_hook(hook)
 
 
 @contextmanager
-def _watching(watcher: Watcher) -> Iterator[None]:
-    token = _watchers.set((*_watchers.get(), watcher))
+def _pruning_hook(hook: Hook) -> Iterator[None]:
+    token = _hooks.set((*_hooks.get(), hook))
     try:
         yield
     finally:
-        _watchers.reset(token)
+        _hooks.reset(token)
 
 
-def tell(done: int, numbers: Mapping[str, float]) -> None:
-    """Tell everybody who watches."""
-    for watcher in _watchers.get():
-        watcher(done, numbers)
+def call_hooks(done: int, numbers: Mapping[str, float]) -> None:
+    """Call all active hooks."""
+    for hook in _hooks.get():
+        hook(done, numbers)

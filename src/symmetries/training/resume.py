@@ -1,4 +1,4 @@
-"""The checkpoint of a run: weights, optimiser, history, and which run it was."""
+"""Checkpoint of a run: weights, optimiser, history, and the identity of the run."""
 
 import errno
 import json
@@ -33,18 +33,18 @@ class NonFiniteError(RuntimeError):
 
 @dataclass
 class Checkpoints:
-    """Writes and reads the one checkpoint of a run.
+    """Writes and reads the single checkpoint of a run.
 
-    Random states are no part of it: all random numbers follow from (seed, step).
+    Random states are not stored, because all random numbers follow from (seed, step).
 
     Args:
-        folder: of the run.
-        model: the weights.
-        optimizer: its state.
-        config: of the run.
-        examples: number of examples, which decides their order.
-        seeds: of all runs where several train as one.
-        data: their fingerprint; None where it is not known.
+        folder: folder of the run.
+        model: model with the weights.
+        optimizer: optimiser with its state.
+        config: configuration of the run.
+        examples: number of examples, which determines their order.
+        seeds: seeds of all runs that train as one.
+        data: fingerprint of the data; None if it is not known.
     """
 
     folder: Path
@@ -54,19 +54,19 @@ class Checkpoints:
     examples: int
     seeds: tuple[int, ...] = ()
     data: str | None = None
-    last: int | None = None  # steps done at the newest checkpoint
-    skipped: int = 0  # bad batches left out before it
+    last: int | None = None  # number of steps at the newest checkpoint
+    skipped: int = 0  # number of batches skipped before it
 
     def exists(self) -> bool:
-        """Whether there is one to resume from."""
+        """Return whether there is a checkpoint to resume from."""
         return has_state(self.folder, NAME)
 
     def clear(self) -> None:
-        """Remove what an earlier run left, so that nobody resumes from it."""
+        """Remove the checkpoint of an earlier run, so that it cannot be resumed."""
         remove_state(self.folder, NAME)
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same when a run goes on."""
+        """Return the settings that must not change when a run resumes."""
         groups = [len(group["params"]) for group in self.optimizer.param_groups]
         several = {"seeds": list(self.seeds)} if len(self.seeds) > 1 else {}
         return {
@@ -84,9 +84,9 @@ class Checkpoints:
         return self.config.seed if given is None else given
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:
-        """Write the state after ``done`` steps, replacing the one before."""
+        """Write the state after ``done`` steps, replacing the previous one."""
         with writing(self.folder / f"{NAME}.json"):
-            if not self.folder.is_dir():  # somebody took it away: what is in it is gone
+            if not self.folder.is_dir():  # the folder was removed, with the files in it
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         parts = {"model": module_state(self.model), "optimizer": optimizer_tensors(self.optimizer)}
         tensors = {f"{part}.{key}": v for part, state in parts.items() for key, v in state.items()}
@@ -102,7 +102,7 @@ class Checkpoints:
         self.last = done
 
     def load(self) -> tuple[int, History]:
-        """Put the state back; returns the number of steps done, and the history."""
+        """Restore the state; return the number of steps done, and the history."""
         tensors, meta = load_state(self.folder, NAME)
         self._check_identity(meta["identity"], meta.get("given_seed"))
         parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimizer": {}}
@@ -130,7 +130,7 @@ class Checkpoints:
                 continue
             remedy = "resume with the same settings and data, or choose another folder"
             expected, got = f"{before!r} {where}", repr(value)
-            if name == "seed":  # what users gave, not what the learner made of it
+            if name == "seed":  # show the user's seed, not the one derived by the learner
                 expected = f"{'the same' if given_seed is None else given_seed} {where}"
                 got = f"{self.given_seed}"
                 remedy = "resume with that seed, or choose another folder"
@@ -146,14 +146,14 @@ class Checkpoints:
             raise invalid(name, expected, got, remedy)
 
     def describe(self) -> str:
-        """One sentence about the newest checkpoint, for errors."""
+        """Describe the newest checkpoint in one sentence, for errors."""
         if self.last is None:
             return "No checkpoint has been written"
         return f"The last good checkpoint is {self.folder / NAME}.json, after step {self.last}"
 
 
 def check_weights(model: nn.Module, done: int) -> None:
-    """Raise before weights that are not finite replace a good checkpoint."""
+    """Raise an error before weights that are not finite replace a good checkpoint."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise NonFiniteError(f"weight {name!r} is NaN or infinite after step {done}")

@@ -1,4 +1,4 @@
-"""The learning rate over the steps."""
+"""Learning rate schedule."""
 
 import math
 
@@ -6,14 +6,14 @@ from symmetries.training.config import TrainConfig
 
 
 def lr_factor(step: int, config: TrainConfig) -> float:
-    r"""The learning rate of a step as a multiple of ``config.lr``.
+    r"""Return the learning rate of a step as a multiple of ``config.lr``.
 
     Warm-up, for step < w: (step + 1) / w. Then, with t = (step - w) / (steps - w),
     "cosine" is f + (1 - f) (1 + cos(pi t)) / 2 where f = ``final``, and "constant" is 1.
 
     Args:
         step: from 0 to ``config.steps`` - 1.
-        config: the run.
+        config: configuration of the run.
 
     Example:
         >>> config = TrainConfig(steps=10, batch_size=1).replace(warmup=0.2)

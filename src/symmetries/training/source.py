@@ -1,4 +1,4 @@
-"""From what a caller hands in as data to batches on the device."""
+"""Conversion of the data argument of ``train`` to batches on the device."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +21,12 @@ from symmetries.training.batches import (
 )
 from symmetries.training.config import TrainConfig
 
-# Part of the free device memory that data may take: the rest is for the model and its gradients.
+# Fraction of the free device memory for data; the rest is for the model and its gradients.
 DEVICE_SHARE = 0.5
 
 
 def as_tensors(data: Data) -> Batch | None:
-    """The tensors of ``data``, or None where it is a ``Dataset`` that makes its items itself.
+    """Return the tensors of ``data``, or None if it is a ``Dataset`` that produces its own items.
 
     Example:
         >>> as_tensors((torch.zeros(5, 2), torch.zeros(5)))[0].shape
@@ -61,7 +61,7 @@ def as_tensors(data: Data) -> Batch | None:
 
 
 def count_examples(data: Data) -> int:
-    """How many examples there are, at least one."""
+    """Return the number of examples; raise an error if there are none."""
     tensors = as_tensors(data)
     count = len(data) if tensors is None else len(tensors[0])  # type: ignore[arg-type]
     if count == 0:
@@ -72,15 +72,15 @@ def count_examples(data: Data) -> int:
 def make_batches(
     data: Data, config: TrainConfig, device: torch.device, rank: int, world: int, first: int
 ) -> Batches:
-    """Batches of ``data``: kept on the device where they fit, loaded otherwise.
+    """Return batches of ``data``, kept on the device if they fit and loaded otherwise.
 
     Args:
         data: tensors with one row per example, an ImageSet, or a Dataset.
-        config: the run.
-        device: where batches are wanted.
-        rank: number of this process.
+        config: configuration of the run.
+        device: device of the batches.
+        rank: index of this process.
         world: number of processes.
-        first: the step the run starts or resumes with.
+        first: the step at which the run starts or resumes.
     """
     tensors = as_tensors(data)
     examples = count_examples(data)
@@ -102,14 +102,14 @@ def join_batches(
     device: torch.device,
     first: int,
 ) -> JoinedBatches:
-    """Batches of several runs side by side, each in the order of its own seed.
+    """Return batches of several runs, stacked, each in the order of its own seed.
 
     Args:
-        data: of each run; tensors that several share are kept on the device once.
-        config: what the runs share.
-        seeds: of the runs.
-        device: where batches are wanted.
-        first: the step the runs start or resume with.
+        data: data of each run; tensors that several share are kept on the device once.
+        config: configuration that the runs share.
+        seeds: seeds of the runs.
+        device: device of the batches.
+        first: the step at which the runs start or resume.
     """
     made: dict[tuple[int, ...], Batches] = {}
     runs: list[Batches] = []

@@ -1,4 +1,4 @@
-"""Several models with their parameters stacked, evaluated at once by ``torch.vmap``."""
+"""Ensembles with stacked parameters, evaluated at once by ``torch.vmap``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,25 +9,25 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
 from symmetries.training.batches import Batch
-from symmetries.training.stacked_rng import OwnNumbers
+from symmetries.training.stacked_rng import StackedRng
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Metrics
 
 if TYPE_CHECKING:
-    from symmetries.training.ensemble import Job
+    from symmetries.training.ensemble import TrainJob
 
 
 class Ensemble(nn.Module):
     """The models of several jobs, with their parameters and buffers stacked along a first axis.
 
-    The models' own parameters become views of the stacked ones, so they can be looked at while
-    these are trained.
+    The models' own parameters become views of the stacked ones, so they can be read during
+    training.
 
     Args:
-        jobs: alike.
+        jobs: jobs with models of one architecture.
     """
 
-    def __init__(self, jobs: Sequence["Job"]) -> None:
+    def __init__(self, jobs: Sequence["TrainJob"]) -> None:
         super().__init__()
         shared = [all(job.reads[i] is read for job in jobs) for i, read in enumerate(jobs[0].reads)]
         self.runs = tuple(_Run(job, shared) for job in jobs)
@@ -45,11 +45,11 @@ class Ensemble(nn.Module):
         self._tie()
 
     def forward(self, batch: Batch, step: Steps) -> Metrics:
-        """The sum of the losses, and each model's own terms as "NAME.NUMBER"."""
+        """Return the sum of the losses, and each model's own terms as "NAME.NUMBER"."""
         run = self.runs[0]
 
         def one(state: dict[str, Tensor], member: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-            with OwnNumbers(step, member):
+            with StackedRng(step, member):
                 terms: Mapping[str, Tensor] = torch.func.functional_call(run, state, (batch, step))
                 return dict(terms)
 
@@ -65,12 +65,12 @@ class Ensemble(nn.Module):
         return {"loss": terms["loss"].sum(), **each}
 
     def get(self, key: str) -> Tensor:
-        """A stacked parameter or buffer."""
+        """Return a stacked parameter or buffer."""
         found = self._parameters.get(key)
         return self._buffers[key] if found is None else found  # type: ignore[return-value]
 
-    def groups(self, job: "Job") -> list[dict[str, Any]] | None:
-        """The parameter groups of the first job, of stacked parameters."""
+    def groups(self, job: "TrainJob") -> list[dict[str, Any]] | None:
+        """Return the parameter groups of the first job, with stacked parameters."""
         if job.param_groups is None:
             return None
         own = {id(p): self._parameters[self.names[n]] for n, p in self.runs[0].named_parameters()}
@@ -79,14 +79,14 @@ class Ensemble(nn.Module):
         ]
 
     def train(self, mode: bool = True) -> "Ensemble":
-        """Set the mode of the models that are trained."""
+        """Set the training mode of the models."""
         super().train(mode)
         for run in self.runs:
             run.model.train(mode)
         return self
 
     def separate(self) -> None:
-        """Give each model memory of its own."""
+        """Give each model its own memory."""
         for run in self.runs:
             for parameter in run.parameters():
                 parameter.data = parameter.data.clone()
@@ -94,7 +94,7 @@ class Ensemble(nn.Module):
                 holder._buffers[leaf] = buffer.clone()
 
     def _key(self, name: str) -> str:
-        self.names[name] = name.replace(".", "/")  # torch allows no dots
+        self.names[name] = name.replace(".", "/")  # torch forbids dots in names
         return self.names[name]
 
     def _tie(self) -> None:
@@ -106,16 +106,16 @@ class Ensemble(nn.Module):
                 holder._buffers[leaf] = self.get(self.names[next(names)])[r]
 
     def _apply(self, fn: Any, recurse: bool = True) -> "Ensemble":  # noqa: ANN401 - of torch
-        """To another device or precision: the models go with it."""
+        """Apply a change of device or dtype to the stacked tensors and the models."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._tie()
         return self
 
 
 class _Run(nn.Module):
-    """A job as a module whose output is its loss, so that all it reads can be replaced."""
+    """A job as a module that returns its loss, with replaceable parameters and buffers."""
 
-    def __init__(self, job: "Job", shared: Sequence[bool]) -> None:
+    def __init__(self, job: "TrainJob", shared: Sequence[bool]) -> None:
         super().__init__()
         self.model = job.model
         own = [read for read, same in zip(job.reads, shared, strict=True) if not same]
@@ -127,7 +127,7 @@ class _Run(nn.Module):
 
 
 def _buffers(module: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """Each buffer with the module that holds it, in the order of ``named_buffers``."""
+    """Yield each buffer with the module that holds it, in the order of ``named_buffers``."""
     seen: set[int] = set()
     for holder in module.modules():
         for leaf, buffer in holder._buffers.items():
@@ -138,7 +138,7 @@ def _buffers(module: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
 
 @contextmanager
 def _buffers_kept(module: nn.Module) -> Iterator[None]:
-    """Put back what a loss sets as a buffer: a tensor of vmap means nothing outside of it."""
+    """Restore buffers that a loss assigns, because tensors of vmap are invalid outside it."""
     before = [(holder, dict(holder._buffers)) for holder in module.modules()]
     try:
         yield

@@ -1,4 +1,4 @@
-"""Random numbers for several models that train as one: each has those of a run of its own."""
+"""Random numbers of ensembles: each model draws the numbers of its own run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from symmetries.training.step import Steps
 Call = Callable[..., Tensor]
 
 
-class OwnNumbers(TorchFunctionMode):
-    """While active inside ``torch.vmap``, functions that draw give each model its own numbers.
+class StackedRng(TorchFunctionMode):
+    """While active inside ``torch.vmap``, random functions give each model its own numbers.
 
-    Those with the step's generator come from the generator of the model's own run; those without
-    one, such as dropout's, from what stands for the global generator there. Any other generator
-    gives all models the same. Methods that fill a tensor (``x.normal_()``) are refused by vmap.
-    Wishes for the channels-last layout are passed over. On CUDA dropout's masks are not those that
-    torch's own kernel would draw, though of the same law.
+    Draws with the step's generator use the generator of the model's own run; draws without one,
+    such as dropout's, use its substitute for the global generator. Any other generator gives all
+    models the same numbers. Methods that fill a tensor (``x.normal_()``) are refused by vmap, and
+    requests for the channels-last layout are ignored. On CUDA, dropout's masks differ from those
+    of torch's own GPU kernel but have the same distribution.
 
     Args:
         step: holds the generators of all runs.
-        member: number of the model: what ``vmap`` maps over.
+        member: index of the model, over which ``vmap`` maps.
     """
 
     def __init__(self, step: Steps, member: Tensor) -> None:
@@ -39,12 +39,12 @@ class OwnNumbers(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - what func returns
-        """Take the place of functions that draw."""
+        """Replace functions that draw random numbers."""
         options = dict(kwargs or {})
         if func is F.dropout:
             return self._dropout(*args, **options)
         if func in LAYOUTS and options.get("memory_format") is torch.channels_last:
-            del options["memory_format"]  # only a layout, and one that vmap cannot give
+            del options["memory_format"]  # only a layout, which vmap does not support
             return func(*args, **options) if len(args) + len(options) > 1 else args[0]
         if func not in DRAWS:
             return func(*args, **options)
@@ -69,7 +69,7 @@ class OwnNumbers(TorchFunctionMode):
     def _dropout(
         self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
-        """As ``torch.nn.functional.dropout``."""
+        """Like ``torch.nn.functional.dropout``, with masks per model."""
         if not training or p == 0.0:
             return input
 
@@ -82,7 +82,7 @@ class OwnNumbers(TorchFunctionMode):
 
 
 class _EachMember(torch.autograd.Function):
-    """A function of a model's number and its tensors, called for one model after the other."""
+    """A function of a model's index and its tensors, called for each model in turn."""
 
     @staticmethod
     def forward(member: Tensor, call: Call, *tensors: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class _EachMember(torch.autograd.Function):
 
 
 def _like(kind: Call) -> Call:
-    """``rand_like`` and its kin, which take no generator in all versions of torch."""
+    """Return ``rand_like`` or similar with a generator, which not all versions of torch accept."""
 
     def draw(x: Tensor, *, generator: torch.Generator, **options: Any) -> Tensor:  # noqa: ANN401
         options = {"dtype": x.dtype, "device": x.device, **options}

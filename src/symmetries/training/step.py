@@ -1,4 +1,4 @@
-"""One step of a run as the loss sees it: where we are, and where random numbers come from."""
+"""State of one step as the loss sees it: its number, its progress and its random numbers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from symmetries._validation.checks import as_device, check_whole
 
 _MASK = (1 << 64) - 1
 
-# Different words for different uses of one seed.
+# Different words, mixed into the seed, for its different uses.
 _ORDER, _STEP, _LAYERS, _EXAMPLE = 1, 2, 3, 4
 
 
 def mix(*words: int) -> int:
-    """A 63-bit seed from several whole numbers (a chain of SplitMix64 finalisers).
+    """Return a 63-bit seed from several integers (a chain of SplitMix64 finalisers).
 
-    Neighbouring inputs give unrelated seeds, on every machine the same ones.
+    Neighbouring inputs give unrelated seeds, which are the same on every machine.
 
     Example:
         >>> mix(0, 1) != mix(1, 0)
@@ -35,7 +35,7 @@ def mix(*words: int) -> int:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Initial weights from a seed, the global generator left as it was."""
+    """Seed the global generator inside the block, and restore it after: for initial weights."""
     check_whole(seed, "seed", least=0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,17 +43,17 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def order_seed(seed: int, epoch: int) -> int:
-    """Seed of the order of the examples in an epoch."""
+    """Return the seed of the order of the examples in an epoch."""
     return mix(seed, _ORDER, epoch)
 
 
 def example_seed(seed: int, position: int) -> int:
-    """Seed of whatever a ``Dataset`` draws for the example at a position of the run."""
+    """Return the seed of the random numbers of a ``Dataset`` for the example at a position."""
     return mix(seed, _EXAMPLE, position)
 
 
 def _seed_layers(device: torch.device, seed: int) -> None:
-    # torch.manual_seed does this for every device there is, at a hundred times the cost.
+    # torch.manual_seed does this for every device present, at a hundred times the cost.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
@@ -62,31 +62,31 @@ def _seed_layers(device: torch.device, seed: int) -> None:
 
 
 class HostReadError(RuntimeError):
-    """The step's number was read by Python code while the step was about to become a graph."""
+    """Python code read the step's number during the trial capture of a CUDA graph."""
 
 
 class Step:
-    """Where a run stands, and the random numbers of this step.
+    """Position in a run, and the random numbers of the step.
 
-    All numbers follow from (seed, step), so a resumed run needs no stored random state:
+    All random numbers follow from (seed, step), so a resumed run needs no stored random state:
 
-    - ``generator`` gives the same numbers in every process: for draws shared by the whole batch.
-    - ``rand`` and ``randn`` give numbers that belong to the examples: with several processes each
+    - ``generator`` draws the same numbers in every process, for draws shared by the whole batch.
+    - ``rand`` and ``randn`` draw numbers that belong to the examples: with several processes each
       gets the rows of its own examples, as one process with the whole batch would. Functions that
       take a generator do the same with
       :func:`~symmetries._utils.per_example_random.per_example_random`.
-    - Layers that draw from the global generators have them seeded here, alike in every process;
-      dropout then drops in each example what it would drop in one process.
+    - The global generators are seeded too, identically in every process, for layers that draw from
+      them; dropout then drops in each example what it would drop in one process.
 
-    The loop makes one and moves it on; a loss only reads it. Whatever else a loss computes in
-    Python from the step's number must use ``progress``, which is a tensor, where the step is to be
-    captured as a CUDA graph; reading ``index`` keeps the run out of a graph (and correct).
+    The loop creates the step and advances it; a loss only reads it. If the step is to be captured
+    as a CUDA graph, a loss must compute with the tensor ``progress``; reading ``index`` in Python
+    keeps the run eager (and correct).
 
     Args:
-        total: steps of the whole run.
-        seed: of the run.
-        device: where the loss is computed.
-        rank: number of this process.
+        total: number of steps of the whole run.
+        seed: seed of the run.
+        device: device of the loss.
+        rank: index of this process.
         world: number of processes.
 
     Example:
@@ -113,16 +113,16 @@ class Step:
         self.device = device
         self.rank = rank
         self.world = world
-        # A CUDA graph (of one process) knows only torch's own class of generators.
+        # A CUDA graph (of one process) supports only torch's own class of generators.
         self.generator = torch.Generator(device) if world == 1 else ExampleGenerator(device)
         if isinstance(self.generator, ExampleGenerator):
             self.generator.rank, self.generator.world = rank, world
-        self.host = True  # whether Python may read the number: not while a graph is made
+        self.host = True  # whether Python may read the number: not during capture
         self._index = 0
         self._on_device: Tensor | None = None
 
     def begin(self, index: int) -> None:
-        """Move to a step and seed its random numbers."""
+        """Advance to a step and seed its random numbers."""
         check_whole(index, "index", least=0)
         self._index = index
         self.generator.manual_seed(mix(self.seed, _STEP, index))
@@ -142,38 +142,38 @@ class Step:
 
     @property
     def progress(self) -> Tensor:
-        """``index / total`` as a tensor without axes, on the device."""
+        """``index / total`` as a scalar tensor on the device."""
         if self._on_device is not None:
             return self._on_device
         return torch.full((), self._index / self.total, device=self.device)
 
     def sources(self) -> tuple[torch.Generator, ...]:
-        """All generators a step draws from, beside the global ones."""
+        """Return all generators that a step draws from, except the global ones."""
         return (self.generator,)
 
     def keep_on_device(self) -> None:
-        """Hold ``progress`` in one fixed tensor from now on, as a graph needs it."""
+        """Keep ``progress`` in one fixed tensor from now on, as a CUDA graph requires."""
         self._on_device = self.progress.clone()
 
     def rand(self, *shape: int) -> Tensor:
-        """Uniform numbers in [0, 1), of which the first axis runs over this process's examples."""
+        """Return uniform numbers in [0, 1); the first axis runs over this process's examples."""
         return per_example_random(torch.rand, shape, 0, self.generator, device=self.device)
 
     def randn(self, *shape: int) -> Tensor:
-        """Standard normal numbers; the first axis runs over this process's examples."""
+        """Return standard normal numbers; the first axis runs over this process's examples."""
         return per_example_random(torch.randn, shape, 0, self.generator, device=self.device)
 
 
 class Steps(Step):
-    """The step of several models that train as one: each has the random numbers of its own seed.
+    """Step of several models that train as one, each with the random numbers of its own seed.
 
     ``rand``, ``randn`` and ``generator`` are those of the first seed, except where
-    :class:`symmetries.training.stacked_rng.OwnNumbers` is active.
+    :class:`symmetries.training.stacked_rng.StackedRng` is active.
 
     Args:
-        total: steps of the whole run.
-        seeds: of the runs.
-        device: where the loss is computed.
+        total: number of steps of the whole run.
+        seeds: seeds of the runs.
+        device: device of the loss.
 
     Example:
         >>> steps = Steps(10, (3, 4), torch.device("cpu"))
@@ -191,12 +191,12 @@ class Steps(Step):
         self.layers = tuple(torch.Generator(device) for _ in seeds)
 
     def begin(self, index: int) -> None:
-        """Move to a step and seed the random numbers of all models."""
+        """Advance to a step and seed the random numbers of all models."""
         super().begin(index)
         for seed, own, layers in zip(self.seeds, self.generators, self.layers, strict=True):
             own.manual_seed(mix(seed, _STEP, index))
             layers.manual_seed(mix(seed, _LAYERS, index, 0))
 
     def sources(self) -> tuple[torch.Generator, ...]:
-        """All generators a step draws from."""
+        """Return all generators that a step draws from."""
         return (*self.generators, *self.layers)

@@ -1,4 +1,4 @@
-"""Adam that passes over what is above the diagonal of triangular matrices."""
+"""Adam that skips the entries above the diagonal of triangular matrices."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from symmetries.ops.available import usable
-from symmetries.training.adam import KernelAdam, loss_of
+from symmetries.training.adam import KernelAdam, evaluate_closure
 
 if TYPE_CHECKING:
     from symmetries.ops.factors import FactorGradient
@@ -18,33 +18,33 @@ Group = dict[str, Any]
 
 
 def is_triangular(parameter: Tensor) -> bool:
-    """Whether only what is below the diagonal is used, and a kernel can move it.
+    """Return whether a parameter is marked as lower triangular and a GPU kernel supports it.
 
-    A layer says so by an attribute of its parameter: ``parameter.triangular = True``.
+    A layer marks its parameter with an attribute: ``parameter.triangular = True``.
     """
     return bool(getattr(parameter, "triangular", False)) and usable(parameter)
 
 
 class TriangularAdam(Adam):
-    """Adam; parameters that are marked as triangular are moved below the diagonal only.
+    """Adam that updates parameters marked as triangular only on and below the diagonal.
 
-    Their gradient is zero elsewhere, so Adam would leave those zeros where they are, at twice the
-    traffic. State and results are Adam's, up to rounding. In :meth:`products` a layer may leave
-    its gradient as a product, which is then never written: a tile of it is computed where it is
-    used, beside whatever else of the backward pass is still to be done.
+    Their gradient is zero elsewhere, so plain Adam would leave those zeros unchanged at twice the
+    memory traffic. State and results equal Adam's, up to rounding. Inside :meth:`products` a layer
+    may leave its gradient as a product of factors, which is never written to memory: each tile is
+    computed where it is used, concurrently with the rest of the backward pass.
     """
 
-    # Of the class, as copies and pickles of an optimiser do not go through __init__.
+    # Class attributes, because copying and unpickling an optimiser skip __init__.
     _products: dict[Tensor, list["FactorGradient"]] | None = None
     _sides: dict[torch.device, torch.cuda.Stream] | None = None
 
     @contextmanager
     def products(self) -> Iterator[list[list["FactorGradient"]]]:
-        """While gradients are computed: those of triangles need not be written.
+        """Allow gradients of triangular parameters to be left as products inside the block.
 
-        A layer finds a list, ``parameter.products``, and may put a ``FactorGradient`` there in the
-        place of a gradient; the next step uses it. All lists are handed out: they are to be cleared
-        before the backward pass that counts, as a loss may have had gradients of its own.
+        A layer finds a list ``parameter.products`` and may append a ``FactorGradient`` in place of
+        a gradient, which the next step uses. The lists are yielded, so that they can be cleared
+        before the final backward pass, because a loss may compute gradients of its own.
         """
         kept: dict[Tensor, list[FactorGradient]]
         kept = {p: [] for _, p in self._triangles() if not self._is_seen(p)}
@@ -59,20 +59,20 @@ class TriangularAdam(Adam):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401 - torch's
-        """One step.
+        """Perform one step.
 
         Args:
-            closure: computes the loss and its gradients anew, before the step.
+            closure: recomputes the loss and its gradients before the step.
         """
-        loss = loss_of(closure)
+        loss = evaluate_closure(closure)
         self._move_all()
         return loss
 
     def _move_all(self) -> None:
-        skips = getattr(self, "found_inf", None) is not None  # the fused step knows how
+        skips = getattr(self, "found_inf", None) is not None  # only the fused step supports it
         own = [] if skips else [(group, p, p.grad) for group, p in self._triangles()]
         for _, parameter, _ in own:
-            parameter.grad = None  # not for the others' step
+            parameter.grad = None  # hidden from the step of the other parameters
         super().step()
         products = self._products or {}
         for group, parameter, grad in own:
@@ -81,19 +81,19 @@ class TriangularAdam(Adam):
         self._products = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget gradients, and products in their place."""
+        """Clear gradients, and products in their place."""
         self._products = None
         super().zero_grad(set_to_none)
 
     def _is_seen(self, parameter: Tensor) -> bool:
-        """Whether a hook may look at the gradient, which must then be written."""
+        """Return whether a hook reads the gradient, which must then be written."""
         hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")
         return any(getattr(parameter, name, None) for name in hooks) or bool(
             self._optimizer_step_pre_hooks
         )
 
     def _triangles(self) -> Iterator[tuple[Group, Tensor]]:
-        """Those that are moved here, and their groups."""
+        """Yield the triangular parameters that are updated here, with their groups."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 moved = parameter.requires_grad and not group["weight_decay"]
@@ -119,7 +119,7 @@ class TriangularAdam(Adam):
         if product.ready is None or not known:
             product.adam_(parameter, *self._arguments(group, parameter))
             return
-        # Nothing else needs the factors any more, so this need not wait for the other gradients.
+        # No other computation needs the factors, so this does not wait for the other gradients.
         device = parameter.device
         side = self._side(device)
         side.wait_event(product.ready)
@@ -128,7 +128,7 @@ class TriangularAdam(Adam):
         torch.cuda.current_stream(device).wait_stream(side)
 
     def _side(self, device: torch.device) -> torch.cuda.Stream:
-        """A stream of its own on each device."""
+        """Return the side stream of a device."""
         if self._sides is None:
             self._sides = {}
         if device not in self._sides:
@@ -136,7 +136,7 @@ class TriangularAdam(Adam):
         return self._sides[device]
 
     def _arguments(self, group: Group, parameter: Tensor) -> tuple[Any, ...]:
-        """Moments, number of the step, rate, betas and epsilon."""
+        """Return moments, step number, learning rate, betas and epsilon."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
@@ -151,4 +151,4 @@ class TriangularAdam(Adam):
 
 
 class TriangularKernelAdam(TriangularAdam, KernelAdam):
-    """The same, with kernels for all other parameters; it does not clip."""
+    """TriangularAdam with GPU kernels for all other parameters; it does not clip."""

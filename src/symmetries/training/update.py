@@ -1,4 +1,4 @@
-"""One update of the weights: loss, gradient, clipping, optimiser."""
+"""One update of the weights: loss, gradient, clipping, and optimiser step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +14,7 @@ from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
-from symmetries.training.nonfinite import BadBatches
+from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
 from symmetries.training.triangular import TriangularAdam
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
 
-# What torch's functions raise. Not their subclasses: memory, devices and our own say enough.
+# Errors of torch functions; their subclasses, for memory and devices, explain themselves.
 TORCH_ERRORS = (RuntimeError, IndexError, NotImplementedError)
 RESERVED = frozenset({"step", "seconds", "lr", "skipped"})
 
 
 class LossError(RuntimeError):
-    """The loss failed on a batch; the message has the batch's shapes and what torch said."""
+    """The loss failed on a batch; the message has the batch's shapes and torch's error."""
 
 
 class Objective(nn.Module):
-    """Model and loss as one module, so that Fabric wraps the whole of a loss.
+    """Model and loss as one module, so that Fabric wraps the whole computation.
 
-    A loss may then call any method of the model, several times, and still be seen whole by
-    autocast and DDP. The numbers it returns beside the loss leave the graph here.
+    A loss may then call any method of the model, several times, and autocast and DDP still cover
+    it. Numbers that it returns besides the loss are detached here.
     """
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
@@ -48,7 +48,7 @@ class Objective(nn.Module):
         self._checked = False
 
     def forward(self, batch: Batch, step: Step) -> tuple[Tensor, Metrics]:
-        """The loss to minimise, and all numbers to show."""
+        """Return the loss to minimise, and all metrics."""
         try:
             if step.world == 1:
                 terms = self.loss(self.model, batch, step)
@@ -56,7 +56,7 @@ class Objective(nn.Module):
                 with DropoutByRows(step.rank, step.world):
                     terms = self.loss(self.model, batch, step)
         except TORCH_ERRORS as error:
-            if type(error) not in TORCH_ERRORS or not step.host:  # a graph is tried: its affair
+            if type(error) not in TORCH_ERRORS or not step.host:  # the trial capture handles it
                 raise
             raise _refused(batch, error) from error
         if not self._checked:
@@ -90,17 +90,17 @@ def _check_terms(terms: object) -> None:
 
 
 class Update:
-    """Moves the weights by one step, from the inputs of that step.
+    """Performs one step of the optimiser from the inputs of that step.
 
     Args:
         fabric: devices and precision.
-        objective: an :class:`Objective`, in its place.
-        optimizer: of its parameters.
-        batches: turns inputs to a batch.
-        step: handed to the loss.
-        config: the run: largest norm of the gradient, precision.
-        bad: passes over bad batches, if that is wanted.
-        several: whether parameters are those of several models, stacked: each is clipped alone.
+        objective: an :class:`Objective` on its device.
+        optimizer: optimiser of its parameters.
+        batches: turns inputs into a batch.
+        step: step passed to the loss.
+        config: configuration of the run: largest norm of the gradient, precision.
+        bad: skips non-finite steps, if enabled.
+        several: whether parameters are stacked over several models, each clipped alone.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Update:
         batches: Batches,
         step: Step,
         config: TrainConfig,
-        bad: BadBatches | None = None,
+        bad: SkipNonFinite | None = None,
         several: bool = False,
     ) -> None:
         self.fabric = fabric
@@ -132,12 +132,12 @@ class Update:
         self.clipped = clipped_parameters(optimizer)
 
     def clear_gradients(self) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def gradient(self, inputs: Batch) -> Metrics:
-        """Compute the gradient; change no weight."""
+        """Compute the gradient without changing weights."""
         self.clear_gradients()
         precision = self.fabric.strategy.precision
         batch = self.batches.batch(inputs)
@@ -148,19 +148,19 @@ class Update:
                 batch = precision.convert_input(batch) if self.converts else batch
                 loss, metrics = self.objective(batch, self.step)
             for made in products:
-                made.clear()  # by gradients that the loss itself asked for
+                made.clear()  # products of gradients that the loss itself computed
             self.fabric.backward(loss)
         return metrics
 
     def _products(self) -> AbstractContextManager[list[list["FactorGradient"]]]:
-        """Where only the optimiser looks at gradients, those of triangles are not written."""
+        """Let triangular gradients stay products, if only the optimiser reads them."""
         alone = self.clip is None and self.bad is None and self.fabric.world_size == 1
         if alone and self.plain and isinstance(self.optimizer, TriangularAdam):
             return self.optimizer.products()
         return nullcontext([])
 
     def __call__(self, inputs: Batch) -> Metrics:
-        """Do the step; returns its numbers, on the device."""
+        """Perform the step and return its metrics, on the device."""
         if self.bad is None:
             metrics = self.gradient(inputs)
             self._move()
@@ -181,7 +181,7 @@ class Update:
 
 
 def clip_each(parameters: Sequence[Tensor], largest: float) -> None:
-    """Clip the gradients of several models, stacked along the first axis, each by its own norm.
+    """Clip the gradients of models stacked along the first axis, each by its own norm.
 
     Example:
         >>> stacked = torch.zeros(2, 1, requires_grad=True)

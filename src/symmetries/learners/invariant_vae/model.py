@@ -19,7 +19,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.diagnose import diagnose_values
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
-from symmetries.data.base import ImageSet, images_to_learn, told_if_large
+from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
@@ -43,7 +43,7 @@ from symmetries.nn.autoencoder import (
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
-from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
@@ -163,12 +163,12 @@ class InvariantVAE(nn.Module):
         """
         run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
         run |= {"progress": progress, "graph": graph, "log_every": log_every}
-        return fit_alone(self.fitting(images, **run))
+        return fit_alone(self.train_jobs(images, **run))
 
-    def fitting(self, images: Tensor | ImageSet, **run: Any) -> Fitting[History]:  # noqa: ANN401
+    def train_jobs(self, images: Tensor | ImageSet, **run: Any) -> TrainJobs[History]:  # noqa: ANN401
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = told_if_large(images_to_learn(images, self.shape))
+        data = warn_if_large(images_to_learn(images, self.shape))
         self.posterior.features.standardise(data)
         self.codes = None  # they will change
 
@@ -178,7 +178,7 @@ class InvariantVAE(nn.Module):
         known = {"group": group_name(self.group), "bounds": self.bounds, "fill": self.act.fill}
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config, **known)}
         config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
-        history = yield Job(self, loss, (data,), config, products="tf32")
+        history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)
         return history

@@ -25,9 +25,8 @@ from symmetries.learners.symmetry_model.losses import (
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
-from symmetries.ops.side_streams import RoundedWeights
 from symmetries.training import History
-from symmetries.training.ensemble import Fitting, Job
+from symmetries.training.ensemble import TrainJob, TrainJobs
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix
 
@@ -40,9 +39,9 @@ LOOKS = 3  # at the loss, averaged
 Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 
 
-def fitting(
+def train_jobs(
     model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
-) -> Fitting[dict[str, History]]:
+) -> TrainJobs[dict[str, History]]:
     """Fit the networks of a model in the order of ``stages``; yields what is to be trained.
 
     Args:
@@ -77,7 +76,7 @@ def fitting(
     return histories
 
 
-def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[History]:
+def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[History]:
     net = model.inference
     net.features.standardise(data)
     finite = isinstance(net, FiniteInference)
@@ -96,20 +95,19 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[Hi
         groups.append({"params": free, "clip": False, "weight_decay": 0.0})
     config = model.config.inference.train_config(**run)
     products = model.config.matmul_precision
-    return (yield Job(net, loss, (data,), config, param_groups=groups, products=products))
+    return (yield TrainJob(net, loss, (data,), config, param_groups=groups, products=products))
 
 
-def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[History]:
+def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[History]:
     net, inference = model.generative, model.inference
     net.features.standardise(data)
     inference.eval()
-    frozen = RoundedWeights(inference)
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
         weight = next(inference.parameters())
         if (weight.device, weight.dtype) != (batch[0].device, batch[0].dtype):
             inference.to(batch[0])
-        return generative_loss(net, batch[0], step, inference, model.act, model.config, frozen)
+        return generative_loss(net, batch[0], step, inference, model.act, model.config)
 
     config = model.config.generative.train_config(**run)
     kept, watch = data, None
@@ -119,7 +117,9 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> Fitting[H
         held, kept = data[order[:count]], data[order[count:]]
         watch = BestWeights(net, held, loss, config)
     products, reads = model.config.matmul_precision, (inference,)
-    history = yield Job(net, loss, (kept,), config, on_step=watch, reads=reads, products=products)
+    history = yield TrainJob(
+        net, loss, (kept,), config, on_step=watch, reads=reads, products=products
+    )
     if watch is not None:
         watch.restore()
         last = history.metrics.get("loss", [])[-LOOKS:]

@@ -39,8 +39,6 @@ from symmetries.learners.symmetry_model.turns import (
     has_turns,
     turns_of,
 )
-from symmetries.ops.available import usable
-from symmetries.ops.side_streams import Branches, RoundedWeights, branches
 from symmetries.training import Step
 
 Terms = dict[str, Tensor]
@@ -149,7 +147,6 @@ def generative_loss(
     inference: LieInference | FiniteInference,
     act: ImageAction,
     config: SymmetryConfig,
-    frozen: RoundedWeights | None = None,
 ) -> Terms:
     """-log p(eta | x_hat'), the prototype x_hat' taken from an independently moved image.
 
@@ -162,33 +159,11 @@ def generative_loss(
     of x, such as steps along edges, ``prototype_noise`` hides.
 
     For a finite group the expectation over q(g | x) is summed.
-
-    ``frozen`` keeps the weights of f as its products want them. Only training that adds nothing to
-    this loss may give it: on a GPU gradients are then computed beside each other, and are not there
-    before the backward pass has ended.
     """
-    # Several processes add up gradients as soon as they are there.
-    flow = isinstance(net.distribution, ConditionalFlow)
-    alone = frozen is not None and flow and step.world == 1
-    with branches(images.device, alone and usable(images, net.features.mean), frozen) as made:
-        return _generative_terms(net, images, step, inference, act, config, made)
-
-
-def _generative_terms(
-    net: Generative,
-    images: Tensor,
-    step: Step,
-    inference: LieInference | FiniteInference,
-    act: ImageAction,
-    config: SymmetryConfig,
-    made: Branches | None,
-) -> Terms:
     b, k = len(images), config.objective.samples
-    if made is not None:
-        net.ahead(made, b * k)
     with torch.no_grad():
         if isinstance(inference, FiniteInference):
-            target = inference(images).exp()
+            target = inference(images).exp().repeat_interleave(k, 0)
             random = (step.rand(b, k) * act.group.order).long()
             versions = act.orbit(random, images).flatten(0, 1)
             found = inference(versions).argmax(-1, keepdim=True)
@@ -200,16 +175,11 @@ def _generative_terms(
             target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
             leads = from_prototypes(inference, map_element(lambda e: e[:, 1:], undone), places)
             found = inference.element_at(places.flatten(0, 1)[:, None])
-
-    def targets() -> list[Tensor]:
-        each = target[:, None].expand(b, k, -1)
-        if act.group.planar and act.group.closed:
-            exact = act.group.log(leads)
-            each = torch.where(torch.isfinite(exact), exact, each)
-        return [each.flatten(0, 1)]
-
-    if made is not None:
-        made.ahead(targets, images)
+            target = target[:, None].expand(b, k, -1)
+            if act.group.planar and act.group.closed:
+                exact = act.group.log(leads)
+                target = torch.where(torch.isfinite(exact), exact, target)
+            target = target.flatten(0, 1)
     noise = None
     if config.objective.prototype_noise and net.training:
         noise = config.objective.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
@@ -217,23 +187,12 @@ def _generative_terms(
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
     if not flow:
         context = context.to(images.dtype)
-    known = None if made is None else made.made_for(images)
-    aim = targets()[0] if known is None else known
     if isinstance(inference, FiniteInference):
-        log_p = (aim * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
+        log_p = (target * net.distribution.log_probs(context)).sum(-1)  # type: ignore[operator]
     else:
-        log_p = net.distribution.log_prob(aim, context)
-    nll = _negative_mean(log_p)
+        log_p = net.distribution.log_prob(target, context)
+    nll = -log_p.mean()
     return {"loss": nll, "nll": nll}
-
-
-def _negative_mean(x: Tensor) -> Tensor:
-    if not usable(x):
-        return -x.mean()
-    from symmetries.ops.sums import KernelNegativeMean
-
-    mean: Tensor = KernelNegativeMean.apply(x)  # type: ignore[no-untyped-call]
-    return mean
 
 
 def _spread(

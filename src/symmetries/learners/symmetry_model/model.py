@@ -24,12 +24,12 @@ from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import check_learnable
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
-from symmetries.learners.symmetry_model.fitting import STAGES, fitting
+from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
 from symmetries.training import History, load_learner, save_model
-from symmetries.training.ensemble import Fitting, fit_alone
+from symmetries.training.ensemble import TrainJobs, fit_alone
 from symmetries.training.step import seeded
 
 SMALLEST = 8
@@ -125,17 +125,17 @@ class SymmetryModel(nn.Module):
         """
         run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
         run |= {"precision": precision, "progress": progress, "graph": graph}
-        return fit_alone(self.fitting(images, stages=stages, log_every=log_every, **run))
+        return fit_alone(self.train_jobs(images, stages=stages, log_every=log_every, **run))
 
-    def fitting(
+    def train_jobs(
         self,
         images: Tensor | ImageSet,
         *,
         stages: Sequence[str] = STAGES,
         **run: Any,  # noqa: ANN401
-    ) -> Fitting[dict[str, History]]:
+    ) -> TrainJobs[dict[str, History]]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
-        return fitting(self, images, stages, {"out": None, **run})
+        return train_jobs(self, images, stages, {"out": None, **run})
 
     @property
     def device(self) -> torch.device:

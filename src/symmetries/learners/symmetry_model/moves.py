@@ -7,11 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group, map_element
 from symmetries.learners.symmetry_model.networks import LieInference
-from symmetries.nn.features import ImageFeatures, is_rounded
-from symmetries.ops.available import usable
+from symmetries.nn.features import ImageFeatures
 
 
 def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
@@ -26,13 +24,10 @@ def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noq
         Elements with leading shape (B, K + 1).
 
     Example:
+        >>> from symmetries.groups.affine import Affine2
         >>> undone_moves(Affine2("shift_x"), torch.ones(1), torch.tensor([[[0.75]]]))[0, :, 0, 2]
         tensor([ 0.0000, -0.5000])
     """
-    if isinstance(group, Affine2) and usable(unit, bounds):
-        from symmetries.ops import moves
-
-        return moves.undone_moves(unit, bounds, group.columns)
     return group.exp(F.pad(torch.lerp(bounds, -bounds, unit.to(bounds.dtype)), (0, 0, 1, 0)))
 
 
@@ -52,9 +47,6 @@ def moved_units(
         images: (N, C, H, W).
         noise: (N, C, H, W), added to what is seen, in standard deviations of pixels.
     """
-    x = _standardised(features, act, undone, images)
-    if x is not None:
-        return features.hidden(x if noise is None else x + noise.to(x.dtype), rounded=True)
     if len(act.group.factors) > 1:  # colours of the background are undone before motions
         moved = act.undo(flat(undone), images)
     else:
@@ -79,35 +71,9 @@ def positions_of_versions(
     Returns:
         What :meth:`LieInference.positions` gives, and T_r x (B K, C, H, W).
     """
-    x = None if inference.centred else _standardised(inference.features, act, undone, images)
-    if x is None:
-        seen = act.orbit(undone, images, inverse=True)
-        found, versions = inference.positions(seen.flatten(0, 1)), seen[:, 1:]
-    else:
-        found = inference.positions_by(inference.features.hidden(x, rounded=True))
-        versions = act.orbit(undone[:, 1:], images, inverse=True)
-    return found.unflatten(0, (len(images), -1)), versions.flatten(0, 1)
-
-
-def _standardised(
-    features: ImageFeatures,
-    act: ImageAction,
-    undone: Any,  # noqa: ANN401
-    images: Tensor,
-) -> Tensor | None:
-    """Moved images (B S, C, H, W) as the network wants them, where one kernel makes them."""
-    plain = act.padding == "constant" and act.fill == 0 and not act.blur
-    takes = usable(images, features.mean) and is_rounded(images) and images.is_contiguous()
-    if not (plain and takes and act.group.planar):
-        return None
-    if undone.dtype != images.dtype:
-        return None
-    from symmetries.ops.warp import maps_of
-    from symmetries.ops.warp_cuda import standardised
-
-    maps, mode = maps_of(undone[..., :2, :]), act.interpolation
-    x = standardised(images, maps, mode, features.mean, features.scale)
-    return None if x is None else x.flatten(0, 1)
+    seen = act.orbit(undone, images, inverse=True)
+    found = inference.positions(seen.flatten(0, 1)).unflatten(0, (len(images), -1))
+    return found, seen[:, 1:].flatten(0, 1)
 
 
 def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:  # noqa: ANN401
@@ -121,12 +87,7 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
     Returns:
         Elements with leading shape (B, K).
     """
-    group = inference.group
-    if isinstance(group, Affine2) and not inference.positional and usable(found, undone):
-        from symmetries.ops import moves
-
-        return moves.composed(undone, found, group.columns)
-    return group.compose(undone, inference.element_at(found))
+    return inference.group.compose(undone, inference.element_at(found))
 
 
 def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group

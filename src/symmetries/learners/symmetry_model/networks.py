@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.flow_kernels import pack_ahead
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
 from symmetries.learners.symmetry_model.config import SymmetryConfig
@@ -21,10 +19,8 @@ from symmetries.learners.symmetry_model.moments import (
 )
 from symmetries.nn.features import ImageFeatures
 from symmetries.nn.perceptron import head
-from symmetries.ops.side_streams import Branches
 
 INITIAL_SCALE = 0.01
-WIDE = 32  # inputs and outputs of layers whose products may be rounded
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
 
 
@@ -213,22 +209,6 @@ class Generative(nn.Module):
                 base=config.flow.base,
                 dropout=config.flow.conditioner_dropout,
             )
-
-    def ahead(self, made: Branches, rows: int) -> None:
-        """On a branch: round weights, draw what dropout leaves, and pack the flow's weights."""
-        if torch.get_float32_matmul_precision() == "medium":
-            layers = [m for m in self.modules() if isinstance(m, nn.Linear)]
-            made.round_ahead([m.weight for m in layers if min(m.weight.shape) >= WIDE])
-        dropped: dict[nn.Module, tuple[int, int, float]] = {}
-        for norm, drop in pairwise(self.features.mlp):
-            if isinstance(norm, nn.LayerNorm) and isinstance(drop, nn.Dropout) and drop.training:
-                dropped[drop] = (rows, norm.weight.numel(), drop.p)
-        flow = self.distribution
-        if isinstance(flow, ConditionalFlow):
-            if self.training and flow.dropout:
-                dropped[flow] = (rows, flow.project.out_features, flow.dropout)
-            pack_ahead(flow, made)
-        made.drop_ahead(dropped)
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""

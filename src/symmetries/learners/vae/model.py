@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_generator, check_image_shape, check_whole
 from symmetries._validation.placement import check_like
-from symmetries.data.base import ImageSet, images_to_learn, told_if_large
+from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.health import warn_if_collapsed
@@ -26,7 +26,7 @@ from symmetries.nn.autoencoder import (
 )
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
-from symmetries.training.ensemble import Fitting, Job, fit_alone
+from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
@@ -127,18 +127,18 @@ class VAE(nn.Module):
         """
         run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
         run |= {"progress": progress, "graph": graph, "log_every": log_every}
-        return fit_alone(self.fitting(images, augment=augment, **run))
+        return fit_alone(self.train_jobs(images, augment=augment, **run))
 
-    def fitting(
+    def train_jobs(
         self,
         images: Tensor | ImageSet,
         *,
         augment: Augment | None = None,
         **run: Any,  # noqa: ANN401
-    ) -> Fitting[History]:
+    ) -> TrainJobs[History]:
         """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
-        data = told_if_large(images_to_learn(images, self.shape))
+        data = warn_if_large(images_to_learn(images, self.shape))
         self.codes = None  # they will change
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
@@ -150,7 +150,7 @@ class VAE(nn.Module):
 
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config)}
         config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
-        history = yield Job(self, loss, (data,), config, products="tf32")
+        history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
         warn_if_collapsed(self, data)
