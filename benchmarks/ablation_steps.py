@@ -282,7 +282,7 @@ class Running:
         self, jobs: list[TrainJob], graph: str, loss_of: Callable[[Any], Any] = lambda loss: loss
     ) -> None:
         job, several = jobs[0], len(jobs) > 1
-        wanted = graph if job.config.graph == "auto" else "off"
+        wanted = graph if job.config.hardware.graph == "auto" else "off"
         self.config = config = job.config.replace(graph=wanted)
         self.products = job.products
         fabric = make_fabric(config)

@@ -253,7 +253,7 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
         model = SymmetryModel(GROUP, SHAPE, config)
         run = {"device": "cuda", "progress": False, "graph": graph, "log_every": count // 4}
         for stage in stages:
-            history = model.fit(images, stages=(stage,), **run)[stage]
+            history = model.fit(images, stages=(stage,), **run)
             seconds = history.times[-1] - history.times[1]
             each = seconds / (history.step[-1] - history.step[1])
             row = {

@@ -66,9 +66,9 @@ def symmetry_model(
     shape = tuple(data.images.shape[1:])
     model = SymmetryModel(setting.group, shape, config, seed=seed)
     run: dict[str, Any] = {"device": setting.device, "progress": False, "log_every": 500}
-    histories = model.fit(data, stages=("inference",), **run)
+    histories = model.fit(data, stages=("inference",), **run).stages
     trained: dict[str, Any] = {"zoom": at_mean_size(model, data.images)}
-    histories |= model.fit(data, stages=("generative",), **run)
+    histories |= model.fit(data, stages=("generative",), **run).stages
     model.act = ImageAction(model.group, interpolation="bspline", fill=model.act.fill)
     trained |= {name: training(history) for name, history in histories.items()}
     return model, trained

@@ -119,9 +119,8 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     histories, seconds = {}, 0.0
     for stage in ("inference", "generative"):
         start = time.perf_counter()
-        histories |= model.fit(
-            train, stages=(stage,), device=arguments.device, progress=False, log_every=500
-        )
+        run: dict[str, Any] = {"device": arguments.device, "progress": False, "log_every": 500}
+        histories |= model.fit(train, stages=(stage,), **run).stages
         seconds += time.perf_counter() - start
         if stage == "inference" and not arguments.ablations:
             x = test.images[: arguments.looked_at].to(model.device)

@@ -66,7 +66,8 @@ def fitted(
     model = SymmetryModel(group, tuple(data.images.shape[1:]), config, seed=seed)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        histories = model.fit(data, stages=stages, device=device, progress=False, log_every=20)
+        run = {"device": device, "progress": False, "log_every": 20}
+        histories = model.fit(data, stages=stages, **run).stages
     ends = {name: fmean(h["loss"][-3:]) for name, h in histories.items()}
     too_few = any("too few images" in str(warning.message) for warning in said)
     agreement = {"agreement": fmean(histories["inference"]["agreement"][-5:])}
@@ -140,7 +141,7 @@ def settling(device: str, share: float) -> Iterator[Row]:
         config = TASKS["mnist-affine"].config.replace(**change)
         config = config.replace(inference=config.inference.replace(steps=round(4000 * share)))
         model = SymmetryModel(TASKS["mnist-affine"].group, (1, 28, 28), config)
-        ends = model.fit(learned, stages=("inference",), device=device, progress=False)["inference"]
+        ends = model.fit(learned, stages=("inference",), device=device, progress=False)
         x = held.to(model.device)
         limit = torch.tensor(model.bounds, device=model.device)
         after = (model.infer(model.prototype(x)) / limit).abs().mean(0)

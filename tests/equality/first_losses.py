@@ -55,8 +55,8 @@ def images(channels: int = 1, count: int = 64, side: int = 8) -> Tensor:
 def symmetry(group: str) -> Losses:
     """Both stages of the symmetry model."""
     model = _symmetry_model(group)
-    histories = model.fit(images(3 if group == "colour" else 1), **RUN)
-    return {f"symmetry model, {group}, {stage}": h["loss"] for stage, h in histories.items()}
+    history = model.fit(images(3 if group == "colour" else 1), **RUN)
+    return {f"symmetry model, {group}, {stage}": h["loss"] for stage, h in history.stages.items()}
 
 
 def _symmetry_model(group: str) -> SymmetryModel:

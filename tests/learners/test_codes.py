@@ -130,7 +130,7 @@ def test_with_the_fitted_prior_the_joint_bound_is_the_sum_over_turns_and_the_int
     x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
     z = torch.linspace(-5, 5, 201)[:, None]
     with torch.no_grad():
-        moved = model.act.orbit(model.elements(x.device), model.decode(z))
+        moved = model.act.orbit(model.group.elements(x.device), model.decode(z))
         fit = gaussian_log_prob(x[:, None, None], moved, model.noise).sum((3, 4, 5))
         log_joint = fit + model.log_prior(z) + model.codes.log_prob(z)[:, None]
         exact = torch.logsumexp(log_joint.flatten(1), 1) + math.log(0.05)

@@ -67,7 +67,7 @@ def turned():
     images = shapes(1000, math.radians(60), 0.0)
     group = "rotation,translation"
     model = SymmetryModel(group, (1, SIDE, SIDE), small(), bounds={"shift_x": 0.2, "shift_y": 0.2})
-    histories = model.fit(images, progress=False, device="cpu")
+    histories = model.fit(images, progress=False, device="cpu").stages
     return model, images, histories
 
 

@@ -33,7 +33,7 @@ def log_weights(
         noise = torch.randn(prototypes.shape, generator=generator, device=x.device)
         prototypes = prototypes + model.prototype_noise * noise
     if model.finite:
-        moved = model.act.orbit(model.elements(x.device), prototypes).unflatten(0, (n, k))
+        moved = model.act.orbit(model.group.elements(x.device), prototypes).unflatten(0, (n, k))
         fit = gaussian_log_prob(x[:, None, None], moved, model.noise).sum((3, 4, 5))
         log_p = model.log_prior(flat).unflatten(0, (n, k))
         return torch.logsumexp(fit + log_p, -1) + log_ratio

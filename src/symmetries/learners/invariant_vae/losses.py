@@ -61,7 +61,7 @@ def finite_terms(
     """Expected log-likelihood and KL of the element, each (B,), summed over a finite group."""
     log_q = model.log_posterior(x)
     log_p = model.log_prior(z)
-    moved = model.act.orbit(model.elements(x.device), prototypes)
+    moved = model.act.orbit(model.group.elements(x.device), prototypes)
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     q = log_q.exp()
     return (q * fit).sum(1), (q * (log_q - log_p)).sum(1)

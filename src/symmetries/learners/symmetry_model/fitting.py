@@ -41,7 +41,7 @@ Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 
 def train_jobs(
     model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
-) -> TrainJobs[dict[str, History]]:
+) -> TrainJobs[History]:
     """Fit the networks of a model in the order of ``stages``; yields what is to be trained.
 
     Args:
@@ -73,7 +73,8 @@ def train_jobs(
         histories[stage] = yield from fits[stage](model, data, own)
     model.to(model.device, kind).eval()
     warn_if_collapsed(model, data)
-    return histories
+    model.history = History.joined(histories)
+    return model.history
 
 
 def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[History]:

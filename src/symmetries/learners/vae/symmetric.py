@@ -19,6 +19,7 @@ from symmetries._validation.checks import (
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
+from symmetries.learners.base import GenerativeSummary, generative_numbers, write_report
 from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
@@ -81,6 +82,7 @@ class InvVAE(nn.Module):
         self.symmetry = symmetry
         self.vae = VAE(symmetry.shape, config, seed=seed)
         self.refine = refine
+        self.history: History | None = None
         self.register_buffer("noise", torch.ones(symmetry.shape))
         self.register_buffer("prototype_noise", torch.ones(symmetry.shape))
         self.register_buffer("spread", 0.1 * torch.tensor(symmetry.bounds))
@@ -113,7 +115,7 @@ class InvVAE(nn.Module):
         data = images_to_learn(images, self.symmetry.shape)
         here = next(as_module(self.symmetry).parameters()).device
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
-        history = self.vae.fit(torch.cat(prototypes), **run)
+        self.history = history = self.vae.fit(torch.cat(prototypes), **run)
         as_module(self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
         self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
@@ -272,6 +274,23 @@ class InvVAE(nn.Module):
         drawn = symmetry.generative.distribution.sample(context, 1, generator)[:, 0]
         element = drawn if self.finite else symmetry.group.exp(drawn)
         return symmetry.act(element, prototypes), prototypes
+
+    @property
+    def config(self) -> VAEConfig:
+        """The configuration of the VAE."""
+        return self.vae.config
+
+    def summary(
+        self, images: Tensor | ImageSet, *, most: int = 128, samples: int = 50, seed: int = 0
+    ) -> GenerativeSummary:
+        """Return how well the full model describes images; see :meth:`VAE.summary`."""
+        options = {"most": most, "samples": samples, "seed": seed}
+        shape, device = self.symmetry.shape, self.vae.device
+        return GenerativeSummary(**generative_numbers(self, images, shape, device, **options)[0])
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the VAE, noises and proposal; the symmetry model has its own ``save``."""
