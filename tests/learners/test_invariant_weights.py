@@ -23,6 +23,7 @@ from symmetries.learners.invariant_weights import (
     refitted_elbo,
     search_widths,
     width_interval,
+    width_rows,
 )
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 from symmetries.nn.natural import NaturalLinear
@@ -97,7 +98,7 @@ def test_a_run_alone_gives_what_it_gives_among_others(small, kind):
 
     def fitted(widths, learn):
         model = small_model(half_widths=widths, learn=learn, kind=kind)
-        looks = fit_natural(model, [images], labels, SHORT)
+        looks = width_rows(fit_natural(model, [images], labels, SHORT))
         return model.half_width.detach(), model.head.kl(), looks
 
     both = fitted((0.3, 1.0), (True, False))
@@ -205,7 +206,7 @@ def test_augerino_rewards_width(small):
 def test_widths_stay_within_pi(small):
     model = small_model(half_widths=(math.pi,))
     config = NaturalConfig(steps=12, batch_size=64, samples=4, draws=2, lr=1.0).replace(head_only=2)
-    looks = fit_natural(model, list(small[:1]), small[1], config)
+    looks = width_rows(fit_natural(model, list(small[:1]), small[1], config))
     assert all(0 <= width <= math.pi + 1e-5 for _, width in looks)
 
 
@@ -231,10 +232,10 @@ def test_a_stopped_run_goes_on_to_the_same_end(small, tmp_path):
             raise KeyboardInterrupt
 
     straight, resumed = small_model(), small_model()
-    looks = fit_natural(straight, [images], labels, SHORT)
+    looks = width_rows(fit_natural(straight, [images], labels, SHORT))
     with pytest.raises(KeyboardInterrupt):
         fit_natural(small_model(), [images], labels, SHORT, out=tmp_path, on_step=stop)
-    again = fit_natural(resumed, [images], labels, SHORT, out=tmp_path, resume=True)
+    again = width_rows(fit_natural(resumed, [images], labels, SHORT, out=tmp_path, resume=True))
     assert again == looks
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
@@ -279,9 +280,11 @@ def test_every_start_ends_at_the_same_width_and_a_trained_last_layer(digits):
     model = small_model(half_widths=starts, learn=learn, features=64, prior_variance=50.0)
     config = NaturalConfig(24, batch_size=500, samples=8, draws=4, search=5).replace(rate=0.6)
     steps = []
-    looks = fit_natural(
+    history = fit_natural(
         model, [data.images], data.labels, config, on_step=lambda step, fit: steps.append(step)
     )
+    looks = width_rows(history)
+    assert list(history.stages) == ["gradient", "searched"]
     first, second, fixed = degrees(model)
     assert first == pytest.approx(second, abs=8)
     assert first > 160
