@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from symmetries.learners.invariant_weights import InvariantWeights, InvariantWei
 from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
-from symmetries.training import History, load_state
+from symmetries.training import History, TrainConfig, load_state
 
 SHAPE, COUNT, CLASSES = (1, 8, 8), 24, 3
 RUN: dict[str, Any] = {"device": "cpu", "progress": False, "log_every": 1}
@@ -63,6 +63,10 @@ def moved(seed: int = 0) -> SymmetryModel:
         for weight in model.parameters():
             weight += 0.1 * torch.randn(weight.shape, generator=generator)
     return model
+
+
+class StopHere(Exception):
+    """Raised in the middle of a training."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +144,9 @@ CASES = {
         labelled=True,
     ),
 }
-pytestmark = [
-    pytest.mark.parametrize("case", CASES.values(), ids=CASES),
-    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
-]
+ACTING = {name: case for name, case in CASES.items() if case.group is not None}
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+every_learner = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +173,7 @@ def equal(a: list[Tensor], b: list[Tensor]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+@every_learner
 def test_fit_returns_the_history_of_what_it_changed(case, fitted):
     model, history = fit(case, fitted)
     assert isinstance(model, nn.Module)
@@ -184,6 +188,7 @@ def test_fit_returns_the_history_of_what_it_changed(case, fitted):
     assert list(again.stages) == list(history.stages)
 
 
+@every_learner
 def test_saved_and_loaded_it_gives_the_same_numbers(case, fitted, tmp_path):
     model, _ = fit(case, fitted)
     assert model.save(tmp_path / "model").suffix == ".json"
@@ -193,6 +198,7 @@ def test_saved_and_loaded_it_gives_the_same_numbers(case, fitted, tmp_path):
     assert equal(outputs(case, again), outputs(case, model))
 
 
+@every_learner
 def test_what_is_no_saved_learner_is_refused_by_name(case, fitted, tmp_path):
     model, _ = fit(case, fitted)
     other = VAE if case.kind is not VAE else InvariantVAE
@@ -203,27 +209,21 @@ def test_what_is_no_saved_learner_is_refused_by_name(case, fitted, tmp_path):
         case.load(tmp_path / "missing")
 
 
+@every_learner
 def test_a_resumed_run_continues_exactly(case, tmp_path):
     whole, parts = case.make(), case.make()
     data, run = case.data, {**RUN, "checkpoint_every": 1}
     whole.fit(data, out=tmp_path / "whole", **run)
-    kept: list[Any] = []
+    append, seen = History.append, []
 
-    class StopHere(Exception):
-        pass
-
-    from symmetries.training.history import History as Kind
-
-    append = Kind.append
-
-    def stop(self: Any, *numbers: Any, **more: Any) -> None:
-        append(self, *numbers, **more)
-        kept.append(1)
-        if len(kept) == 4:
+    def stop(self: Any, step: int, *numbers: Any, **more: Any) -> None:
+        append(self, step, *numbers, **more)
+        seen.append(step)
+        if len(seen) == 4:
             raise StopHere
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kind, "append", stop)
+        patch.setattr(History, "append", stop)
         with pytest.raises(StopHere):
             parts.fit(data, out=tmp_path / "parts", **run)
     resumed = case.make()
@@ -234,6 +234,7 @@ def test_a_resumed_run_continues_exactly(case, tmp_path):
         other.fit(data, out=tmp_path / "parts", resume=True, **run)
 
 
+@every_learner
 def test_seeds_reproduce_and_differ(case, fitted):
     model, history = fit(case, fitted)
     same, other = case.make(), case.make(seed=1)
@@ -244,6 +245,7 @@ def test_seeds_reproduce_and_differ(case, fitted):
     assert not equal(outputs(case, other), outputs(case, model))
 
 
+@every_learner
 def test_the_summary_goes_to_json_and_back(case, fitted):
     model, _ = fit(case, fitted)
     found = model.summary(case.data)
@@ -255,6 +257,7 @@ def test_the_summary_goes_to_json_and_back(case, fitted):
     assert model.summary(case.data) == found, "random"
 
 
+@every_learner
 def test_the_report_is_one_page(case, fitted, tmp_path):
     model, _ = fit(case, fitted)
     path = model.report(tmp_path / "page.html", case.data)
@@ -267,6 +270,7 @@ def test_the_report_is_one_page(case, fitted, tmp_path):
     assert case.load(tmp_path / "model").report(tmp_path / "bare.html").exists()
 
 
+@every_learner
 def test_bad_data_is_refused_by_name(case):
     model = case.make()
     good = case.data[0] if case.labelled else case.data
@@ -290,9 +294,8 @@ def test_bad_data_is_refused_by_name(case):
             model.fit(ImageSet(good, None, "bars"), **RUN)
 
 
-def test_it_is_built_from_an_action_a_group_or_its_name(case, fitted, tmp_path):
-    if case.group is None:
-        pytest.skip("no transformations of its own")
+@pytest.mark.parametrize("case", ACTING.values(), ids=ACTING)
+def test_it_is_built_from_an_action_a_group_or_its_name(case, tmp_path):
     group = parse_group(case.group)
     named, given = case.make(), case.make(action=group)
     act = ImageAction(group, interpolation="bicubic", fill=0.25, padding="border")
@@ -310,6 +313,7 @@ def test_it_is_built_from_an_action_a_group_or_its_name(case, fitted, tmp_path):
         case.make(action="spin")
 
 
+@every_learner
 def test_the_state_is_on_disk_as_plain_data(case, fitted, tmp_path):
     model, _ = fit(case, fitted)
     model.save(tmp_path)
@@ -318,8 +322,5 @@ def test_the_state_is_on_disk_as_plain_data(case, fitted, tmp_path):
     assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
 
 
-def test_options_of_a_run_are_fields_of_a_training(case):
-    from symmetries.training import TrainConfig
-
+def test_options_of_a_run_are_fields_of_a_training():
     assert TrainConfig(1, 1)._leaves() >= RUN_FIELDS
-    assert replace(case, stages=()).stages == ()
