@@ -97,9 +97,7 @@ def library(images: Tensor, labels: Tensor, kind: str, runs: int, steps: int) ->
         (1, SIDE, SIDE), CLASSES, GROUP, half_widths=widths, features=UNITS, kind=kind,
         posterior="full", learn_prior=True, scale=0.05, bias=False,
     )  # fmt: skip
-    config = TrainConfig(
-        steps=steps, batch_size=BATCH, device=DEVICE, progress=False, log_every=10**6
-    )
+    config = TrainConfig(steps, BATCH, device=DEVICE, progress=False).replace(log_every=10**6)
     clock = Clock(steps)
     loss = elbo_loss(len(images), samples=SAMPLES)
     train(model, loss, (images, labels), config, on_step=clock)
@@ -113,7 +111,8 @@ def natural(images: Tensor, labels: Tensor, runs: int, steps: int) -> float:
         (1, SIDE, SIDE), CLASSES, GROUP, half_widths=widths, features=UNITS, bias=False
     ).to(DEVICE)
     clock = Clock(steps)
-    config = NaturalConfig(steps, batch_size=len(images), warmup=1, rate=0.5, search=0)
+    config = NaturalConfig(steps, batch_size=len(images), search=0)
+    config = config.replace(head_only=1, rate=0.5)
     fit_natural(model, [images], labels, config, on_step=clock)
     return clock.per_step
 

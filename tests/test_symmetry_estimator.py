@@ -11,17 +11,18 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier, SymmetryModel
-from symmetries.learners.symmetry_model import Stage, SymmetryConfig
+from symmetries.learners.symmetry_model import SymmetryConfig
+from symmetries.training import Recipe
 
-TINY = SymmetryConfig(
+TINY = SymmetryConfig().replace(
     widths=(16,),
     samples=1,
     features=(8,),
     layers=2,
     conditioner=8,
     base=(8,),
-    inference=Stage(steps=3, batch_size=16, warmup=0.0),
-    generative=Stage(steps=3, batch_size=16, warmup=0.0),
+    inference=Recipe(steps=3, batch_size=16, warmup=0.0),
+    generative=Recipe(steps=3, batch_size=16, warmup=0.0),
 )
 # Checks that cannot hold for images, with the reason: none do not hold.
 EXPECTED_FAILURES: dict[str, str] = {}

@@ -161,12 +161,10 @@ def fit_together(
         steps=steps,
         batch_size=batch_size,
         lr=methods[0].rate,
-        schedule="constant",
         device=device.type,
-        log_every=check_every,
         progress=progress,
         seed=seeds[0],
-    )
+    ).replace(schedule="constant", log_every=check_every)
     history = train(model, loss, (torch.arange(len(x)),), config, on_step=on_step)
     share = history.seconds / len(methods)
     return [chooser.result(i * len(seeds), len(seeds), share) for i in range(len(methods))]

@@ -84,7 +84,7 @@ def shortened(job: Job, steps: int, examples: int | None, features: int | None) 
             samples=2, rounds=2,
         )  # fmt: skip
         return replace(job, training=replace(how, steps=steps, crossed=crossed))
-    coarse, fine = (c and replace(c, steps=steps, warmup=1) for c in (how.coarse, how.fine))
+    coarse, fine = (c and c.replace(steps=steps, head_only=1) for c in (how.coarse, how.fine))
     return replace(job, training=replace(how, coarse=coarse, fine=fine))
 
 

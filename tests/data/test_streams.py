@@ -61,7 +61,7 @@ def test_training_from_disk_is_training_from_memory(tmp_path):
             return {"loss": nn.functional.cross_entropy(model(batch[0]), batch[1])}
 
         settings = {"progress": False, "device": "cpu", "workers": workers}
-        train(model, loss, data, TrainConfig(steps=6, batch_size=4, **settings))
+        train(model, loss, data, TrainConfig(steps=6, batch_size=4).replace(**settings))
         return model[1].weight
 
     expected = fit((whole, labels), 0)

@@ -28,7 +28,7 @@ def one_thread():
 
 
 def config(steps, **changes):
-    return TrainConfig(steps, 32, lr=5e-3, device="cpu", progress=False, **changes)
+    return TrainConfig(steps, 32, lr=5e-3, device="cpu", progress=False).replace(**changes)
 
 
 def small_model(classes, mode, relax=None, learn=True, kind=RelaxedCNN, seed=0, **sizes):

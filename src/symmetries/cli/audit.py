@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from symmetries._utils.config import register_presets
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
 
@@ -24,7 +25,7 @@ PART = 50  # examples that are kept at a time, should the run be interrupted
 DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Test images, and steps of the integrated gradients.
-PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
+PRESETS = register_presets("audit", {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)})
 
 
 @options.unbundled

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries._validation.checks import invalid
 from symmetries.actions.images import ImageAction
 from symmetries.cli.progress import progress_bar
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 START = 0.1  # half-width at the start of learning
 COPIES = 4  # moved versions of each image for "augmented"
 
-PRESETS = {
-    "quick": {"features": 256, "steps": 150, "batch_size": 500},
-    "default": {"features": 1024, "steps": 300, "batch_size": 2000},
-    "paper": {"features": 1024, "steps": 1500, "batch_size": 5000},
-}
+PRESETS = register_presets(
+    "invariant classifier",
+    {
+        "quick": {"features": 256, "steps": 150, "batch_size": 500},
+        "default": {"features": 1024, "steps": 300, "batch_size": 2000},
+        "paper": {"features": 1024, "steps": 1500, "batch_size": 5000},
+    },
+)
 
 
 def unlabelled(name: str) -> ValueError:

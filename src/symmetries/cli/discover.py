@@ -77,7 +77,7 @@ def fit(
         fill=around(images, fill, run),
         seed=run.seed,
     )
-    histories = model.fit(
+    history = model.fit(
         images,
         out=run.checkpoints.folder,
         resume=run.checkpoints.resume,
@@ -87,7 +87,7 @@ def fit(
         precision=run.machine.precision,
         progress=not run.quiet,
     )
-    return images, model, histories
+    return images, model, history.stages
 
 
 def write(

@@ -79,10 +79,7 @@ def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
     """Start the other processes of a run; each of them comes to this line, too."""
     machine = run.machine
     return make_fabric(
-        TrainConfig(
-            steps=1,
-            batch_size=1,
-            device=machine.device,
+        TrainConfig(1, 1, device=machine.device).replace(
             precision=machine.precision,
             devices=machine.devices,
             nodes=machine.nodes,

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from symmetries._utils.config import register_presets
 from symmetries.cli.classifiers import unlabelled
 from symmetries.cli.resuming import is_helper
 from symmetries.data import ImageSet
@@ -10,11 +11,14 @@ from symmetries.estimators import RelaxedClassifier
 if TYPE_CHECKING:
     from symmetries.cli.runs import Run
 
-PRESETS = {
-    "quick": {"width": 6, "steps": 200, "batch_size": 64},
-    "default": {"width": 16, "steps": 4000, "batch_size": 128},
-    "paper": {"width": 32, "steps": 20_000, "batch_size": 64},
-}
+PRESETS = register_presets(
+    "relaxed",
+    {
+        "quick": {"width": 6, "steps": 200, "batch_size": 64},
+        "default": {"width": 16, "steps": 4000, "batch_size": 128},
+        "paper": {"width": 32, "steps": 20_000, "batch_size": 64},
+    },
+)
 
 
 LOOKS = 50  # at the relaxations, along the way
@@ -44,7 +48,7 @@ def learn_relaxed(train: ImageSet, group: str, fill: float, run: "Run") -> Relax
     return classifier.fit(
         train.images.numpy(),
         train.labels.numpy(),
-        warmup=size["steps"] // 20,
+        warmup=0.05,
         log_every=max(1, size["steps"] // LOOKS),
         out=run.checkpoints.folder,
         resume=run.checkpoints.resume,

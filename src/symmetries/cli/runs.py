@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from symmetries.data import ImageSet
 
-PRESETS = ("quick", "default", "paper")
+PRESET_NAMES = ("quick", "default", "paper")
 BF16_PROBE = "import torch; m = torch.nn.Linear(64, 64).bfloat16(); m(torch.rand(8, 64).bfloat16())"
 
 
@@ -145,7 +145,7 @@ def choose_preset(name: str | None, device: "torch.device") -> str:
 
     if name is None:
         return "quick" if device.type == "cpu" else "default"
-    check_choice(name, PRESETS, "preset")
+    check_choice(name, PRESET_NAMES, "preset")
     return name
 
 

@@ -50,9 +50,10 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
 
     Example:
         >>> from sklearn.datasets import load_digits
-        >>> from symmetries.learners.symmetry_model import Stage, SymmetryConfig
+        >>> from symmetries.learners.symmetry_model import SymmetryConfig
         >>> X = load_digits().data[:200]
-        >>> quick = SymmetryConfig(widths=(32,), inference=Stage(5, 32), generative=Stage(5, 32))
+        >>> short = {"steps": 5, "batch_size": 32}
+        >>> quick = SymmetryConfig.preset("quick").replace(inference=short, generative=short)
         >>> model = SymmetryModel("rotation", config=quick).fit(X)
         >>> model.transform(X[:3]).shape, model.sample(X[:3], 2).shape
         ((3, 64), (3, 2, 64))

@@ -36,7 +36,6 @@ from symmetries._validation.placement import call_model, check_together
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
-from symmetries.groups.finite import FiniteGroup
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -120,7 +119,7 @@ def random_elements(
     if not isinstance(group, Group):
         raise wrong_type("group", "a Group", group, "see symmetries.groups")
     check_whole(n, "n")
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         below = functools.partial(torch.randint, group.order)
         return per_example_random(below, (n,), 0, generator, device=device)
     width = torch.tensor(group.bounds if half_width is None else half_width, device=device)
@@ -201,7 +200,7 @@ def regularised_loss(
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
     n = len(x)
-    if samples is None and isinstance(group, FiniteGroup):
+    if samples is None and group.finite:
         elements: Any = group.elements(x.device)
     else:
         s = 2 if samples is None else samples

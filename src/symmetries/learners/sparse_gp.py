@@ -131,16 +131,17 @@ class SparseGP:
             steps=self.steps,
             batch_size=devices * nodes,
             lr=self.lr,
-            schedule="constant",
             seed=self.seed,
             out=None if out is None else Path(out),
             resume=resume,
-            log_every=1,
             device=str(x.device),
+            progress=progress,
+        ).replace(
+            schedule="constant",
+            log_every=1,
             devices=devices,
             nodes=nodes,
             precision="64-true" if self.dtype == torch.float64 else "32-true",
-            progress=progress,
             graph="off",
         )
         nothing = torch.zeros(devices * nodes, 1, dtype=x.dtype)  # the loss knows its data

@@ -8,6 +8,7 @@ from symmetries.training.ensemble import Numbers, TrainJob, fit_many, fit_togeth
 from symmetries.training.history import History
 from symmetries.training.loop import train
 from symmetries.training.pruning import pruning_hook
+from symmetries.training.recipe import Recipe
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step
 from symmetries.training.update import LossError
@@ -21,6 +22,7 @@ __all__ = [
     "LossError",
     "NonFiniteError",
     "Numbers",
+    "Recipe",
     "Step",
     "TrainConfig",
     "TrainJob",

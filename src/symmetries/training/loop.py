@@ -66,10 +66,10 @@ def train(
         The history of logged metrics.
 
     Raises:
-        NonFiniteError: if the loss becomes NaN or infinite (detected at the next log), or more
-            than ``config.skip_bad`` batches were skipped.
-        LossError: if torch raises an error inside the loss; it describes the batch.
-        FolderInUseError: if another run is writing to ``config.out``.
+        NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it), or more
+            than ``config.optimiser.skip_bad`` batches were bad.
+        LossError: if torch refuses a batch inside the loss: it says what the batch was.
+        FolderInUseError: if another run writes into ``config.out``.
 
     Example:
         >>> model = nn.Linear(1, 1)
@@ -143,7 +143,7 @@ def run_loop(
             batches = make_batches(data[0], config, device, rank, world, first)
             step = Step(config.steps, config.seed, device, rank, world)
         bad = None
-        if config.skip_bad:
+        if config.optimiser.skip_bad:
             bad = SkipNonFinite(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
         update = Update(fabric, objective, optimizer, batches, step, config, bad, several)
         advance = GraphedUpdate(update, step, model) if graphed else update
@@ -161,12 +161,12 @@ def run_loop(
                     on_step(step, metrics)
                 except KeyboardInterrupt:
                     interrupt.requested = True
-            if done == 1 or done % config.log_every == 0 or done == config.steps:
+            if done == 1 or done % config.logging.log_every == 0 or done == config.steps:
                 log.look(done, metrics, config.lr * factor, checkpoints)
             log.bar.step(done)
             stop = interrupt.requested
             if checkpoints is not None and (
-                stop or done % config.checkpoint_every == 0 or done == config.steps
+                stop or done % config.logging.checkpoint_every == 0 or done == config.steps
             ):
                 skipped = int(bad.count) if bad is not None else 0
                 _save(fabric, checkpoints, model, done, history, log.seconds(), skipped)

@@ -49,15 +49,17 @@ def build_optimizer(
         remedy = "set requires_grad, or add parameters"
         raise invalid("model", "parameters to train", "none", remedy)
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
-    if config.optimizer == "sgd":
-        return SGD(groups, lr=config.lr, momentum=config.momentum, fused=fused)
-    kind: type[Adam] = Adam if config.optimizer == "adam" else AdamW
+    if config.optimiser.algorithm == "sgd":
+        return SGD(groups, lr=config.lr, momentum=config.optimiser.momentum, fused=fused)
+    kind: type[Adam] = Adam if config.optimiser.algorithm == "adam" else AdamW
     if kind is Adam and any(is_triangular(p) for p in parameters):
-        whole = lr_tensor and config.clip is None and has_kernel(parameters)
+        whole = lr_tensor and config.optimiser.clip is None and has_kernel(parameters)
         kind = TriangularKernelAdam if whole else TriangularAdam
     elif lr_tensor and has_kernel(parameters):
         kind = KernelAdam if kind is Adam else KernelAdamW
-    return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)
+    return kind(
+        groups, lr=config.lr, betas=config.optimiser.betas, fused=fused, capturable=lr_tensor
+    )
 
 
 def _group(
@@ -79,7 +81,7 @@ def _group(
         "params": parameters,
         "lr": torch.tensor(peak, dtype=torch.float32, device=device) if lr_tensor else peak,
         "peak_lr": peak,
-        "weight_decay": float(group.get("weight_decay", config.weight_decay)),
+        "weight_decay": float(group.get("weight_decay", config.optimiser.weight_decay)),
         "clip": bool(group.get("clip", True)),
     }
 

@@ -79,8 +79,8 @@ class Checkpoints:
 
     @property
     def given_seed(self) -> int:
-        """The seed as given by the user."""
-        given = self.config.given_seed
+        """The seed as the user gave it."""
+        given = self.config.origin.given_seed
         return self.config.seed if given is None else given
 
     def save(self, done: int, history: History, seconds: float, skipped: int = 0) -> None:

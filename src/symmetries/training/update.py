@@ -123,14 +123,15 @@ class Update:
         self.optimizer = optimizer
         self.batches = batches
         self.step = step
-        self.clip = config.clip
+        self.clip = config.optimiser.clip
         if isinstance(optimizer, KernelAdam | KernelAdamW) and not several:
-            self.clip, optimizer.largest = None, config.clip  # its GPU kernels also clip
+            optimizer.largest, self.clip = self.clip, None  # its kernels clip on the way
         self.bad = bad
         self.several = several
-        # Autocast rounds where it helps; a model in reduced precision needs rounded inputs.
-        self.plain = config.precision == "32-true"
-        self.converts = config.precision != "32-true" and config.precision.endswith("-true")
+        # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
+        precision = config.hardware.precision
+        self.plain = precision == "32-true"
+        self.converts = precision != "32-true" and precision.endswith("-true")
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.clipped = clipped_parameters(optimizer)
 

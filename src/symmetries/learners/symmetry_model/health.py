@@ -8,9 +8,6 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
 
 if TYPE_CHECKING:
     from symmetries.learners.symmetry_model.model import SymmetryModel
@@ -49,8 +46,7 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
 
 def _moves_pixels(act: ImageAction) -> bool:
     """Whether pictures are resampled: not by colours, nor by most finite groups."""
-    parts = act.group.factors if isinstance(act.group, Product) else (act.group,)
-    return not all(isinstance(part, FiniteGroup | Colour) for part in parts)
+    return not all(part.finite or part.changes_values for part in act.group.factors)
 
 
 def warn_if_jagged(act: ImageAction, images: Tensor) -> None:

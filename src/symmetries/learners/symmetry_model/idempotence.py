@@ -10,11 +10,11 @@ from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.training import Step
 
-SETTLING_UNIT = 0.1  # of a miss by one bound, in squares; half a turn is a miss of 1
+IDEMPOTENCE_UNIT = 0.1  # of a miss by one bound, in squares; half a turn is a miss of 1
 LEAST_MISS = 0.01  # of the bounds: a norm has no corner below
 
 
-def settling(
+def idempotence_loss(
     net: LieInference,
     images: Tensor,
     step: Step,
@@ -32,7 +32,7 @@ def settling(
     The distance d of parameters (shifts as f predicts them: where the picture ends) is
     (1 - cos) / 2 for angles and a tenth of the square, in units of the bounds, for others. (A
     distance of matrices would prefer an f that shrinks prototypes as long as their angles are
-    uncertain.) As ``settling_form="norm"`` it is the norm of all misses in units of the bounds:
+    uncertain.) As ``idempotence_form="norm"`` it is the norm of all misses in units of the bounds:
     how large the next eta is.
 
     Args:
@@ -43,9 +43,9 @@ def settling(
         to_prototype: elements (B,) that turn x into x_hat.
         config: which distance, and how large s may be.
     """
-    group, norm = act.group, config.settling_form == "norm"
+    group, norm = act.group, config.objective.idempotence_form == "norm"
     with torch.no_grad():
-        size = config.settling_range * net.bounds * step.rand(len(images), 1)
+        size = config.objective.idempotence_range * net.bounds * step.rand(len(images), 1)
         near = size * (2 * step.rand(len(images), net.dim) - 1)
         moved = group.exp(near)
         seen = act(group.compose(moved, to_prototype), images)
@@ -54,7 +54,7 @@ def settling(
     terms = []
     for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True):
         chord = 2 * torch.sin(part / 2) if angle else part
-        unit = 1 / bound if norm else 0.5 if angle else SETTLING_UNIT**0.5 / bound
+        unit = 1 / bound if norm else 0.5 if angle else IDEMPOTENCE_UNIT**0.5 / bound
         terms.append((unit * chord).square())
     total = torch.stack(terms).sum(0)
     return ((total + LEAST_MISS**2).sqrt() - LEAST_MISS if norm else total).mean()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.symmetry_model.coordinates import (
     content_centre,
     read_motions,
@@ -106,7 +105,7 @@ def summarise(
 ) -> SymmetrySummary:
     """The summary of a model on images that are on its device."""
     generator = torch.Generator(x.device).manual_seed(seed)
-    if isinstance(model.group, FiniteGroup):
+    if model.group.finite:
         parts = _finite_parts(model, x, labels, class_names)
     else:
         parts = _lie_parts(model, x, labels, class_names, n, generator)
@@ -215,7 +214,7 @@ def _finite_parts(
     class_names: tuple[str, ...] | None,
 ) -> list[TransformationSummary]:
     """One part for the whole group: how many elements hold 90 %."""
-    group: Any = model.group
+    group = model.group
     prototypes = model.prototype(x)
     p = model.generative.distribution.log_probs(model.generative(prototypes)).exp()  # type: ignore[operator]
     order = group.order

@@ -19,9 +19,7 @@ from symmetries._validation.checks import (
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
+from symmetries.learners.base import GenerativeSummary, generative_numbers, write_report
 from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
@@ -84,6 +82,7 @@ class InvVAE(nn.Module):
         self.symmetry = symmetry
         self.vae = VAE(symmetry.shape, config, seed=seed)
         self.refine = refine
+        self.history: History | None = None
         self.register_buffer("noise", torch.ones(symmetry.shape))
         self.register_buffer("prototype_noise", torch.ones(symmetry.shape))
         self.register_buffer("spread", 0.1 * torch.tensor(symmetry.bounds))
@@ -99,14 +98,12 @@ class InvVAE(nn.Module):
     @property
     def finite(self) -> bool:
         """Whether the group is."""
-        return isinstance(self.symmetry.group, FiniteGroup)
+        return self.symmetry.group.finite
 
     @property
     def moves_pixels(self) -> bool:
         """Whether the group does nothing else, so that noise can move with a prototype."""
-        group = self.symmetry.group
-        factors = group.factors if isinstance(group, Product) else (group,)
-        return not any(isinstance(factor, Colour) for factor in factors)
+        return not self.symmetry.group.changes_values
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
         """Learn the VAE on the prototypes of images; then find the noise of images themselves.
@@ -118,7 +115,7 @@ class InvVAE(nn.Module):
         data = images_to_learn(images, self.symmetry.shape)
         here = next(as_module(self.symmetry).parameters()).device
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
-        history = self.vae.fit(torch.cat(prototypes), **run)
+        self.history = history = self.vae.fit(torch.cat(prototypes), **run)
         as_module(self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
         self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
@@ -221,7 +218,7 @@ class InvVAE(nn.Module):
         self, x: Tensor, samples: int, generator: torch.Generator | None, moves: bool
     ) -> Tensor:
         group = self.symmetry.group
-        versions = group.order if isinstance(group, FiniteGroup) else 1 + group.dim
+        versions = group.order if group.finite else 1 + group.dim
         parts = in_parts(x, samples * versions)
         starts: list[Tensor | None] = [None] * len(parts)
         if not self.finite:
@@ -277,6 +274,23 @@ class InvVAE(nn.Module):
         drawn = symmetry.generative.distribution.sample(context, 1, generator)[:, 0]
         element = drawn if self.finite else symmetry.group.exp(drawn)
         return symmetry.act(element, prototypes), prototypes
+
+    @property
+    def config(self) -> VAEConfig:
+        """The configuration of the VAE."""
+        return self.vae.config
+
+    def summary(
+        self, images: Tensor | ImageSet, *, most: int = 128, samples: int = 50, seed: int = 0
+    ) -> GenerativeSummary:
+        """Return how well the full model describes images; see :meth:`VAE.summary`."""
+        options = {"most": most, "samples": samples, "seed": seed}
+        shape, device = self.symmetry.shape, self.vae.device
+        return GenerativeSummary(**generative_numbers(self, images, shape, device, **options)[0])
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the VAE, noises and proposal; the symmetry model has its own ``save``."""
