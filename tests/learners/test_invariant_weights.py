@@ -273,6 +273,53 @@ def test_an_interval_holds_the_width_and_the_bound_falls_outside(small):
         refitted_elbo(small_model(posterior="full"), [images], labels, torch.ones(1, 1))
 
 
+def test_few_random_transformations_pay_for_the_variance_of_their_average():
+    """Against the closed form for a Gaussian likelihood: the price is the variance over S."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(60, 1, 8, 8, generator=generator)
+    targets = torch.randn(60, 2, generator=generator)
+    model = shallow_model((1, 8, 8), 2, ROTATION, features=24, task="regression", bias=False)
+    width = torch.tensor([[2.0]])
+    few, many = 4, 2000
+    phi = torch.stack(
+        [
+            model.features_at(images, model.noise(many, "grid")[k : k + 1], width)[0]
+            for k in range(many)
+        ]
+    )
+    with torch.no_grad():
+        for _ in range(3):  # a last layer that has learned something
+            sums = model.head.sums(phi.mean(0)[None], targets[None], torch.ones(1, 60, 2))
+            model.head.step(sums, 1.0)
+        outputs, head = phi @ model.head.mean[0].T, model.head
+        spread = outputs.var(0).sum()
+        covariance = head.root[0].mT @ head.root[0]
+        apart = phi - phi.mean(0)
+        spread = spread + torch.einsum("snd,cde,sne->", apart, covariance, apart) / many
+        options = {"steps": 0, "chunk": 2}
+        even = refitted_elbo(model, [images], targets, width, samples=many, **options)
+        noisy = [
+            refitted_elbo(
+                model, [images], targets, width, samples=few, sampling="random", seed=i, **options
+            )
+            for i in range(60)
+        ]
+    price = float(even - torch.cat(noisy).mean())
+    assert price == pytest.approx(float(spread) / (2 * few), rel=0.1)
+    with pytest.raises(ValueError, match="sampling"):
+        refitted_elbo(model, [images], targets, width, sampling="often")
+
+
+def test_a_search_with_few_random_transformations_finds_less(digits):
+    data, found = digits["digits-rotated"].subset(range(300)), []
+    for sampling in ("sobol", "random"):
+        model = small_model()
+        options = {"samples": 2, "steps": 4, "halvings": 1, "chunk": 50, "sampling": sampling}
+        search_widths(model, [data.images], data.labels, **options)
+        found += degrees(model)
+    assert found[1] < found[0] - 20
+
+
 def test_every_start_ends_at_the_same_width_and_a_trained_last_layer(digits):
     """Fully rotated digits, the ordinary way: gradients, a search, the last layer anew."""
     data = digits["digits-rotated"].subset(range(500))
