@@ -34,7 +34,7 @@ GRID, FINE = 6, 5  # degrees between half-widths
 EXAMPLES, FEATURES = 6_000, 1024
 SHARED = 128  # images that share their random transformations, as in the paper's batches
 AT_ONCE = 8_000  # images times transformations, for memory
-STEPS = 10
+STEPS, OUTPUTS = 10, 32  # of the last layer; draws of the outputs where the bound is flat
 SECTORS, POINTER = (2, 3, 6), 7  # a digit that looks like no turned copy of itself
 
 
@@ -51,14 +51,20 @@ def network(
 
 
 def profile(
-    model: InvariantModel, images: list[Tensor], labels: Tensor, sets: list[int], samples: int
+    model: InvariantModel,
+    images: list[Tensor],
+    labels: Tensor,
+    sets: list[int],
+    samples: int,
+    draws: int = 8,
+    steps: int = STEPS,
 ) -> Tensor:
     """Bounds per image of all runs at their own widths; 0 samples is the exact average."""
     exact = samples == 0
     return refitted_elbo(
         model, images, labels, model.half_width.detach(), sets=sets, fresh=True,
-        samples=EXACT if exact else samples, sampling="sobol" if exact else "random", steps=STEPS,
-        chunk=AT_ONCE // EXACT if exact else min(SHARED, AT_ONCE // samples),
+        samples=EXACT if exact else samples, sampling="sobol" if exact else "random", draws=draws,
+        steps=steps, chunk=AT_ONCE // EXACT if exact else min(SHARED, AT_ONCE // samples),
     ) / len(labels)  # fmt: skip
 
 
@@ -121,13 +127,14 @@ def identified(
         images, labels = images[:count].to(device), labels[:count].to(device)
         began = clock(device)
         model = network(outputs, degrees, features, seed, "learned prior").to(device)
-        found = profile(model, [images], labels, [0] * len(degrees), 0).tolist()
+        sets = [0] * len(degrees)
+        found = profile(model, [images], labels, sets, 0, OUTPUTS, 2 * STEPS).tolist()
         top = degrees[max(range(len(found)), key=found.__getitem__)]
         learner = network(outputs, list(map(float, ANGLES)), features, seed, "learned prior")
         for box in learner.boxes:
             box.free.requires_grad_(True)
         config = replace(FULL, steps=36, lr=0.3, warmup=6, betas=(0.8, 0.95), search=7, seed=seed)
-        config = replace(config, search_examples=count, chunk=min(FULL.chunk, count))
+        config = replace(config, search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count))
         starts = [0] * len(ANGLES)
         looks = fit_natural(learner.to(device), [images], labels, config, sets=starts)
         before = [row for row in looks if row[0] < config.steps * 2 // 3][-1][1:]
