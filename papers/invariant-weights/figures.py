@@ -25,6 +25,7 @@ SETS = {
 }
 COLOURS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d0a000")
 PLANTED = {"mnist-rotated": 180, "mnist-partially-rotated": 90, "mnist": 0}
+SHOWN = 150  # degrees: what lies lower than the bound up to there is cut off
 COLUMNS = 7
 # Results that stand for Tables 2 and 3, the first that is there.
 MAIN = ("-crossed", "-followed", "-held", "")
@@ -170,9 +171,12 @@ def _identified(batches: list[dict[str, Any]], path: Path) -> Path:
             for width in batch["learned"]:
                 height = np.interp(width, batch["degrees"], batch["elbo"])
                 axis.plot(width, height, "v", color=COLOURS[batch["seed"]], markersize=5)
+            shown = [e for w, e in zip(batch["degrees"], batch["elbo"], strict=True) if w <= SHOWN]
+            axis.set_ylim(bottom=min(shown))
         axis.set(title=tag, xlabel="half-width, degrees", xticks=range(0, 181, 45))
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("exact bound, nats per image")
+    figure.tight_layout()
     return _save(figure, path)
 
 
