@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries.actions.images import ImageAction
 from symmetries.data import load
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.affine import Affine2
@@ -318,6 +319,26 @@ def test_a_search_with_few_random_transformations_finds_less(digits):
         search_widths(model, [data.images], data.labels, **options)
         found += degrees(model)
     assert found[1] < found[0] - 20
+
+
+@pytest.mark.parametrize("sectors", [2, 6])
+def test_labels_of_the_pose_identify_a_width(digits, sectors):
+    """In which of n sectors a 7 points: the narrower the sectors, the less f may be averaged."""
+    data = digits["digits"]
+    upright = data.images[data.labels == 7].repeat(3, 1, 1, 1)
+    turns = torch.rand(len(upright), 1, generator=torch.Generator().manual_seed(0))
+    images = ImageAction(ROTATION, fill=0.0)(ROTATION.exp(2 * math.pi * turns), upright)
+    labels = (sectors * turns[:, 0]).long().clamp(0, sectors - 1)
+    options = {"features": 48, "sigma": 0.5}
+    grid = [math.radians(width) for width in range(0, 181, 15)]
+    held = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=grid, learn=False, **options)
+    sets, width = [0] * len(grid), held.half_width.detach()
+    bound = refitted_elbo(held, [images], labels, width, sets=sets, fresh=True, samples=64)
+    best = 15 * int(bound.argmax())
+    model = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=(0.1, 3.0), **options)
+    search_widths(model, [images], labels, sets=[0, 0])
+    assert all(abs(found - best) <= 10 for found in degrees(model))
+    assert 0 < best < 180 / sectors + 1
 
 
 def test_every_start_ends_at_the_same_width_and_a_trained_last_layer(digits):
