@@ -2,9 +2,10 @@
 
 The network is the baseline's (a lifting, two residual blocks, a last convolution, the maximum over
 group and space) with smaller kernels, or fields of half the size after the lifting, and dropout of
-fields; the schedule is one cycle. Which recipe is taken is decided on the last tenth of the training images (--choose,
-the strict network), before any test image is seen. Every run is a row, written as soon as it is
-done; a run that was stopped goes on from its last checkpoint, runs that are there are not repeated.
+fields; the schedule is one cycle. Which recipe is taken is decided on the last tenth of the
+training images (--choose, the strict network), before any test image is seen. Every run is a row,
+written as soon as it is done; a run that was stopped goes on from its last checkpoint, runs that
+are there are not repeated.
 
     python papers/relaxed-equivariance/cifar.py --data DATA --set cifar10 --choose --budget 250
     python papers/relaxed-equivariance/cifar.py --data DATA --set cifar100 --recipe sharp
