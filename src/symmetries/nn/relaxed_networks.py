@@ -10,7 +10,13 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_images, check_whole, wrong_type
+from symmetries._validation.checks import (
+    check_flag,
+    check_images,
+    check_number,
+    check_whole,
+    wrong_type,
+)
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
 from symmetries.nn.gconv_sampling import PointGroup, check_point_group
@@ -66,6 +72,40 @@ def _check_network(symmetry: object, **counts: int) -> None:
         check_whole(count, name)
 
 
+class FieldDropout2d(nn.Module):
+    """Dropout of whole fields: all elements, rows and columns of a field of a sample together.
+
+    So it commutes with the group, as norms of fields do.
+
+    Args:
+        probability: of a field to be zero, in training.
+        group: H.
+
+    Example:
+        >>> import torch
+        >>> from symmetries.groups import Cyclic
+        >>> y = FieldDropout2d(0.5, Cyclic(4))(torch.ones(2, 12, 5, 5))
+        >>> sorted(set(y.unflatten(1, (3, 4)).sum((2, 3, 4)).flatten().tolist()) | {0.0, 200.0})
+        [0.0, 200.0]
+    """
+
+    def __init__(self, probability: float, group: PointGroup) -> None:
+        super().__init__()
+        check_number(probability, "probability", 0, 0.95)
+        check_point_group(group)
+        self.probability = probability
+        self.group = group
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Fields of the shape of ``x``, the remaining ones scaled up."""
+        if not self.training or not self.probability:
+            return x
+        n, channels = x.shape[:2]
+        kept = x.new_ones(n, channels // self.group.order, 1, 1, 1)
+        kept = F.dropout(kept, self.probability).expand(-1, -1, self.group.order, 1, 1)
+        return x * kept.reshape(n, channels, 1, 1)
+
+
 class ResidualBlock(nn.Module):
     """Block pool(norm(f(x) + shortcut(x))) with a relu; f is twice convolution, norm, relu.
 
@@ -109,6 +149,9 @@ class RelaxedResNet(nn.Module):
         kernel_size: side of the filters of all but the pointwise layers.
         last_kernel: side of the filters of the last convolution, which does not pad; at most a
             quarter of the image.
+        pool_first: whether fields are pooled to half the size after the lifting, too. It takes a
+            quarter of the operations; ``last_kernel`` is then at most an eighth of the image.
+        dropout: probability of :class:`FieldDropout2d` after each block and before the head.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -127,6 +170,8 @@ class RelaxedResNet(nn.Module):
         width: int = 32,
         kernel_size: int = 7,
         last_kernel: int | None = None,
+        pool_first: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         counts = {"channels": channels, "classes": classes, "width": width}
@@ -136,14 +181,20 @@ class RelaxedResNet(nn.Module):
             channels, width, kernel_size, padding="same", **symmetry.lifting()
         )
         self.norm = FieldNorm2d(width, group)
+        check_flag(pool_first, "pool_first")
+        self.pool_first = pool_first
+        drop = [FieldDropout2d(dropout, group)] if dropout else []
         self.blocks = nn.Sequential(
             ResidualBlock(width, width, kernel_size, symmetry),
+            *drop,
             ResidualBlock(width, 2 * width, kernel_size, symmetry),
+            *drop,
         )
         self.last = nn.Sequential(
             GroupConv2d(2 * width, 2 * width, last, **symmetry.layer()),
             FieldBatchNorm2d(2 * width, group),
             nn.ReLU(),
+            *drop,
         )
         self.pool = GroupPool(group, "max", space=True)
         self.head = nn.Linear(2 * width, classes)
@@ -152,7 +203,8 @@ class RelaxedResNet(nn.Module):
         """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
-        x = self.blocks(self.norm(self.lift(images)).relu())
+        x = self.norm(self.lift(images))
+        x = self.blocks((F.max_pool2d(x, 2) if self.pool_first else x).relu())
         logits: Tensor = self.head(self.pool(self.last(x)))
         return logits
 
