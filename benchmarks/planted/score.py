@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.planted.records import FoundRow, Results, Row
-from benchmarks.planted.truth import CANNOT, FINITE, Natural, binned_truth, own_width
+from benchmarks.planted.truth import CANNOT, FINITE, Natural, binned_truth, own_width, period_of
 
 RATIO = (0.85, 1.15)
 SHARP = ("letters", "coloured letters", "digits", "mnist", "hearts", "sprites")  # see Done when
@@ -30,6 +30,7 @@ class ParameterScore:
     ratio: float | None
     total_variation: float | None
     covered: bool | None
+    still: float | None = None  # the width found of an angle that does not vary
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,11 @@ def score_parameter(found: FoundRow, truth: Mapping[str, Any], size: int) -> Par
     if truth["score_width"] and found.interval is not None:
         low, high = found.interval
         covered = low <= truth["width90"] <= high
-    return ParameterScore(found.name, right, told, ratio, _variation(found, truth, size), covered)
+    variation = _variation(found, truth, size)
+    still = None
+    if truth["verdicts"][0] == "absent" and found.name not in FINITE and period_of(found.name):
+        still = found.width90
+    return ParameterScore(found.name, right, told, ratio, variation, covered, still)
 
 
 def _variation(found: FoundRow, truth: Mapping[str, Any], size: int) -> float | None:
@@ -115,6 +120,7 @@ def table(scores: Sequence[CellScore]) -> dict[str, float | int | None]:
     """The numbers of a method over cells, each as the benchmark's page names it."""
     answered = [s for s in scores if s.outcome in ("right", "cannot", "warned", "silent")]
     outcomes = [s.outcome for s in scores]
+    still = [p.still for s in answered for p in s.parameters if p.still is not None]
     asymmetric = [s for s in answered if s.asymmetric]
     right = [s for s in answered if s.outcome == "right"]
     every = [p for s in answered for p in s.parameters]
@@ -143,6 +149,7 @@ def table(scores: Sequence[CellScore]) -> dict[str, float | int | None]:
         "median total variation": _median(
             [p.total_variation for p in sharp if p.total_variation is not None]
         ),
+        "median width of angles that do not vary, degrees": _median(still),
         "coverage of intervals": _share(sum(covered), len(covered)),
         "median seconds": _median([s.seconds for s in answered]),
     }

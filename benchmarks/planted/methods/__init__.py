@@ -7,6 +7,8 @@ from benchmarks.planted.protocol import Method
 NAMES = {
     "two-stage-quick": ("two_stage", "quick"),
     "two-stage-default": ("two_stage", "default"),
+    "orbit-quick": ("orbit_posterior", "quick"),
+    "orbit-default": ("orbit_posterior", "default"),
     "augerino": ("augerino", "fit"),
     "rotation-classifier": ("rotation_classifier", "fit"),
 }
