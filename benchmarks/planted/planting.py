@@ -20,7 +20,7 @@ from symmetries.actions.colours import ColourAction
 from symmetries.groups import Affine2
 from symmetries.groups.colour import Colour
 
-CHUNK = 256
+POINTS_AT_ONCE = 2**22
 WINDOW = 0.95  # radius of the round window, in half-images
 _LINEAR = ("zoom", "scale_x", "scale_y", "shear")
 
@@ -80,8 +80,9 @@ def plant(
     for name, values in natural.items():
         total[name] = total[name] + values if name in total else values
     images = torch.empty(count, kind.channels, size, size)
-    for start in range(0, count, CHUNK):
-        at = torch.arange(start, min(count, start + CHUNK))
+    chunk = max(1, POINTS_AT_ONCE // (size * kind.supersample) ** 2)
+    for start in range(0, count, chunk):
+        at = torch.arange(start, min(count, start + chunk))
         moved = moved_pictures(source, at, kind, size, {n: v[at] for n, v in total.items()})
         images[at] = moved
     return Planted(images, source.labels, planted, natural)

@@ -45,7 +45,10 @@ class Row(Record):
     id: str
     status: Literal["answered", "refused", "unavailable", "failed"]
     reason: str = ""
-    seconds: float = Field(ge=0)
+    seconds: float = Field(ge=0, description="of the fit and its reading, by the clock")
+    processor_seconds: float | None = Field(
+        default=None, description="of this process: what counts where others have the machine, too"
+    )
     found: tuple[FoundRow, ...] = ()
     warnings: tuple[str, ...] = ()
     told: float | None = None

@@ -82,7 +82,10 @@ def run(
         results = results.plus(row)
         results.save(out)
         said = ", ".join(f"{f.name} {f.verdict} {f.width90}" for f in row.found) or row.reason[:90]
-        print(f"[{number}/{len(left)}] {row.id}: {row.seconds:.0f} s, {row.status}: {said}")
+        print(
+            f"[{number}/{len(left)}] {row.id}: {row.seconds:.0f} s, {row.status}: {said}",
+            flush=True,
+        )
     return results
 
 
@@ -91,17 +94,18 @@ def fit_cell(
 ) -> Row:
     """Make the pictures of a cell, ask the method, and read its answer."""
     made: dict[str, Any] = {"id": cell["id"], "run": run_number}
-    seconds = 0.0
+    seconds = processor = 0.0
     try:
         pictures = plant(
             cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"], folder
         )
         images = ImageSet(pictures.images, pictures.labels, cell["content"])
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         try:
             answer = fit(Question(images, cell["asked"], cell["seed"], device))
         finally:
             seconds = time.perf_counter() - start
+            processor = time.process_time() - worked
         found = read(answer, cell["truth"], pictures)
     except Refused as error:
         return Row(**made, status="refused", reason=str(error), seconds=seconds)
@@ -115,6 +119,7 @@ def fit_cell(
         **made,
         status="answered",
         seconds=round(seconds, 2),
+        processor_seconds=round(processor, 2),
         found=tuple(found),
         warnings=answer.warnings,
         told=answer.told,
