@@ -58,7 +58,7 @@ def score_parameter(found: FoundRow, truth: Mapping[str, Any], size: int) -> Par
             right = right and RATIO[0] <= ratio <= RATIO[1]
     elif truth["score_width"] and told:
         right = False
-    if truth["score_width"] and found.interval is not None:
+    if truth["score_width"] and truth["natural"]["known"] and found.interval is not None:
         low, high = found.interval
         covered = low <= truth["width90"] <= high
     variation = _variation(found, truth, size)

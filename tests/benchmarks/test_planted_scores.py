@@ -5,12 +5,13 @@ import math
 import pytest
 import torch
 from benchmarks.planted import design, page, run
+from benchmarks.planted.contents import CONTENTS
 from benchmarks.planted.planting import plant
 from benchmarks.planted.protocol import Answer, Found, Refused
 from benchmarks.planted.reading import centred_density, centres, shortest_interval
 from benchmarks.planted.records import FoundRow, Results, Row
 from benchmarks.planted.score import score_cell, score_parameter, table
-from benchmarks.planted.truth import BINS, CANNOT
+from benchmarks.planted.truth import BINS, CANNOT, FINITE
 
 WIDE = math.radians(60)
 
@@ -126,26 +127,45 @@ def small_cell(start):
     return {**next(c for c in cells if c["small"] and c["id"].startswith(start)), "count": 64}
 
 
-def knowing(planted, name, half, width):
-    """A method that knows what was planted: the best answer that there can be."""
+def knowing(cell, planted):
+    """A method that knows the truth of a cell: the best answer that there can be."""
+
+    def uniform(half):
+        return half * (2 * torch.rand(len(planted.images), 1500) - 1)
 
     def fit(question):
-        spread = half * (2 * torch.rand(64, 2000) - 1)
-        moves = spread - planted.planted[name][:, None]
-        return Answer((Found(name, "partial", width, (0.9 * width, 1.1 * width), moves),))
+        every = []
+        for name, known in cell["truth"].items():
+            says, width, half = known["verdicts"][0], known["width90"], known["half"]
+            if name in FINITE:
+                p = torch.tensor([[1 - half, half]]).expand(len(planted.images), 2)
+                every.append(Found(name, says, None, probabilities=p))
+                continue
+            moves = uniform(half) + uniform(known["natural"]["half"])
+            moves = moves + known["natural"]["sd"] * torch.randn(moves.shape)
+            for drawn in (planted.planted, planted.natural):
+                moves = moves - drawn[name][:, None] if name in drawn else moves
+            interval = None if width is None else (0.9 * width, 1.1 * width)
+            every.append(Found(name, says, width, interval, moves))
+        return Answer(tuple(every))
 
     return fit
 
 
-def test_who_knows_the_truth_scores_right_and_who_sees_no_turns_is_silently_wrong():
+def test_who_knows_the_truth_is_right_in_every_kind_of_cell():
+    cells = design.load()[0]["cells"]
+    plain = [c for c in cells if not CONTENTS[c["content"]].files and c["size"] <= 32]
+    for chosen in plain[::6]:
+        one = {**chosen, "count": 12}
+        planted = plant(one["content"], one["size"], 12, one["planted"], one["id"])
+        score = score_cell(run.fit_cell(knowing(one, planted), one, "cpu", None, 0), one)
+        assert score.outcome == "right", one["id"]
+        assert all(p.covered in (True, None) for p in score.parameters)
+        assert all((p.total_variation or 0) < 0.06 for p in score.parameters), one["id"]
+
+
+def test_who_sees_no_turns_is_silently_wrong():
     one = small_cell("letters/rotation-wide/rotation/")
-    half = one["planted"]["rotation"]
-    planted = plant(one["content"], one["size"], 64, one["planted"], one["id"])
-    best = run.fit_cell(knowing(planted, "rotation", half, 108.0), one, "cpu", None, 0)
-    score = score_cell(best, one)
-    assert (score.outcome, score.parameters[0].covered) == ("right", True)
-    assert score.parameters[0].total_variation < 0.06
-    assert best.found[0].centre_miss < 3
 
     def blind(question):
         return Answer((Found("rotation", "absent", 0.0, moves=torch.zeros(64, 500)),))
@@ -153,6 +173,15 @@ def test_who_knows_the_truth_scores_right_and_who_sees_no_turns_is_silently_wron
     score = score_cell(run.fit_cell(blind, one, "cpu", None, 0), one)
     assert score.outcome == "silent"
     assert score.parameters[0].total_variation > 0.9
+
+
+def test_centres_are_compared_with_the_poses_that_were_planted():
+    one = small_cell("letters/rotation-wide/rotation/")
+    planted = plant(one["content"], one["size"], 64, one["planted"], one["id"])
+    best = run.fit_cell(knowing(one, planted), one, "cpu", None, 0)
+    assert best.found[0].centre_miss < 3
+    frozen = Answer((Found("rotation", "partial", 108.0, moves=torch.randn(64, 500)),))
+    assert run.fit_cell(lambda q: frozen, one, "cpu", None, 0).found[0].centre_miss > 20
 
 
 def test_runs_go_on_where_they_ended_and_refuse_another_design(tmp_path, monkeypatch):
