@@ -80,6 +80,17 @@ class Results(Record):
         """Read and check a file."""
         return cls.model_validate_json(path.read_text())
 
+    def joined(self, other: "Results") -> "Results":
+        """Rows of two files of one method; where both have a cell, the other's counts."""
+        if (self.method, self.design) != (other.method, other.design):
+            raise ValueError(
+                "other: expected the same method and design, got another; run it again"
+            )
+        both = self.model_copy(update={"runs": (*self.runs, *other.runs)})
+        for row in other.rows:
+            both = both.plus(row.model_copy(update={"run": row.run + len(self.runs)}))
+        return both
+
     def plus(self, row: Row) -> "Results":
         """The same with a row, which takes the place of an older one of its cell."""
         others = tuple(one for one in self.rows if one.id != row.id)

@@ -47,16 +47,24 @@ def main() -> None:
     run(options.method, cells, digest, out, options.device, options.data, options.budget)
 
 
+def made_by() -> dict[str, Any]:
+    """Command, commit, device and versions; folders of this machine by their last name only."""
+    known = environment()
+    words = known["command"].split(" ")
+    known["command"] = " ".join(Path(word).name if "/" in word[:1] else word for word in words)
+    return known
+
+
 def begin(name: str, digest: str, out: Path) -> Results:
     """The results so far, with an entry for this run."""
     if not out.exists():
-        return Results(method=name, design=digest, runs=(environment(),))
+        return Results(method=name, design=digest, runs=(made_by(),))
     so_far = Results.load(out)
     for field, expected in (("method", name), ("design", digest)):
         if getattr(so_far, field) != expected:
             got = getattr(so_far, field)
             raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
-    return so_far.model_copy(update={"runs": (*so_far.runs, environment())})
+    return so_far.model_copy(update={"runs": (*so_far.runs, made_by())})
 
 
 def run(

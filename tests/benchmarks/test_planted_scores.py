@@ -209,6 +209,21 @@ def test_runs_go_on_where_they_ended_and_refuse_another_design(tmp_path, monkeyp
     assert left.rows == ()
 
 
+def test_files_of_one_method_are_joined_and_rows_keep_their_runs():
+    first = Results(method="m", design="d", runs=({"commit": "a"},), rows=(row(rotation()),))
+    later = row(rotation(width=1.0)).model_copy(update={"id": "two"})
+    second = Results(method="m", design="d", runs=({"commit": "b"},), rows=(later,))
+    both = first.joined(second)
+    assert [(r.id, both.runs[r.run]["commit"]) for r in both.rows] == [("one", "a"), ("two", "b")]
+    with pytest.raises(ValueError, match="same method and design"):
+        first.joined(second.model_copy(update={"design": "another"}))
+
+
+def test_stored_commands_name_no_folder_of_a_machine(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["run.py", "--data", "/some/where/data", "--cells", "/hue/"])
+    assert run.made_by()["command"] == "run.py --data data --cells hue"
+
+
 def test_an_answer_without_a_parameter_fails_its_cell_only():
     one = small_cell("letters/rotation-wide+shift-wide/")
     half = run.fit_cell(lambda q: Answer((Found("rotation", "full", 1.0),)), one, "cpu", None, 0)
