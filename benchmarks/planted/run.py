@@ -51,7 +51,9 @@ def made_by() -> dict[str, Any]:
     """Command, commit, device and versions; folders of this machine by their last name only."""
     known = environment()
     words = known["command"].split(" ")
-    known["command"] = " ".join(Path(word).name if "/" in word[:1] else word for word in words)
+    folders = [word.startswith("/") and not word.endswith("/") for word in words]
+    pairs = zip(words, folders, strict=True)
+    known["command"] = " ".join(Path(word).name if folder else word for word, folder in pairs)
     return known
 
 
