@@ -29,17 +29,17 @@ def test_the_classifier_tells_hearts_that_stand_from_hearts_that_turn(monkeypatc
     monkeypatch.setattr(rotation_classifier, "STEPS", 150)
     widths = {}
     for name, planted in (("still", {}), ("turned", {"rotation": 3.1416})):
-        answer = rotation_classifier.fit(question("hearts", planted, "rotation"))
+        answer = rotation_classifier.held_out(question("hearts", planted, "rotation"))
         (found,) = answer.found
         widths[name] = found.width90
-        assert found.moves.shape == (200, 512)
+        assert found.moves.shape == (100, 512)
     assert widths["still"] < 60
     assert widths["turned"] > 2 * widths["still"]
 
 
 def test_the_classifier_has_one_angle():
     with pytest.raises(Refused, match="one angle"):
-        rotation_classifier.fit(question("hearts", {}, "rotation,zoom"))
+        rotation_classifier.plain(question("hearts", {}, "rotation,zoom"))
 
 
 def test_augerino_needs_labels_and_learns_a_box(monkeypatch):

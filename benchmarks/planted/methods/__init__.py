@@ -10,7 +10,8 @@ NAMES = {
     "orbit-quick": ("orbit_posterior", "quick"),
     "orbit-default": ("orbit_posterior", "default"),
     "augerino": ("augerino", "fit"),
-    "rotation-classifier": ("rotation_classifier", "fit"),
+    "rotation-classifier": ("rotation_classifier", "plain"),
+    "rotation-classifier-held-out": ("rotation_classifier", "held_out"),
 }
 
 

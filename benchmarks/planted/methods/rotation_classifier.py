@@ -24,7 +24,17 @@ BATCH = 128
 RATE = 2e-3
 
 
-def fit(question: Question) -> Answer:
+def plain(question: Question) -> Answer:
+    """Read on pictures that it was trained on: few pictures are learned by heart."""
+    return fit(question, unseen=False)
+
+
+def held_out(question: Question) -> Answer:
+    """Read on pictures that it was not trained on: the first ones, at most half."""
+    return fit(question, unseen=True)
+
+
+def fit(question: Question, *, unseen: bool) -> Answer:
     """Train the classifier and read its answers on pictures as they are."""
     if question.group not in ("rotation", "hue"):
         raise Refused(f"one angle, rotation or hue, and not {question.group}")
@@ -33,14 +43,16 @@ def fit(question: Question) -> Answer:
     act = ImageAction(group, fill=background(images))
     torch.manual_seed(question.seed)
     generator = torch.Generator(images.device).manual_seed(question.seed)
-    size = images.shape[-1]
+    size, device = images.shape[-1], images.device
+    read = min(LOOKED_AT, len(images) // 2 if unseen else len(images))
+    first = read if unseen else 0
     window = round_window(size).to(images) if question.group == "rotation" else 1.0
     net = SmallClassifier(images.shape[1], size, CLASSES).to(images.device)
     optimiser = torch.optim.AdamW(net.parameters(), RATE)
     for step in range(STEPS):
         optimiser.param_groups[0]["lr"] = RATE * cosine(step, STEPS)
-        at = torch.randint(len(images), (BATCH,), generator=generator, device=images.device)
-        applied = torch.randint(CLASSES, (BATCH,), generator=generator, device=images.device)
+        at = torch.randint(first, len(images), (BATCH,), generator=generator, device=device)
+        applied = torch.randint(CLASSES, (BATCH,), generator=generator, device=device)
         eta = (2 * math.pi / CLASSES) * applied.to(images.dtype)[:, None]
         loss = cross_entropy(net(window * act(group.exp(eta), images[at])), applied)
         optimiser.zero_grad()
@@ -48,7 +60,7 @@ def fit(question: Question) -> Answer:
         optimiser.step()
     net.eval()
     with torch.no_grad():
-        p = net(window * images[:LOOKED_AT]).softmax(1).cpu()
+        p = net(window * images[:read]).softmax(1).cpu()
     step_size = 360 / CLASSES
     widths = torch.tensor([width90(row.double().numpy(), step_size) for row in p])
     mean = float(widths.mean())
