@@ -11,7 +11,7 @@ from torch import Tensor
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.names import group_name
-from symmetries.learners.symmetry_model.best import BestWeights
+from symmetries.training.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
     check_frame,
     warn_if_by_heart,
