@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import environment
 from planted_pictures import fields, letters, signs, turned
 from torch import Tensor
 
-from common import environment
 from symmetries.actions.images import ImageAction
 from symmetries.data import fashion_mnist, mnist
 from symmetries.groups.names import parse_group
@@ -270,8 +270,8 @@ def line(row: dict[str, Any]) -> str:
     if "summary" not in row:
         return f"{row['cell']}: {row.get('error', row.get('skipped'))}"
     parts = [
-        f"{p['name']} {p['width90']:.4g} [{p['interval'][0]:.4g}, {p['interval'][1]:.4g}] {p['unit']} "
-        f"{p['verdict']}, told {100 * p['share_told']:.0f} %, PIT {p['calibration']:.3f}"
+        f"{p['name']} {p['width90']:.4g} [{p['interval'][0]:.4g}, {p['interval'][1]:.4g}] "
+        f"{p['unit']} {p['verdict']}, told {100 * p['share_told']:.0f} %, PIT {p['calibration']:.3f}"
         for p in row["summary"]["parameters"]
     ]
     truth = row.get("against_truth", {})

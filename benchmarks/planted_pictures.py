@@ -14,9 +14,9 @@ from symmetries.actions.resample import warp
 
 FONTS = Path(matplotlib.__file__).parent / "mpl-data" / "fonts" / "ttf"
 UPRIGHT = (
-    "DejaVuSans DejaVuSans-Bold DejaVuSansMono DejaVuSansMono-Bold DejaVuSerif DejaVuSerif-Bold "
-    "STIXGeneral STIXGeneralBol cmr10 cmss10 cmtt10 cmb10"
-).split()
+    *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSerif"),
+    *("DejaVuSerif-Bold", "STIXGeneral", "STIXGeneralBol", "cmr10", "cmss10", "cmtt10", "cmb10"),
+)
 FINER = 4  # pixels drawn for each pixel, along both axes
 
 

@@ -143,12 +143,13 @@ class Chart:
         d, e = stretch[..., 1, 0], stretch[..., 1, 1]
         rows = ((c * a - sine * d, c * b - sine * e), (sine * a + c * d, sine * b + c * e))
         if self.finite is not None:
-            flip = self.finite.matrix(u[..., 0].long(), u.dtype)  # type: ignore[attr-defined]
+            flip = self.finite.matrix(u[..., 0].long(), u.dtype)
             rows = _times(rows, flip)
         x, y = part.get("shift_x", zero), part.get("shift_y", zero)
         one = torch.ones_like(zero)
         flat = (*rows[0], x, *rows[1], y, zero, zero, one)
-        return torch.stack(flat, -1).unflatten(-1, (3, 3))
+        found: Tensor = torch.stack(flat, -1).unflatten(-1, (3, 3))
+        return found
 
     def colour(self, u: Tensor) -> Tensor:
         """Colour elements (..., 3); zeros where the group has no colours."""
@@ -197,7 +198,7 @@ class Chart:
             shift = (block @ c[..., None])[..., 0] + shift - c
         if self.finite is not None:
             columns[self.names[0]] = u[..., 0]  # a flip is its own inverse
-            flip = self.finite.matrix(u[..., 0].long(), u.dtype)[..., :2, :2]  # type: ignore[attr-defined]
+            flip = self.finite.matrix(u[..., 0].long(), u.dtype)[..., :2, :2]
             block = block @ flip
         columns["rotation"] = torch.atan2(
             block[..., 1, 0] - block[..., 0, 1], block[..., 0, 0] + block[..., 1, 1]

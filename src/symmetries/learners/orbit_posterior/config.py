@@ -170,8 +170,12 @@ class OrbitConfig(PlainData):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """What :meth:`to_dict` gave, also after JSON."""
-        parts = {"views": Views, "network": Network, "training": Training, "reading": Reading}
-        made = {name: kind.from_dict(data[name]) for name, kind in parts.items()}
+        made = {
+            "views": Views.from_dict(data["views"]),
+            "network": Network.from_dict(data["network"]),
+            "training": Training.from_dict(data["training"]),
+            "reading": Reading.from_dict(data["reading"]),
+        }
         return cls(**{**data, **made})
 
 

@@ -1,6 +1,6 @@
 """The orbit posterior: what can be asked of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,7 +98,7 @@ class OrbitPosterior(nn.Module):
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
-        self.fits = nn.ModuleList(fits)
+        self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.config.folds
         self.to(device).eval()
 
@@ -160,7 +160,7 @@ class OrbitPosterior(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.fits.parameters()).device
+        return next(self.fits[0].parameters()).device
 
     def densities(self, images: Tensor, fold: int = 0, seed: int = 0) -> list[Densities]:
         """Densities of the moves that take pictures (N, C, H, W) to other poses, by one fit.
@@ -169,7 +169,7 @@ class OrbitPosterior(nn.Module):
         """
         check_image_shape(images, self.shape)
         small = shrunk(images, self.config.network.largest)
-        return read(self, self._network(fold), small, seed)
+        return read(self, self.fits[fold], small, seed)
 
     @torch.no_grad()
     def sample(
@@ -194,9 +194,10 @@ class OrbitPosterior(nn.Module):
             seed = int(torch.randint(2**31, (), generator=generator))
             x = part.to(self.device)
             small = shrunk(x, self.config.network.largest)
-            u = sample_coordinates(self, self._network(fold), small, copies, seed)
+            u = sample_coordinates(self, self.fits[fold], small, copies, seed)
             found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
-        return torch.cat(found).unflatten(0, (len(images), copies)).to(images)
+        versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
+        return versions.to(images)
 
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
@@ -243,12 +244,6 @@ class OrbitPosterior(nn.Module):
         model.load_state_dict(state)
         model.fitted = True
         return model.to(device)
-
-    def _network(self, fold: int) -> PoseNetwork:
-        network = self.fits[fold]
-        if not isinstance(network, PoseNetwork):
-            raise wrong_type("fold", "the number of a fit", network, "see config.folds")
-        return network
 
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape

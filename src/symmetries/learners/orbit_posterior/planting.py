@@ -133,9 +133,15 @@ def _row(
         expected = float(smallest_set(_spread(mean, share * len(mean), c.kind == "circle"))) * cell
         planted, uniform = 0.9 * share * c.span, 0.9 * c.span
     visible = width < INVISIBLE * uniform
-    values = [shown(c, value, side)[0] for value in (planted, expected, found)]
-    unit = shown(c, planted, side)[1]
-    return Planted(c.name, unit, *values, found / max(expected, 1e-9), visible)
+    return Planted(
+        name=c.name,
+        unit=shown(c, planted, side)[1],
+        planted=shown(c, planted, side)[0],
+        expected=shown(c, expected, side)[0],
+        recovered=shown(c, found, side)[0],
+        ratio=found / max(expected, 1e-9),
+        visible=visible,
+    )
 
 
 def _spread(mean: Tensor, cells: float, circular: bool) -> Tensor:
@@ -172,9 +178,9 @@ def _moved(model: "OrbitPosterior", images: Tensor, u: Tensor) -> Tensor:
 
 def _by_rule(model: "OrbitPosterior", images: Tensor, coordinate: Coordinate) -> Tensor:
     height, width = images.shape[-2:]
-    from symmetries.learners.orbit_posterior.views import _radii
+    from symmetries.learners.orbit_posterior.views import radii
 
-    inside = (_radii(height, width, images.device) < 1).float()
+    inside = (radii(height, width, images.device) < 1).float()
     weight = (images.mean(1) - images.mean((1, 2, 3))[:, None, None]) * inside
     x = torch.arange(width).float() * 2 + 1 - width
     y = -(torch.arange(height).float() * 2 + 1 - height)

@@ -80,7 +80,8 @@ def in_smallest_set(mass: Tensor, share: float = MASS) -> Tensor:
 
 def effective_number(mass: Tensor) -> Tensor:
     """Exponential of the entropy (...): 1 for certainty, the number of elements if uniform."""
-    return torch.special.entr(mass).sum(-1).exp()
+    entropy: Tensor = torch.special.entr(mass).sum(-1)
+    return entropy.exp()
 
 
 @torch.no_grad()

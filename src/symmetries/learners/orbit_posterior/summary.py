@@ -129,7 +129,7 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
         inside = rows[folds[rows] == fold]
         places.append(inside)
         for side, fit in enumerate(((fold + 1) % count, fold)):
-            pieces[side].append(read(model, model.fits[fit], images[inside], mix(seed, fit, side)))  # type: ignore[arg-type]
+            pieces[side].append(read(model, model.fits[fit], images[inside], mix(seed, fit, side)))
     joined = [
         [
             Densities(c, torch.cat([piece[j].mass for piece in side]))
@@ -145,10 +145,10 @@ def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
     for choosing, reading in zip(found.choosing, found.reading, strict=True):
-        widths = [side.widths()[usable] for side in (choosing, reading)]
+        first, second = (side.widths()[usable] for side in (choosing, reading))
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
-        lines.append(headline(*widths, found.folds[usable], rule, cell, seed))
+        lines.append(headline(first, second, found.folds[usable], rule, cell, seed))
     return lines
 
 
@@ -211,7 +211,7 @@ def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str
     worst: dict[str, float] = {}
     for fold, network in enumerate(model.fits):
         unseen = images[folds == fold][: model.config.reading.most]
-        for name, gap in calibration_error(model, network, unseen, seed).items():  # type: ignore[arg-type]
+        for name, gap in calibration_error(model, network, unseen, seed).items():
             worst[name] = max(worst.get(name, 0.0), gap)
     return worst
 

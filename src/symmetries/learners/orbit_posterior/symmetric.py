@@ -9,7 +9,7 @@ from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.actions.resample import warp
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.views import Frame, _window, blur
+from symmetries.learners.orbit_posterior.views import Frame, blur, round_window
 
 TURNS = (2, 3, 4, 5, 6, 7, 8)
 ALIKE = 0.2  # of the mean change along the orbit
@@ -40,7 +40,7 @@ def _alike(images: Tensor, chart: Chart, frame: Frame) -> Tensor:
         return _finite_alike(x, finite)
     if "rotation" not in chart.names or chart.planar is None:
         return torch.zeros(len(x), dtype=torch.bool)
-    window = _window(*x.shape[-2:], 1.0, 1.0).to(x.device)
+    window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     steady = [_change(x, 2 * math.pi * k / ANGLES + 0.3, window) for k in range(ANGLES)]
     mean = torch.stack(steady).mean(0).clamp_min(1e-12)
     turned = torch.stack([_change(x, 2 * math.pi / n, window) for n in TURNS]).amin(0)

@@ -62,8 +62,8 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     plain = bool(border.float().mean() < 0.1)
     if not plain:
         return Frame(False, float(x.mean()), 1.0)
-    radii = _radii(x.shape[-2], x.shape[-1], x.device)
-    farthest = (differs * radii).flatten(1).amax(1)
+    distance = radii(x.shape[-2], x.shape[-1], x.device)
+    farthest = (differs * distance).flatten(1).amax(1)
     return Frame(True, fill, float(farthest.quantile(0.99).clamp(0.1, math.sqrt(2))))
 
 
@@ -103,7 +103,7 @@ class View(nn.Module):
         self.pad = pad
         self.shape = (shape[0], height + 2 * pad, width + 2 * pad)
         self.unit = max(height, width) / max(self.shape[1:])  # half-images per half-canvas
-        window = _window(*self.shape[1:], radius / self.unit if pad else radius, config.margin)
+        window = round_window(*self.shape[1:], radius / self.unit if pad else radius, config.margin)
         self.register_buffer("window", torch.ones_like(window) if self.permutes else window)
         self.window: Tensor
         # Shifts are in half-images, the canvas may be larger.
@@ -203,18 +203,19 @@ def _between(unit: Tensor, turns: bool, side: int) -> Tensor:
     shift = (2 * unit[:, 1:] - 1) / side  # half a pixel to either side
     c, s, zero = torch.cos(angle), torch.sin(angle), torch.zeros_like(angle)
     rows = (c, -s, shift[:, 0], s, c, shift[:, 1], zero, zero, zero + 1)
-    return torch.stack(rows, -1).unflatten(-1, (3, 3))
+    found: Tensor = torch.stack(rows, -1).unflatten(-1, (3, 3))
+    return found
 
 
-def _radii(height: int, width: int, device: torch.device) -> Tensor:
+def radii(height: int, width: int, device: torch.device) -> Tensor:
     """Distance (H, W) of pixel centres from the middle, in halves of the longer side."""
     x, y = (torch.arange(side, device=device) * 2 + 1 - side for side in (width, height))
     return torch.hypot(y[:, None].float(), x[None].float()) / max(height, width)
 
 
-def _window(height: int, width: int, radius: float, margin: float) -> Tensor:
+def round_window(height: int, width: int, radius: float, margin: float) -> Tensor:
     """Round window (H, W) with a soft edge of two pixels, inside the shorter side."""
     side, short = max(height, width), min(height, width)
     edge = min(radius * side / 2, short / 2) - margin
-    pixels = _radii(height, width, torch.device("cpu")) * side / 2
+    pixels = radii(height, width, torch.device("cpu")) * side / 2
     return ((edge - pixels) / 2 + 0.5).clamp(0, 1)
