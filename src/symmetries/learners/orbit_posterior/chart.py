@@ -63,6 +63,12 @@ class Coordinate:
         """Length of the range of values."""
         return 2 * self.reach
 
+    def display(self, value: float, side: int) -> tuple[float, str]:
+        """A width or a value, and its unit, for a person; ``side`` is that of the pictures."""
+        if self.parameter is None:
+            return value, "elements"
+        return self.parameter.display(value, side)
+
 
 class Chart:
     """Coordinates u (N, D) of the elements of a group, and the uniform law pi on them.

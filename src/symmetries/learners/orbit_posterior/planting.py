@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries.actions.colours import ColourAction, rgb_to_hsv
+from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import warp
 from symmetries.groups.affine import affine_inverse
 from symmetries.learners.orbit_posterior.chart import Coordinate
@@ -15,6 +17,7 @@ from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_ou
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import read, smallest_set
 from symmetries.learners.orbit_posterior.verdicts import told
+from symmetries.learners.orbit_posterior.views import radii
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -123,8 +126,6 @@ def _refit(model: "OrbitPosterior", images: Tensor, seed: int) -> list[float]:
 def _row(
     model: "OrbitPosterior", c: Coordinate, share: float, mean: Tensor, width: float, found: float
 ) -> Planted:
-    from symmetries.learners.orbit_posterior.summary import shown
-
     side = max(model.shape[1:])
     if c.kind == "finite":
         expected, planted, uniform = float(c.size), float(c.size), float(c.size)
@@ -135,10 +136,10 @@ def _row(
     visible = width < INVISIBLE * uniform
     return Planted(
         name=c.name,
-        unit=shown(c, planted, side)[1],
-        planted=shown(c, planted, side)[0],
-        expected=shown(c, expected, side)[0],
-        recovered=shown(c, found, side)[0],
+        unit=c.display(planted, side)[1],
+        planted=c.display(planted, side)[0],
+        expected=c.display(expected, side)[0],
+        recovered=c.display(found, side)[0],
         ratio=found / max(expected, 1e-9),
         visible=visible,
     )
@@ -162,8 +163,6 @@ def _moved(model: "OrbitPosterior", images: Tensor, u: Tensor) -> Tensor:
     """Pictures moved by coordinates u (N, D), as users' pictures were."""
     chart = model.chart
     if chart.colours is not None:
-        from symmetries.actions.colours import ColourAction
-
         images = ColourAction(chart.colours)(chart.colour(u), images.clamp(0, 1))
     if chart.planar is not None:
         theta = affine_inverse(chart.matrix(u))[:, :2]
@@ -171,38 +170,44 @@ def _moved(model: "OrbitPosterior", images: Tensor, u: Tensor) -> Tensor:
         return warp(images, theta, interpolation="bicubic", padding=padding, fill=model.frame.fill)
     if chart.finite is None:
         return images
-    from symmetries.actions.images import ImageAction
-
     return ImageAction(chart.finite, fill=model.frame.fill)(u[:, 0].long(), images)
 
 
 def _by_rule(model: "OrbitPosterior", images: Tensor, coordinate: Coordinate) -> Tensor:
-    height, width = images.shape[-2:]
-    from symmetries.learners.orbit_posterior.views import radii
-
-    inside = (radii(height, width, images.device) < 1).float()
-    weight = (images.mean(1) - images.mean((1, 2, 3))[:, None, None]) * inside
-    x = torch.arange(width).float() * 2 + 1 - width
-    y = -(torch.arange(height).float() * 2 + 1 - height)
-    across, up = (weight * x).sum((1, 2)), (weight * y[:, None]).sum((1, 2))
+    """Pictures brought to poses that follow from their brightness or their mean hue."""
     u = model.chart.identity(len(images))
-    if coordinate.kind == "circle":
-        if coordinate.name != "rotation":
-            return images
-        u[:, model.chart.names.index("rotation")] = (
-            torch.remainder(math.pi / 2 - torch.atan2(up, across) + math.pi, 2 * math.pi) - math.pi
-        )
+    place = model.chart.names.index(coordinate.name)
+    if coordinate.kind == "finite":
+        return _best_element(model, images, coordinate.size, u)
+    if coordinate.name == "hue":
+        hue, saturation, value = rgb_to_hsv(images.clamp(0, 1)).unbind(1)
+        weight = saturation * value
+        across, up = ((weight * f(hue)).sum((1, 2)) for f in (torch.cos, torch.sin))
+        u[:, place] = -torch.atan2(up, across)
         return _moved(model, images, u)
-    best, score = images, None
-    for index in range(coordinate.size):
+    angle = math.pi / 2 - torch.atan2(*_brightness(images)[::-1])
+    u[:, place] = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
+    return _moved(model, images, u)
+
+
+def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor) -> Tensor:
+    """The versions, among those by elements of a finite group, that are brightest up right."""
+    best, score = images, torch.full((len(images),), -math.inf)
+    for index in range(size):
         u[:, 0] = index
         moved = _moved(model, images, u)
-        level = (moved.mean(1) - moved.mean((1, 2, 3))[:, None, None]) * inside
-        value = (level * (x + 0.5 * y[:, None])).sum((1, 2))
-        if score is None:
-            best, score = moved, value
-            continue
-        larger = value > score
-        best = torch.where(larger[:, None, None, None], moved, best)
+        across, up = _brightness(moved)
+        value = across + 0.5 * up
+        best = torch.where((value > score)[:, None, None, None], moved, best)
         score = torch.maximum(score, value)
     return best
+
+
+def _brightness(images: Tensor) -> tuple[Tensor, Tensor]:
+    """How far to the right and how far up pictures are brighter, inside the round window."""
+    height, width = images.shape[-2:]
+    weight = images.mean(1) - images.mean((1, 2, 3))[:, None, None]
+    weight = weight * (radii(height, width, images.device) < 1)
+    x = torch.arange(width, device=images.device) * 2.0 + 1 - width
+    y = -(torch.arange(height, device=images.device) * 2.0 + 1 - height)
+    return (weight * x).sum((1, 2)), (weight * y[:, None]).sum((1, 2))

@@ -152,18 +152,35 @@ def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int
     return lines
 
 
-def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> OrbitSummary:
-    """The summary of a model on the pictures of its fit, shrunk."""
-    found = crossed(model, images, seed)
+def usable_pictures(
+    model: "OrbitPosterior", images: Tensor, found: Crossed
+) -> tuple[Tensor, list[str]]:
+    """Which of the pictures that were read (N,) are not left alone by some move; and warnings.
+
+    All of them where nearly none is usable: then nothing can be told.
+    """
     alike = self_symmetric(images[found.rows], model.chart, model.frame)
-    warnings = []
-    usable = ~alike
-    if float(alike.float().mean()) > MOST_SYMMETRIC:
-        warnings.append(
-            f"{100 * float(alike.float().mean()):.0f} % of the pictures look the same after some "
-            "of the moves: nothing can be told from these"
-        )
-        usable = torch.ones_like(alike)
+    share = float(alike.float().mean())
+    if share <= MOST_SYMMETRIC:
+        return ~alike, []
+    text = "of the pictures look the same after some of the moves: nothing can be told from these"
+    return torch.ones_like(alike), [f"{100 * share:.0f} % {text}"]
+
+
+def summarise(
+    model: "OrbitPosterior", images: Tensor, seed: int, found: Crossed | None = None
+) -> OrbitSummary:
+    """The summary of a model on the pictures of its fit, shrunk.
+
+    Args:
+        model: fitted.
+        images: of its fit, in their order.
+        seed: of views, samples and the bootstrap.
+        found: densities, where they were read before.
+    """
+    found = crossed(model, images, seed) if found is None else found
+    usable, warnings = usable_pictures(model, images, found)
+    symmetric = bool(warnings)
     lines = headlines(model, found, usable, seed)
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
@@ -171,7 +188,7 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> OrbitSummar
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
         verdict = verdict_of(coordinate, line.width, power.get(coordinate.name))
-        if verdict != "absent" and usable.all() and alike.float().mean() > MOST_SYMMETRIC:
+        if symmetric and verdict != "absent":
             verdict = "cannot be told"
         part = _part(model, density, line, verdict, usable, gaps.get(coordinate.name, 0.0))
         parts.append(part)
@@ -237,13 +254,6 @@ def centred_mean(density: Densities, told: Tensor, usable: Tensor) -> Tensor:
     return mean / mean.sum().clamp_min(1e-12)
 
 
-def shown(coordinate: Coordinate, value: float, side: int) -> tuple[float, str]:
-    """A width in the unit that a person reads."""
-    if coordinate.parameter is None:
-        return value, "elements"
-    return coordinate.parameter.display(value, side)
-
-
 def _part(
     model: "OrbitPosterior",
     density: Densities,
@@ -258,12 +268,12 @@ def _part(
     finite = coordinate.kind == "finite"
     edges = [i - 0.5 if finite else i * density.cell - coordinate.reach for i in range(cells + 1)]
     deciles = density.widths().quantile(torch.linspace(0, 1, 11))
-    scale = 1.0 if finite else abs(shown(coordinate, 1.0, side)[0]) * density.cell
+    scale = 1.0 if finite else abs(coordinate.display(1.0, side)[0]) * density.cell
     if coordinate.parameter is not None and coordinate.parameter.unit == "log-factor":
         scale = density.cell
-    width, unit = shown(coordinate, line.width, side)
-    floor = 1.0 if finite else shown(coordinate, 1.5 * density.cell, side)[0]
-    ends = [shown(coordinate, end, side)[0] for end in (line.low, line.high)]
+    width, unit = coordinate.display(line.width, side)
+    floor = 1.0 if finite else coordinate.display(1.5 * density.cell, side)[0]
+    ends = [coordinate.display(end, side)[0] for end in (line.low, line.high)]
     return ParameterSummary(
         name=coordinate.name,
         unit=unit,
@@ -272,8 +282,8 @@ def _part(
         verdict=verdict,
         noise_floor=floor,
         share_told=line.share * float(usable.float().mean()),
-        widths=tuple(shown(coordinate, float(d), side)[0] for d in deciles),
-        edges=tuple(edge if finite else shown(coordinate, edge, side)[0] for edge in edges),
+        widths=tuple(coordinate.display(float(d), side)[0] for d in deciles),
+        edges=tuple(edge if finite else coordinate.display(edge, side)[0] for edge in edges),
         density=tuple((mean / scale).tolist()),
         calibration=gap,
     )
