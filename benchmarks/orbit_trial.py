@@ -1,9 +1,9 @@
 """The orbit posterior on planted truths: a table of contents, transformations and networks.
 
-    python benchmarks/orbit_trial.py --cells letters60,cifar45:polar --data DATA --out trial.json
+    python benchmarks/orbit_trial.py --cells letters60,cifar45 --data DATA --out trial.json
 
-A cell is CONTENT+AMOUNT, and after a colon the network: "letters60:polar" has rotations within 60
-degrees. DATA has mnist/, fashion-mnist/, cifar10/ (cifar10.zip and unpack.py); letters and signs
+A cell is CONTENT+AMOUNT, and after a colon the network, if not the usual one: "letters60:mlp" has
+rotations within 60 degrees. DATA has mnist/, fashion-mnist/, cifar10/ (cifar10.zip and unpack.py); letters and signs
 are drawn from matplotlib's fonts, or read from DATA/orbit/CELL.npz where --prepare wrote them.
 Results are written after every cell, with commit, device and versions.
 """

@@ -8,7 +8,7 @@ from symmetries._validation.checks import check_choice, check_number, check_whol
 from symmetries.training import TrainConfig
 from symmetries.training.recipe import PlainData, adamw_config, check_recipe, chosen
 
-NETWORKS = ("auto", "mlp", "cnn", "polar")
+NETWORKS = ("auto", "mlp", "cnn")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Views(PlainData):
         least: smallest standard deviation, in pixels, of the blur afterwards.
         most: largest standard deviation of it; each view draws its own.
         noise: largest standard deviation of the noise, in those of pixels.
+        jitter: how much pictures are zoomed (as a logarithm), moved (in half-images) and made
+            stronger or weaker before a move, where that is not asked for; 0 turns it off.
         margin: pixels between the frame and the round window.
         readings: views over which the density of a picture is averaged.
     """
@@ -29,11 +31,12 @@ class Views(PlainData):
     least: float = 0.5
     most: float = 1.2
     noise: float = 0.1
+    jitter: float = 0.15
     margin: float = 1.0
     readings: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("before", "least", "most", "noise", "margin"):
+        for name in ("before", "least", "most", "noise", "jitter", "margin"):
             check_number(getattr(self, name), name, least=0)
         check_whole(self.readings, "readings")
         if self.most < self.least:
@@ -45,15 +48,14 @@ class Network(PlainData):
     """The network that reads poses.
 
     Args:
-        kind: "cnn", "mlp", "polar" (circular convolutions over the angle, for rotations about the
-            middle), or "auto": "mlp" below 16 x 16, "cnn" above.
+        kind: "cnn", "mlp", or "auto": "mlp" below 16 x 16, "cnn" above.
         channels: of the first convolutions.
         features: that the densities are computed from.
         dropout: before the densities.
         largest: side, in pixels, to which larger pictures are shrunk first.
     """
 
-    kind: Literal["auto", "mlp", "cnn", "polar"] = "auto"
+    kind: Literal["auto", "mlp", "cnn"] = "auto"
     channels: int = 32
     features: int = 256
     dropout: float = 0.2
@@ -142,7 +144,8 @@ class OrbitConfig(PlainData):
 
     Args:
         bins: of the histogram of each continuous parameter.
-        folds: parts of the data; each is read by a fit that has not seen it.
+        folds: parts of the data; each is read by a fit that has not seen it. None: four below
+            3,000 pictures, where every one counts, and two above.
         held_out: share of a fit's pictures that decide when to stop.
         check: plant known transformations and report what was recovered.
         views: how pictures are shown.
@@ -152,7 +155,7 @@ class OrbitConfig(PlainData):
     """
 
     bins: int = 120
-    folds: int = 2
+    folds: int | None = None
     held_out: float = 0.15
     check: bool = True
     views: Views = field(default_factory=Views)
@@ -162,7 +165,8 @@ class OrbitConfig(PlainData):
 
     def __post_init__(self) -> None:
         check_whole(self.bins, "bins", least=8, most=10_000)
-        check_whole(self.folds, "folds", least=2, most=100)
+        if self.folds is not None:
+            check_whole(self.folds, "folds", least=2, most=100)
         if not isinstance(self.held_out, int | float) or not 0 < self.held_out < 1:
             got = short(self.held_out)
             raise invalid("held_out", "a share between 0 and 1", got, "0.15 is usual")

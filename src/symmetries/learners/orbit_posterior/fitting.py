@@ -1,6 +1,8 @@
 """How an orbit posterior is fitted: several folds, each in rounds until its answer has settled."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +58,13 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         run: fields of :class:`symmetries.training.TrainConfig`.
     """
     history = History()
-    folds = fold_of(len(images), model.config.folds, model.seed)
+    folds = model.folds(len(images))
     for attempt in range(MOST_TRIES):
         part = _fit_fold(model, 0, images[folds != 0], run, f"fold0-try{attempt}")
         join(history, part)
         if not _widen(model, images[folds == 0][:LOOKED_AT]):
             break
-    for fold in range(1, model.config.folds):
+    for fold in range(1, model.fold_count):
         join(history, _fit_fold(model, fold, images[folds != fold], run, f"fold{fold}"))
     return history
 
@@ -71,14 +73,15 @@ def _fit_fold(model: "OrbitPosterior", fold: int, images: Tensor, run: Run, name
     """Train in rounds until one improves the held-out likelihood by little."""
     kept, held = split_held_out(images, model.config.held_out, mix(model.seed, 12, fold))
     history = History()
-    before, recipe = float("inf"), model.config.training
+    recipe = model.config.training
+    before = 0.0  # of the uniform law, which a new network has
     for number in range(recipe.rounds):
         seed = mix(model.seed, fold, number)
         part, loss = fit_round(
             model, model.fits[fold], kept, held, recipe, run, f"{name}-round{number}", seed, before
         )
         join(history, part)
-        settled = before - loss < recipe.settled
+        settled = number > 0 and before - loss < recipe.settled
         before = min(before, loss)
         if settled:
             break
@@ -95,7 +98,7 @@ def fit_round(
     run: Run,
     name: str,
     seed: int,
-    best: float = float("inf"),
+    best: float = math.inf,
 ) -> tuple[History, float]:
     """One training of a network, which ends with the weights that explain held-out pictures best.
 
@@ -113,6 +116,7 @@ def fit_round(
     Returns:
         What was logged, and the best held-out loss: minus the nats gained over the uniform law.
     """
+    recipe = replace(recipe, batch_size=min(recipe.batch_size, max(16, len(kept) // 2)))
     out = None if run.get("out") is None else Path(run["out"]) / name
     known = {"group": group_name(model.chart.group), "reach": model.chart.reach}
     settings = plain_settings(model.config, **{k: str(v) for k, v in known.items()})

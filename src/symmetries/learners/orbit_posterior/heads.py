@@ -55,7 +55,7 @@ class Histograms(nn.Module):
             self.parts.append(nn.Sequential(*layers, nn.Dropout(dropout), last))
             inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
-    def log_ratio(self, u: Tensor, context: Tensor, first: Tensor | None = None) -> Tensor:
+    def log_ratio(self, u: Tensor, context: Tensor) -> Tensor:
         """Log q(u | c) / pi(u), (N,): nats gained over the uniform law.
 
         A value between the middles of two bins belongs to both, by its distance to them.
@@ -63,44 +63,38 @@ class Histograms(nn.Module):
         Args:
             u: (N, D).
             context: (N, F).
-            first: logits of the first coordinate, where a network gives them itself.
         """
         total = torch.zeros(len(u), device=u.device)
         for j in range(len(self.coordinates)):
-            total = total + self.terms(j, u, context, first)
+            total = total + self.terms(j, u, context)
         return total
 
-    def terms(self, j: int, u: Tensor, context: Tensor, first: Tensor | None) -> Tensor:
+    def terms(self, j: int, u: Tensor, context: Tensor) -> Tensor:
         """What the coordinate of number j adds to the log-ratio, (N,)."""
         coordinate = self.coordinates[j]
-        log_p = F.log_softmax(self.logits(j, u, context, first).float(), -1)
+        log_p = F.log_softmax(self.logits(j, u, context).float(), -1)
         low, share = _bin(coordinate, u[:, j])
         high = (low + 1) % coordinate.size
         below, above = (log_p.gather(1, i[:, None])[:, 0] for i in (low, high))
         return math.log(coordinate.size) + (1 - share) * below + share * above
 
-    def logits(self, j: int, u: Tensor, context: Tensor, first: Tensor | None) -> Tensor:
+    def logits(self, j: int, u: Tensor, context: Tensor) -> Tensor:
         """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
-        if j == 0 and first is not None:
-            return first
         before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
         found: Tensor = self.parts[j](torch.cat((context, *before), -1))
         return found
 
-    def probabilities(self, context: Tensor, first: Tensor | None = None) -> Tensor:
+    def probabilities(self, context: Tensor) -> Tensor:
         """Of the bins of the first coordinate, (N, size)."""
         u = context.new_zeros(len(context), 0)
-        return F.softmax(self.logits(0, u, context, first).float(), -1)
+        return F.softmax(self.logits(0, u, context).float(), -1)
 
-    def sample(
-        self, context: Tensor, n: int, generator: torch.Generator, first: Tensor | None = None
-    ) -> Tensor:
+    def sample(self, context: Tensor, n: int, generator: torch.Generator) -> Tensor:
         """Coordinates (N, n, D) drawn from q, one coordinate after the other."""
         rows = context.repeat_interleave(n, 0)
-        first = None if first is None else first.repeat_interleave(n, 0)
         u = rows.new_zeros(len(rows), len(self.coordinates))
         for j, coordinate in enumerate(self.coordinates):
-            p = F.softmax(self.logits(j, u, rows, first).float(), -1)
+            p = F.softmax(self.logits(j, u, rows).float(), -1)
             index = torch.multinomial(p, 1, generator=generator)[:, 0].to(u.dtype)
             if coordinate.kind == "finite":
                 u[:, j] = index
@@ -109,14 +103,14 @@ class Histograms(nn.Module):
                 u[:, j] = ((index + place) / coordinate.size * 2 - 1) * coordinate.reach
         return u.reshape(len(context), n, -1)
 
-    def levels(self, u: Tensor, context: Tensor, first: Tensor | None = None) -> Tensor:
+    def levels(self, u: Tensor, context: Tensor) -> Tensor:
         """The probability integral transform (N, D): uniform on [0, 1] if q is calibrated.
 
         Of an index it is spread over the step of the distribution function by its middle.
         """
         found = []
         for j, coordinate in enumerate(self.coordinates):
-            p = F.softmax(self.logits(j, u, context, first).float(), -1)
+            p = F.softmax(self.logits(j, u, context).float(), -1)
             total = F.pad(p.cumsum(-1), (1, 0))
             if coordinate.kind == "finite":
                 index, share = u[:, j].long(), torch.full_like(u[:, j], 0.5)

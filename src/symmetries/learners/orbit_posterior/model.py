@@ -32,6 +32,8 @@ from symmetries.training.step import mix, seeded
 SMALLEST = 8
 FEWEST = 64
 LOOKED_AT = 4096
+MANY_FOLDS = 4
+MANY_PICTURES = 3000  # from here on two folds
 
 
 class OrbitPosterior(nn.Module):
@@ -85,6 +87,7 @@ class OrbitPosterior(nn.Module):
         self.make_backbone = backbone
         self.frame = Frame(True, float(action.fill), 1.0)
         self.levels = (0.0, 1.0)
+        self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
@@ -94,12 +97,12 @@ class OrbitPosterior(nn.Module):
         self.view = self._view(chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
         fits = []
-        for fold in range(self.config.folds):
+        for fold in range(self.fold_count):
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
-        self.gains = [0.0] * self.config.folds
+        self.gains = [0.0] * self.fold_count
         self.to(device).eval()
 
     def would_be_too_small(self, chart: Chart) -> bool:
@@ -132,6 +135,7 @@ class OrbitPosterior(nn.Module):
         small = shrunk(data, self.config.network.largest)
         some = small[:LOOKED_AT]
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
+        self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
         self.frame = find_frame(some, float(self.action.fill))
         self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
@@ -206,7 +210,7 @@ class OrbitPosterior(nn.Module):
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""
-        return fold_of(count, self.config.folds, self.seed)
+        return fold_of(count, self.fold_count, self.seed)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
@@ -224,6 +228,7 @@ class OrbitPosterior(nn.Module):
             "frame": [self.frame.plain, self.frame.fill, self.frame.radius],
             "levels": list(self.levels),
             "gains": self.gains,
+            "folds": self.fold_count,
             "seed": self.seed,
             "config": self.config.to_dict(),
         }
@@ -239,6 +244,7 @@ class OrbitPosterior(nn.Module):
         channels, height, width = meta["shape"]
         model = cls(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
         model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
+        model.fold_count = meta["folds"]
         model.rebuild(model.chart)
         model.gains = list(meta["gains"])
         model.load_state_dict(state)

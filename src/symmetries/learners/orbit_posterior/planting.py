@@ -41,6 +41,7 @@ class Planted:
         expected: 90 % width of that on top of what the data had.
         recovered: what was found.
         ratio: recovered to expected, as lengths.
+        length: expected width in the parameter's own unit.
         visible: whether it could be seen: data that turn fully show no further turns.
     """
 
@@ -50,6 +51,7 @@ class Planted:
     expected: float
     recovered: float
     ratio: float
+    length: float
     visible: bool
 
 
@@ -141,6 +143,7 @@ def _row(
         expected=c.display(expected, side)[0],
         recovered=c.display(found, side)[0],
         ratio=found / max(expected, 1e-9),
+        length=expected,
         visible=visible,
     )
 

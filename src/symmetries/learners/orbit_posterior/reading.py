@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.chart import Chart, Coordinate
+from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.training.step import Step, mix
 
@@ -122,7 +122,7 @@ def _read_whole(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: 
         if value > coordinate.reach and finite is None:
             value -= coordinate.span
         u = x.new_full((len(x), 1), value)
-        p = network.head.probabilities(*network.read(model.view(x, u, numbers)))
+        p = network.head.probabilities(network.read(model.view(x, u, numbers)))
         if finite is None:
             p = p.roll(-step, -1)
         else:
@@ -139,7 +139,7 @@ def _read_line(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: i
     for index in range(views):
         numbers = _numbers(mix(seed, index), x.device)
         shown = model.view(x, model.chart.identity(len(x), x.device), numbers)
-        total = total + torch.log(network.head.probabilities(*network.read(shown)) + 1e-9) / views
+        total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
     return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
 
 
@@ -164,11 +164,9 @@ def sample_coordinates(
     parts = []
     for index in range(views):
         numbers = _numbers(mix(seed, index), x.device)
-        context, first = network.read(
-            model.view(x, model.chart.identity(len(x), x.device), numbers)
-        )
+        context = network.read(model.view(x, model.chart.identity(len(x), x.device), numbers))
         share = count // views + (index < count % views)
-        parts.append(network.head.sample(context, share, numbers.generator, first))
+        parts.append(network.head.sample(context, share, numbers.generator))
     return torch.cat(parts, 1)
 
 
@@ -241,16 +239,11 @@ def calibration_error(
             x = images[start : start + CHUNK].to(model.device)
             numbers = _numbers(mix(seed, 7, start), x.device)
             u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-            context, first = network.read(model.view(x, u, numbers))
-            levels.append(network.head.levels(u, context, first).cpu())
+            context = network.read(model.view(x, u, numbers))
+            levels.append(network.head.levels(u, context).cpu())
     ordered = torch.cat(levels).sort(0).values
     even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
     gaps = (ordered - even[:, None]).abs().amax(0)
     names = [c.name for c in model.chart.coordinates if c.kind != "finite"]
     places = [j for j, c in enumerate(model.chart.coordinates) if c.kind != "finite"]
     return {name: float(gaps[j]) for name, j in zip(names, places, strict=True)}
-
-
-def whole_circle(chart: Chart) -> bool:
-    """Whether pi is uniform on a whole compact group of one coordinate."""
-    return len(chart.coordinates) == 1 and chart.coordinates[0].kind in ("circle", "finite")

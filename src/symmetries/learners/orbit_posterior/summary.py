@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -29,6 +29,7 @@ FEW_TOLD = 0.03
 MOST_SYMMETRIC = 0.8
 LARGEST_GAP = 0.1  # of calibration
 POOR_RECOVERY = 0.2
+WIDE_INTERVAL = 1.35  # ratio of its ends
 SHOWN = 72  # cells of the mean density
 
 
@@ -122,7 +123,7 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
     most = model.config.reading.most
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mix(seed, 3)))
     rows = order[:most].sort().values
-    count = model.config.folds
+    count = model.fold_count
     pieces: list[list[list[Densities]]] = [[], []]
     places = []
     for fold in range(count):
@@ -184,6 +185,7 @@ def summarise(
     lines = headlines(model, found, usable, seed)
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
+    lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
     parts = []
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
@@ -220,6 +222,16 @@ def _checked(
         if c.kind != "line" and line.width >= FULL_SHARE * uniform_width(c):
             power[c.name] = canonical_width(model, images, c, seed)
     return planted, power
+
+
+def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
+    """The interval with what the self-test missed, at the planted width nearest to this one."""
+    rows = [p for p in planted if p.name == density.coordinate.name and p.visible]
+    if not rows or density.coordinate.kind == "finite":
+        return line
+    missed = min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9) / max(line.width, 1e-9))))
+    right = line.width / max(missed.ratio, 0.1)
+    return replace(line, low=min(line.low, right), high=max(line.high, right))
 
 
 def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:
@@ -297,6 +309,11 @@ def _warned(
     if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
         share = 100 * part.share_told
         found.append(f"{part.name}: read from {share:.1f} % of the pictures only; others tell less")
+    low, high = part.interval
+    if part.unit == "factor":
+        low, high = math.log(low), math.log(high)
+    if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
+        found.append(f"{part.name}: the fits do not agree on the width; give more pictures")
     if part.calibration > LARGEST_GAP:
         found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
     for row in planted:

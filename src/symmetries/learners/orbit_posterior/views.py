@@ -7,7 +7,7 @@ through one fixed window which no move within the reach of pi brings the frame's
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -122,13 +122,16 @@ class View(nn.Module):
         if self.chart.colours is not None:
             x = ColourAction(self.chart.colours)(self.chart.colour(u).to(x.dtype), x.clamp(0, 1))
         x = (x - self.frame.fill) / self.scale
+        x = x * torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)).to(x.dtype)
         if self.pad:
             mode = "constant" if self.frame.plain else "replicate"
             x = F.pad(x, (self.pad,) * 4, mode=mode)
         if not self.permutes:
             x = self._resampled(blur(x, x.new_full((n,), config.before)), u, numbers)
-        elif self.chart.finite is not None:
-            x = permute(self.chart.finite, u[:, 0].long(), x)
+        else:
+            x = warp(x, affine_inverse(self._jitter(numbers, n))[:, :2].to(x.dtype), **self._how())
+            if self.chart.finite is not None:
+                x = permute(self.chart.finite, u[:, 0].long(), x)
         sigma = config.least + (config.most - config.least) * numbers.rand(n)
         x = blur(x, self._level(sigma.to(x.dtype), u))
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
@@ -140,11 +143,32 @@ class View(nn.Module):
         matrix = self.chart.matrix(u)
         matrix = torch.cat((matrix[..., :2], matrix[..., 2:] * self.units), -1)
         between = _between(numbers.rand(n, 3), self.turns, max(x.shape[-2:])).to(matrix.dtype)
-        padding = "constant" if self.frame.plain else "reflect"
-        how = {"interpolation": self.action.interpolation, "padding": padding}
-        x = warp(x, affine_inverse(between)[:, :2], **how)  # type: ignore[arg-type]
+        first = between @ self._jitter(numbers, n).to(matrix.dtype)
+        x = warp(x, affine_inverse(first)[:, :2], **self._how())
         theta = between @ affine_inverse(matrix)
-        return warp(x, theta[:, :2], **how)  # type: ignore[arg-type]
+        return warp(x, theta[:, :2], **self._how())
+
+    def _how(self) -> dict[str, Any]:
+        """Interpolation and padding."""
+        padding = "constant" if self.frame.plain else "reflect"
+        return {"interpolation": self.action.interpolation, "padding": padding}
+
+    def _jitter(self, numbers: Numbers, n: int) -> Tensor:
+        """Random zooms and shifts (n, 3, 3) that are not asked for: more pictures to learn from.
+
+        Pictures without a background are only enlarged, and stay within their frame.
+        """
+        amount, names = self.config.jitter, self.chart.names
+        unit = numbers.rand(n, 3)
+        zoom = amount * (2 * unit[:, 0] - 1 if self.frame.plain else unit[:, 0])
+        zoom = zoom * (0.0 if set(names) & set(STRETCHES) else 1.0)
+        room = zoom.new_full((n,), amount) if self.frame.plain else 1 - torch.exp(-zoom)
+        room = room * (0.0 if set(names) & set(SHIFTS) else 0.7 * self.unit)
+        shift = room[:, None] * (2 * unit[:, 1:] - 1)
+        factor, zero = torch.exp(zoom), torch.zeros_like(zoom)
+        rows = (factor, zero, shift[:, 0], zero, factor, shift[:, 1], zero, zero, zero + 1)
+        found: Tensor = torch.stack(rows, -1).unflatten(-1, (3, 3))
+        return found
 
     def _level(self, sigma: Tensor, u: Tensor) -> Tensor:
         """Blur that makes up for what a zoom did to the sharpness of the picture."""
