@@ -3,8 +3,9 @@
     python benchmarks/orbit_trial.py --cells letters60,cifar45 --data DATA --out trial.json
 
 A cell is CONTENT+AMOUNT, and after a colon the network, if not the usual one: "letters60:mlp" has
-rotations within 60 degrees. DATA has mnist/, fashion-mnist/, cifar10/ (cifar10.zip and unpack.py); letters and signs
-are drawn from matplotlib's fonts, or read from DATA/orbit/CELL.npz where --prepare wrote them.
+rotations within 60 degrees. DATA has mnist/, fashion-mnist/, cifar10/ (cifar10.zip, unpack.py);
+letters and signs are drawn from matplotlib's fonts, or read from DATA/orbit/CELL.npz where
+--prepare wrote them.
 Results are written after every cell, with commit, device and versions.
 """
 
@@ -271,7 +272,8 @@ def line(row: dict[str, Any]) -> str:
         return f"{row['cell']}: {row.get('error', row.get('skipped'))}"
     parts = [
         f"{p['name']} {p['width90']:.4g} [{p['interval'][0]:.4g}, {p['interval'][1]:.4g}] "
-        f"{p['unit']} {p['verdict']}, told {100 * p['share_told']:.0f} %, PIT {p['calibration']:.3f}"
+        f"{p['unit']} {p['verdict']}, told {100 * p['share_told']:.0f} %, "
+        f"PIT {p['calibration']:.3f}"
         for p in row["summary"]["parameters"]
     ]
     truth = row.get("against_truth", {})
