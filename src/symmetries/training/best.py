@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from symmetries.training import Step, TrainConfig, load_state, save_model
-from symmetries.training.checkpoint import has_state, remove_state
+from symmetries.training.checkpoint import has_state, load_state, remove_state, save_model
+from symmetries.training.config import TrainConfig
+from symmetries.training.step import Step
 
 LOOKS = 20  # over a training
 BATCH = 512
