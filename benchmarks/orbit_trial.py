@@ -14,7 +14,6 @@ import importlib.util
 import json
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from torch import Tensor
 from symmetries.actions.images import ImageAction
 from symmetries.data import fashion_mnist, mnist
 from symmetries.groups.names import parse_group
-from symmetries.learners.orbit_posterior import PRESETS, OrbitPosterior
+from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.summary import crossed
 
 LEAK = 0.02  # nats
@@ -140,18 +139,10 @@ def run(name: str, network: str, data: Path, options: argparse.Namespace) -> dic
     """Fit and read one cell."""
     cell = CELLS[name]
     images, angles = pictures(cell, name, data)
-    preset = PRESETS[options.preset]
-    training = replace(
-        preset.training,
-        steps=options.steps or preset.training.steps,
-        rounds=options.rounds or preset.training.rounds,
-    )
-    config = replace(
-        preset,
-        training=training,
-        check=options.check,
-        network=replace(preset.network, kind=network),
-    )
+    preset = OrbitConfig.preset(options.preset)
+    steps = options.steps or preset.training.steps
+    rounds = options.rounds or preset.training.rounds
+    config = preset.replace(steps=steps, rounds=rounds, check=options.check, kind=network)
     group = parse_group(cell.get("group", "rotation"))
     action = ImageAction(group, interpolation=cell.get("interpolation", "bilinear"))
     start = time.perf_counter()

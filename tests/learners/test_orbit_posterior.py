@@ -46,7 +46,7 @@ def small(steps=250, **others):
         "check": False,
         "network": Network(kind="mlp", features=96, dropout=0.05),
         "training": Training(steps=steps, rounds=1, batch_size=128),
-        "reading": Reading(most=256, resamples=50, samples=256),
+        "reading": Reading(pictures=256, resamples=50, samples=256),
         "views": Views(readings=4),
     }
     return OrbitConfig(**{**parts, **others})

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 from benchmarks.planted.protocol import LOOKED_AT, Answer, Found, Question, Refused, drawn
-from symmetries.learners.orbit_posterior import OrbitPosterior
 
 from symmetries.actions import ImageAction
 from symmetries.data import background
 from symmetries.groups import parse_group
+from symmetries.learners.orbit_posterior import OrbitPosterior
 
 
 def quick(question: Question) -> Answer:

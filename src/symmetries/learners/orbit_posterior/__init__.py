@@ -5,7 +5,6 @@ itself, q / pi is the density of its poses along its orbit.
 """
 
 from symmetries.learners.orbit_posterior.config import (
-    PRESETS,
     Network,
     OrbitConfig,
     Reading,
@@ -16,7 +15,6 @@ from symmetries.learners.orbit_posterior.model import OrbitPosterior
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, ParameterSummary
 
 __all__ = [
-    "PRESETS",
     "Network",
     "OrbitConfig",
     "OrbitPosterior",

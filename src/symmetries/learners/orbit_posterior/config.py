@@ -1,18 +1,17 @@
 """Configuration of the orbit posterior, and the presets "quick" and "default"."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
+from symmetries._utils.config import Config, check_parts, register_presets
 from symmetries._validation.checks import check_choice, check_number, check_whole, invalid, short
-from symmetries.training import TrainConfig
-from symmetries.training.recipe import PlainData, adamw_config, check_recipe, chosen
+from symmetries.training.recipe import Recipe
 
 NETWORKS = ("auto", "mlp", "cnn")
 
 
 @dataclass(frozen=True)
-class Views(PlainData):
+class Views(Config):
     """How pictures are shown to the network, so that nothing but their content tells the pose.
 
     Args:
@@ -44,7 +43,7 @@ class Views(PlainData):
 
 
 @dataclass(frozen=True)
-class Network(PlainData):
+class Network(Config):
     """The network that reads poses.
 
     Args:
@@ -70,45 +69,32 @@ class Network(PlainData):
 
 
 @dataclass(frozen=True)
-class Training(PlainData):
-    """How long and how fast to train.
+class Training(Recipe):
+    """How long and how fast to train: a recipe that is repeated in rounds.
 
     Args:
-        steps: of a round.
         rounds: at most; another one follows until the answer has settled.
-        batch_size: pictures per step.
-        lr: peak learning rate.
-        warmup: share of the steps in which the rate rises.
-        final: the last rate as a share of ``lr``.
-        clip: largest norm of the gradient.
-        weight_decay: of AdamW.
         settled: a round that improves the held-out likelihood by less, in nats, is the last.
     """
 
     steps: int = 2000
-    rounds: int = 3
     batch_size: int = 512
     lr: float = 2e-3
     warmup: float = 0.05
     final: float = 0.01
-    clip: float = 1.0
+    clip: float | None = 1.0
     weight_decay: float = 0.05
+    rounds: int = 3
     settled: float = 0.01
 
     def __post_init__(self) -> None:
-        check_recipe(self)
+        super().__post_init__()
         check_whole(self.rounds, "rounds")
-        for name in ("warmup", "final"):
-            check_number(getattr(self, name), name, 0, 1)
         check_number(self.settled, "settled", least=0)
-
-    def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
-        """For the training loop; ``run`` are further fields, such as the seed and the folder."""
-        return adamw_config(self, round(self.warmup * self.steps), **run)
 
 
 @dataclass(frozen=True)
-class Reading(PlainData):
+class Reading(Config):
     """How widths are read from densities: a rule that is fixed beforehand.
 
     A picture's pose can be told if the fit that chooses gives it a width of at most ``ratio`` times
@@ -117,7 +103,7 @@ class Reading(PlainData):
     Args:
         surest: share of the pictures that sets the scale.
         ratio: how much wider others may be.
-        most: pictures that are read, drawn at random.
+        pictures: most pictures that are read, drawn at random.
         samples: drawn from each density where the group has several parameters.
         resamples: of the bootstrap.
         coverage: of intervals.
@@ -125,7 +111,7 @@ class Reading(PlainData):
 
     surest: float = 0.05
     ratio: float = 1.15
-    most: int = 4096
+    pictures: int = 4096
     samples: int = 1024
     resamples: int = 400
     coverage: float = 0.9
@@ -134,12 +120,12 @@ class Reading(PlainData):
         for name in ("surest", "coverage"):
             check_number(getattr(self, name), name, 0, 1)
         check_number(self.ratio, "ratio", least=1)
-        for name in ("most", "samples", "resamples"):
+        for name in ("pictures", "samples", "resamples"):
             check_whole(getattr(self, name), name, least=2)
 
 
 @dataclass(frozen=True)
-class OrbitConfig(PlainData):
+class OrbitConfig(Config):
     """Everything that an orbit posterior is told.
 
     Args:
@@ -158,10 +144,10 @@ class OrbitConfig(PlainData):
     folds: int | None = None
     held_out: float = 0.15
     check: bool = True
-    views: Views = field(default_factory=Views)
-    network: Network = field(default_factory=Network)
-    training: Training = field(default_factory=Training)
-    reading: Reading = field(default_factory=Reading)
+    views: Views = Views()
+    network: Network = Network()
+    training: Training = Training()
+    reading: Reading = Reading()
 
     def __post_init__(self) -> None:
         check_whole(self.bins, "bins", least=8, most=10_000)
@@ -170,31 +156,20 @@ class OrbitConfig(PlainData):
         if not isinstance(self.held_out, int | float) or not 0 < self.held_out < 1:
             got = short(self.held_out)
             raise invalid("held_out", "a share between 0 and 1", got, "0.15 is usual")
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` gave, also after JSON."""
-        made = {
-            "views": Views.from_dict(data["views"]),
-            "network": Network.from_dict(data["network"]),
-            "training": Training.from_dict(data["training"]),
-            "reading": Reading.from_dict(data["reading"]),
-        }
-        return cls(**{**data, **made})
+        parts = {"views": Views, "network": Network, "training": Training, "reading": Reading}
+        check_parts(self, parts)
 
 
-PRESETS = {
-    # Small pictures on a CPU: a minute or two.
-    "quick": OrbitConfig(
-        bins=72,
-        network=Network(channels=16, features=128, dropout=0.1, largest=32),
-        training=Training(steps=600, rounds=2, batch_size=128),
-        reading=Reading(most=1024),
-    ),
-    "default": OrbitConfig(),
-}
-
-
-def resolve_config(config: OrbitConfig | str) -> OrbitConfig:
-    """A configuration, or the preset of that name."""
-    return chosen(config, OrbitConfig, PRESETS)
+register_presets(
+    OrbitConfig,
+    {
+        # Small pictures on a CPU: a minute or two.
+        "quick": OrbitConfig(
+            bins=72,
+            network=Network(channels=16, features=128, dropout=0.1, largest=32),
+            training=Training(steps=600, rounds=2, batch_size=128),
+            reading=Reading(pictures=1024),
+        ),
+        "default": OrbitConfig(),
+    },
+)

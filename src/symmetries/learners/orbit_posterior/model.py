@@ -20,7 +20,7 @@ from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_lear
 from symmetries.groups.affine import affine_inverse
 from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.config import OrbitConfig, resolve_config
+from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
@@ -83,7 +83,7 @@ class OrbitPosterior(nn.Module):
             remedy = "these are no pictures whose pose can be told: give larger ones"
             raise invalid("shape", f"at least {SMALLEST} x {SMALLEST} pixels", shape, remedy)
         self.action, self.shape, self.seed = action, tuple(shape), seed
-        self.config = resolve_config(config)
+        self.config = OrbitConfig.resolve(config)
         self.make_backbone = backbone
         self.frame = Frame(True, float(action.fill), 1.0)
         self.levels = (0.0, 1.0)

@@ -111,7 +111,7 @@ def _refit(model: "OrbitPosterior", images: Tensor, seed: int) -> list[float]:
         run = {**RUN, "device": model.device.type}
         fit_round(model, network, kept, held, short, run, f"planted{fold}", mix(seed, 5, fold))
         networks.append(network.to(model.device).eval())
-    most = model.config.reading.most // 4
+    most = model.config.reading.pictures // 4
     for fold, network in enumerate(networks):
         unseen = images[folds == fold][:most]
         reading.append(read(model, network, unseen, mix(seed, 6)))

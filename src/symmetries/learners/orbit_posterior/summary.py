@@ -120,7 +120,7 @@ class Crossed:
 def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
     """Read pictures (N, C, H, W) of the fit, shrunk, by the fit of their fold and by another."""
     folds = model.folds(len(images))
-    most = model.config.reading.most
+    most = model.config.reading.pictures
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mix(seed, 3)))
     rows = order[:most].sort().values
     count = model.fold_count
@@ -239,7 +239,7 @@ def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str
     folds = model.folds(len(images))
     worst: dict[str, float] = {}
     for fold, network in enumerate(model.fits):
-        unseen = images[folds == fold][: model.config.reading.most]
+        unseen = images[folds == fold][: model.config.reading.pictures]
         for name, gap in calibration_error(model, network, unseen, seed).items():
             worst[name] = max(worst.get(name, 0.0), gap)
     return worst
