@@ -50,7 +50,7 @@ FACES = (actions, auditing, data, distributions, estimators, groups, orbits, swe
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
-    *("TransformationSummary", "Parameter", "Invariance", "OrbitStudy"),
+    *("AuditResult", "Parameter", "OrbitStudy"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
 FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models

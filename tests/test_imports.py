@@ -132,7 +132,7 @@ def test_the_allowed_directions_have_no_cycle():
         ("learners/vae.py", "from symmetries.learners import relaxed"),
         ("report/page.py", "import torch"),
         ("report/page.py", "from torch import Tensor"),
-        ("results.py", "from symmetries.groups import Affine2"),
+        ("results/base.py", "from symmetries.groups import Affine2"),
         ("nn/orbit.py", "import matplotlib.pyplot as plt"),
         ("learners/vae.py", "from sklearn.base import BaseEstimator"),
         ("helpers/misc.py", "import math"),

@@ -105,8 +105,8 @@ class InvarianceMetric(Metric):
         """{"value": the mean or the sum, "standard_error": of it}."""
         count, total = int(self.count), float(self.total)
         deviations = float(self.squares) - total * total / max(count, 1)
-        found = from_sums(total, deviations, count, self.reduction, int(self.terms))
-        numbers = {"value": found.mean, "standard_error": found.standard_error}
+        mean, error = from_sums(total, deviations, count, self.reduction, int(self.terms))
+        numbers = {"value": mean, "standard_error": error}
         return {name: torch.tensor(n, device=self.total.device) for name, n in numbers.items()}
 
 

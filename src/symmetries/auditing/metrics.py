@@ -13,7 +13,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_finite, check_floats
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
-from symmetries.auditing.estimate import Estimate, Reduction, estimate
+from symmetries.auditing.estimate import Reduction, estimate
 from symmetries.auditing.models import (
     Model,
     check_callable,
@@ -24,6 +24,7 @@ from symmetries.auditing.models import (
 )
 from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
+from symmetries.results import Estimate
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
 

@@ -1,6 +1,5 @@
 """One call: how invariant is this classifier?"""
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,17 +15,16 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_finite, check_flag, invalid
 from symmetries.actions.base import Action
-from symmetries.auditing.drift import DriftPoint
-from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
 from symmetries.auditing.moves import make_moves
-from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
+from symmetries.results import AuditResult, Estimate, LayerError
 
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
@@ -136,14 +134,14 @@ def audit(
     values = over(part, len(x))
     _check_values(values)
     measures: dict[str, Any] = {
-        name: _measure(estimate(values[name]), level, _back(values, name), name in SHARES)
+        name: _measure(values, name, level)
         for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
         if name in values
     }
     measures = dict.fromkeys((SIMILARITY, "sensitivity")) | measures
-    rows: tuple[LayerRow, ...] = ()
+    rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
-        found = layer_equivariance(
+        rows = layer_equivariance(
             model,
             x[:LAYER_EXAMPLES],
             group,
@@ -152,7 +150,6 @@ def audit(
             half_width=half_width,
             seed=seed,
         )
-        rows = tuple(LayerRow(**dataclasses.asdict(row)) for row in found)
     return AuditResult(
         group=_name(moves.action.group),
         elements=len(moves),
@@ -174,21 +171,6 @@ def _check_values(values: dict[str, Tensor]) -> None:
         raise invalid("model", expected, got, "look at the model: most of its units may be dead")
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
-
-
-def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
-    """A point of :func:`symmetries.auditing.drift_curve` as plain data."""
-    similarity = point.saliency_similarity
-    return DriftRow(
-        beta=point.beta,
-        accuracy=_measure(point.accuracy, level, None, share=True),
-        accuracy_ratio=point.accuracy_ratio if math.isfinite(point.accuracy_ratio) else None,
-        logit_invariance=_measure(point.logit_invariance, level, None),
-        distribution_invariance=_measure(point.distribution_invariance, level, None),
-        saliency_similarity=(
-            None if similarity is None else _measure(similarity, level, None, share=True)
-        ),
-    )
 
 
 def _pair(
@@ -248,23 +230,14 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(values, dtype)
 
 
-def _back(values: dict[str, Tensor], name: str) -> float | None:
-    found = values.get(name + ROUND_TRIP)
-    return None if found is None else float(found.double().mean())
-
-
-def _measure(
-    found: Estimate, level: float, discretisation: float | None, share: bool = False
-) -> Measure:
-    """The numbers of a measure; no interval goes below 0, that of a share not beyond 1."""
-    low, high = found.interval(level)
-    return Measure(
-        mean=found.mean,
-        standard_error=found.standard_error,
-        low=min(max(low, 0.0), found.mean),
-        high=max(min(high, 1.0), found.mean) if share else high,
-        discretisation=discretisation,
-    )
+def _measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
+    """One measure; no interval goes below 0, and that of a share does not go beyond 1."""
+    most = 1.0 if name in SHARES else math.inf
+    found = estimate(values[name], level=level, least=0.0, most=most)
+    back = values.get(name + ROUND_TRIP)
+    if back is None:
+        return found
+    return found.model_copy(update={"discretisation": float(back.double().mean())})
 
 
 def _name(group: Group[Any]) -> str:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, check_finite, check_floats, check_number
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
-from symmetries.auditing.estimate import Estimate, Reduction, estimate
+from symmetries.auditing.estimate import Reduction, estimate
 from symmetries.auditing.gradients import integrated_gradients
 from symmetries.auditing.models import (
     Model,
@@ -26,6 +26,7 @@ from symmetries.auditing.models import (
 )
 from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
+from symmetries.results import Estimate
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
 

@@ -14,7 +14,7 @@ from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from symmetries.actions import ImageAction
-    from symmetries.auditing import AuditResult, DriftRow
+    from symmetries.auditing import AuditResult, DriftPoint
     from symmetries.cli.inputs import Source
     from symmetries.cli.models import Loaded
     from symmetries.cli.runs import Run
@@ -230,10 +230,9 @@ def drift_rows(
     away: "Source",
     action: "ImageAction",
     run: "Run",
-) -> "tuple[DriftRow, ...]":
+) -> "tuple[DriftPoint, ...]":
     """The measures as the images are blended into others of the same classes."""
     from symmetries.auditing import drift_curve
-    from symmetries.auditing.run import drift_row
     from symmetries.auditing.saliency import saliency_map
     from symmetries.cli.discover import spread_indices
     from symmetries.data import drift
@@ -242,7 +241,7 @@ def drift_rows(
     second = drift(few, away.splits()[1], 1.0)
     first, last = (part.images.to(run.place) for part in (few, second))
     labels = few.labels.to(run.place)  # type: ignore[union-attr]  # checked before
-    curve = drift_curve(
+    return drift_curve(
         model.call,
         first,
         last,
@@ -253,7 +252,6 @@ def drift_rows(
         gradients=model.without_gradients is None,
         seed=run.seed,
     )
-    return tuple(drift_row(point) for point in curve)
 
 
 def table(result: "AuditResult") -> Table:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from symmetries.cli.portrait import Portrait
     from symmetries.cli.runs import Run
     from symmetries.data import ImageSet
-    from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
+    from symmetries.learners.symmetry_model import SymmetryModel
     from symmetries.report.symmetries import Pictures
-    from symmetries.results import ClassSymmetries, RunInfo, SymmetryResult
+    from symmetries.results import ClassSymmetries, RunInfo, SymmetryResult, SymmetrySummary
     from symmetries.training import History
 
 EXAMPLES = 6
@@ -135,18 +135,15 @@ def describe(
     from symmetries.cli import portrait
     from symmetries.cli.runs import summary as data_summary
     from symmetries.groups import group_name
-    from symmetries.results import Histogram, Quality, SymmetryResult, Transformation
+    from symmetries.results import Histogram, Quality, SymmetryResult
 
     inputs = looked_at.images.to(model.device)
     portraits = portrait.portraits(model, summary, inputs, model.seed)
     transformations = tuple(
-        Transformation(
-            name=part.name,
-            unit=part.unit,
-            width90=part.width90,
-            noise_floor=part.noise_floor,
-            verdict=part.verdict,
-            histogram=Histogram(edges=found.shown, density=mean_density(found, part.unit)),
+        part.model_copy(
+            update={
+                "histogram": Histogram(edges=found.shown, density=mean_density(found, part.unit))
+            }
         )
         for part, found in zip(summary.transformations, portraits, strict=True)
     )
@@ -179,7 +176,6 @@ def _classes(
     images: "ImageSet", summary: "SymmetrySummary", portraits: "list[Portrait]"
 ) -> "dict[str, ClassSymmetries]":
     from symmetries.cli.runs import summary as data_summary
-    from symmetries.results import ClassSymmetries
 
     if images.labels is None:
         return {}
@@ -189,11 +185,8 @@ def _classes(
     for label in sorted(set(images.labels.tolist())):
         chosen = images.labels == label
         key = names[label]
-        found[key] = ClassSymmetries(
-            images=int(chosen.sum()),
-            width90={part.name: part.per_class[key] for part, _ in pairs},
-            density={part.name: mean_density(p, part.unit, chosen) for part, p in pairs},
-        )
+        density = {part.name: mean_density(p, part.unit, chosen) for part, p in pairs}
+        found[key] = summary.classes[key].model_copy(update={"density": density})
     return found
 
 

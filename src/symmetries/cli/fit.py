@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from symmetries.data import ImageSet
     from symmetries.estimators import InvariantClassifier, RelaxedClassifier
     from symmetries.report.fits import FitPictures
-    from symmetries.results import FitResult, Invariance, LayerRelaxation, WidthCurve
+    from symmetries.results import FitResult, LayerRelaxation, WidthCurve
 
 METHODS = ("invariant", "plain", "augmented", "relaxed")
 
@@ -156,7 +156,7 @@ def describe(
         accuracy_interval=wilson(right, len(test)),
         elbo=invariant and invariant.elbo_,
         log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
-        invariance=half_widths(invariant) if invariant else (),
+        invariance=tuple(invariant.invariance_) if invariant else (),
         relaxation=() if invariant else relaxations(classifier),
         training=width_curve(invariant) if invariant else relaxation_curve(classifier),
         run=run.info(),
@@ -208,21 +208,6 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     spread = z * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
     half = spread / (1 + z * z / count)
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def half_widths(classifier: "InvariantClassifier") -> "tuple[Invariance, ...]":
-    """What was learned, in the units that a person reads."""
-    from symmetries.results import Invariance
-
-    return tuple(
-        Invariance(
-            name=part.name,
-            half_width=part.half_width,
-            unit=part.unit,
-            interval=(part.low, part.high) if classifier.learn else None,
-        )
-        for part in classifier.invariance_
-    )
 
 
 def width_curve(classifier: "InvariantClassifier") -> "WidthCurve":

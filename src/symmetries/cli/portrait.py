@@ -16,7 +16,8 @@ from symmetries.groups.base import Parameter
 from symmetries.groups.finite import FiniteGroup
 
 if TYPE_CHECKING:
-    from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
+    from symmetries.learners.symmetry_model import SymmetryModel
+    from symmetries.results import SymmetrySummary
 
 BINS = 60
 STEPS = 41  # positions of a slider

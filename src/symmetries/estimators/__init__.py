@@ -7,12 +7,10 @@ Square images in colour need their shape: without it they are refused.
 
 from symmetries.estimators.images import image_size
 from symmetries.estimators.invariant import InvariantClassifier, InvariantRegressor
-from symmetries.estimators.profile import Invariance
 from symmetries.estimators.relaxed import RelaxedClassifier
 from symmetries.estimators.symmetry import SymmetryModel
 
 __all__ = [
-    "Invariance",
     "InvariantClassifier",
     "InvariantRegressor",
     "RelaxedClassifier",

@@ -8,14 +8,11 @@ transformation of a prototype is.
 from symmetries.learners.symmetry_model.config import PRESETS, Stage, SymmetryConfig
 from symmetries.learners.symmetry_model.model import SymmetryModel
 from symmetries.learners.symmetry_model.sizes import at_mean_size
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, TransformationSummary
 
 __all__ = [
     "PRESETS",
     "Stage",
     "SymmetryConfig",
     "SymmetryModel",
-    "SymmetrySummary",
-    "TransformationSummary",
     "at_mean_size",
 ]
