@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from symmetries.cli import app, classifiers, relaxed
+from symmetries.analysis import classifiers
+from symmetries.cli import app
 from symmetries.learners.symmetry_model import PRESETS
 
 ROOT = Path(__file__).parents[1]
@@ -45,8 +46,10 @@ def short_trainings(monkeypatch):
     )
     monkeypatch.setitem(PRESETS, "quick", short)
     size = {"features": 24, "steps": 4, "batch_size": 100}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16})
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How far does each transformation move an image, measured with the data's own yardstick?
+"""How far each transformation moves an image, compared with the distances in the data.
 
 For each parameter of a group, on its own: the root-mean-square change ``g x - x`` of a pixel along
 the orbit, compared with the distance between an image and its nearest neighbour in the data.
@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,10 +28,25 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import Interpolation
+from symmetries.analysis.inputs import (
+    Readable,
+    read_images,
+    resolve_background,
+    without_constant,
+)
+from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
+from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.provenance import Call, data_summary
+from symmetries.analysis.settings import choose_device
+from symmetries.data import ImageSet
 from symmetries.groups.base import Group
-from symmetries.results import OrbitCurve
+from symmetries.groups.names import as_group, group_name
+from symmetries.results import OrbitCurve, OrbitResult, RunInfo
+from symmetries.results.pictures import OrbitPictures
 
-__all__ = ["OrbitStudy", "neighbour_distance", "study_orbits"]
+__all__ = ["OrbitStudy", "neighbour_distance", "orbit", "study_orbits"]
+
+EXAMPLES = 6
 
 PIXELS_AT_ONCE = 2**24
 
@@ -48,6 +64,68 @@ class OrbitStudy:
     curves: tuple[OrbitCurve, ...]
     neighbour_distance: float
     frames: dict[str, Tensor]
+
+
+def orbit(
+    data: Readable,
+    group: str | Group[Any] = "affine",
+    *,
+    fill: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> OrbitResult:
+    """Draw the orbits of images under a group, and how much each transformation changes them.
+
+    Args:
+        data: a name ("digits"), a file or a folder; or a tensor or array (N, C, H, W), an
+            :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
+        group: with continuous parameters, or its name.
+        fill: background value from 0 to 1; None looks for it at the borders.
+        seed: of the images that are compared.
+        device: "auto", "cpu", "cuda", ...
+        progress: show a bar.
+
+    Returns:
+        A curve of change for each parameter; ``to_html`` and ``plot`` show the result.
+    """
+    call = Call("orbit", data=data, group=group, fill=fill, seed=seed)
+    place = choose_device(device)
+    images = without_constant(read_images(data))
+    value = resolve_background(images, fill)
+    info = partial(call.info, seed, place)
+    return describe_orbits(images, as_group(group), value, seed, place, info, progress)
+
+
+def describe_orbits(
+    images: ImageSet,
+    group: Group[Any],
+    fill: float,
+    seed: int,
+    device: torch.device,
+    info: Callable[[], RunInfo],
+    progress: bool = True,
+) -> OrbitResult:
+    """The curves and the pictures of :func:`orbit`; ``info`` gives what is recorded of the run."""
+    chosen = example_indices(images, EXAMPLES)
+    with progress_bar("orbits", total=group.dim, quiet=not progress) as advance:
+        study = study_orbits(
+            images.images.to(device),
+            group,
+            examples=for_display(images.images[chosen].to(device)),
+            fill=fill,
+            seed=seed,
+            on_parameter=advance,
+        )
+    result = OrbitResult(
+        group=tuple(group_name(group).split(",")),
+        data=data_summary(images),
+        neighbour_distance=study.neighbour_distance,
+        transformations=study.curves,
+        run=info(),
+    )
+    frames = {name: to_bytes(frame) for name, frame in study.frames.items()}
+    return result.attach(OrbitPictures(example_labels(images, chosen), frames))
 
 
 def study_orbits(

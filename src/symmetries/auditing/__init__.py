@@ -17,7 +17,7 @@ from symmetries.auditing.metrics import (
     logit_invariance,
     normalised_logit_error,
 )
-from symmetries.auditing.run import audit
+from symmetries.auditing.run import audit_model
 from symmetries.auditing.saliency import map_similarity, saliency_map, saliency_similarity
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.results import AuditResult, DriftPoint, Estimate, LayerError
@@ -31,7 +31,7 @@ __all__ = [
     "LayerError",
     "LogitInvariance",
     "SaliencySimilarity",
-    "audit",
+    "audit_model",
     "distribution_error",
     "distribution_invariance",
     "drift_curve",

@@ -1,4 +1,4 @@
-"""One call: how invariant is this classifier?"""
+"""All measures of invariance of a classifier in one call."""
 
 import math
 import time
@@ -38,7 +38,7 @@ def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
     return part(0, count)
 
 
-def audit(
+def audit_model(
     model: Model,
     data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]],
     group: Group[Any] | Action | str,
@@ -95,10 +95,11 @@ def audit(
         >>> model = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.ReLU(), nn.Linear(16, 3))
         >>> import torch
         >>> x, y = torch.rand(32, 1, 6, 6), torch.randint(3, (32,))
-        >>> found = audit(model, (x, y), Cyclic(4), progress=False)
+        >>> found = audit_model(model, (x, y), Cyclic(4), progress=False)
         >>> found.logit_invariance.discretisation, found.elements
         (0.0, 3)
-        >>> audit(model, (x.numpy(), y.numpy()), "c4", progress=False).accuracy == found.accuracy
+        >>> arrays = x.numpy(), y.numpy()
+        >>> audit_model(model, arrays, "c4", progress=False).accuracy == found.accuracy
         True
     """
     begin = time.perf_counter()

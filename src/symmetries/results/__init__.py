@@ -10,6 +10,7 @@ from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
 from symmetries.results.orbits import OrbitCurve, OrbitResult
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
 from symmetries.results.sweeps import SweepResult, Trial
 from symmetries.results.symmetries import (
     ClassSymmetries,
@@ -37,6 +38,7 @@ __all__ = [
     "Record",
     "Result",
     "RunInfo",
+    "ShownResult",
     "SweepResult",
     "SymmetryResult",
     "SymmetrySummary",

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AllowInfNan, Field
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
 
 # NaN is allowed where a single example gives no standard error; a saved audit has at least two.
 Uncertain = Annotated[float, AllowInfNan(True)]
@@ -138,7 +139,7 @@ class DriftPoint(Record):
     saliency_similarity: Estimate | None
 
 
-class AuditResult(Result):
+class AuditResult(ShownResult):
     """Result of ``symmetries audit``: how invariant a classifier is.
 
     Args:

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
 
 
 class Invariance(Record):
@@ -68,7 +69,7 @@ class LayerRelaxation(Record):
     error: float | None = None
 
 
-class FitResult(Result):
+class FitResult(ShownResult):
     """Result of ``symmetries fit``, measured on data that it did not train on.
 
     Args:

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
 
 
 class OrbitCurve(Record):
@@ -31,7 +32,7 @@ class OrbitCurve(Record):
     reach: tuple[float, float] | None
 
 
-class OrbitResult(Result):
+class OrbitResult(ShownResult):
     """Result of ``symmetries orbit``: a curve of change for each parameter of a group.
 
     ``neighbour_distance`` is the median over the images of the root-mean-square difference to the

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import RunInfo
+from symmetries.results.showing import ShownResult
 
 
 class Trial(Record):
@@ -19,7 +20,7 @@ class Trial(Record):
     seconds: float = Field(ge=0)
 
 
-class SweepResult(Result):
+class SweepResult(ShownResult):
     """Result of ``symmetries sweep`` so far: its trials, best first."""
 
     schema_name: Literal["symmetries.sweep/1"] = Field(default="symmetries.sweep/1", alias="schema")

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
 
 Verdict = Literal["absent", "partial", "full"]
 
@@ -109,7 +110,7 @@ class Quality(Record):
     losses: dict[str, dict[str, float]]
 
 
-class SymmetryResult(Result):
+class SymmetryResult(ShownResult):
     """Result of ``symmetries discover``: which transformations occur in data, and how much."""
 
     schema_name: Literal["symmetries.discover/1"] = Field(
