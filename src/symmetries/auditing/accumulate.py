@@ -33,7 +33,7 @@ class InvarianceMetric(Metric):
     batches and over processes. ``compute`` gives {"value", "standard_error"}.
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         reduction: "mean", or "sum" over examples and elements.
         identity: whether the identity of a finite group counts.
         samples: elements drawn for each example where the group is continuous.
@@ -51,7 +51,7 @@ class InvarianceMetric(Metric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         reduction: Reduction = "mean",
         identity: bool = False,
@@ -120,7 +120,7 @@ class LogitInvariance(InvarianceMetric):
     """LI accumulated: the mean of 1/2 |f(x) - f(g x)|^2, or of |f(x) - f(g x)|^2 / |f(x)|^2.
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         normalised: which of the two.
         kwargs: of :class:`InvarianceMetric`.
 
@@ -136,7 +136,7 @@ class LogitInvariance(InvarianceMetric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         normalised: bool = False,
         **kwargs: Any,  # noqa: ANN401 - of the base class
@@ -161,14 +161,14 @@ class SaliencySimilarity(InvarianceMetric):
     """SI accumulated: the mean cosine of m(x) and g^-1 m(g x).
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         saliency: the maps, ``saliency(model, x, y)``.
         kwargs: of :class:`InvarianceMetric`.
     """
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         saliency: Saliency = saliency_map,
         **kwargs: Any,  # noqa: ANN401 - of the base class
