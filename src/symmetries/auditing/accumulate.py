@@ -22,6 +22,7 @@ from symmetries.auditing.models import Model, check_classifier, untouched
 from symmetries.auditing.moves import Moves, make_moves
 from symmetries.auditing.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 
 FAR_APART = 2_654_435_761  # between the seeds of processes, of which torch keeps 32 bits
 
@@ -62,7 +63,7 @@ class InvarianceMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         check_choice(reduction, REDUCTIONS, "reduction")
-        self.group = group
+        self.group = named_group(group)
         self.reduction: Reduction = reduction
         self.identity = identity
         self.samples = samples
