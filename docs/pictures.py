@@ -13,7 +13,7 @@ import numpy as np
 from torch.nn.functional import pad
 
 from symmetries.analysis.orbits import study_orbits
-from symmetries.cli.orbit import for_display
+from symmetries.analysis.pictures import for_display
 from symmetries.data import load
 from symmetries.groups import Affine2
 from symmetries.report import figures

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries.analysis import classifiers
 from symmetries.auditing import AuditResult
-from symmetries.cli import classifiers
 
 
 class ByRing(nn.Module):
@@ -32,7 +32,7 @@ def pictures(tmp_path):
 
 def test_a_model_of_ours(run, tmp_path, monkeypatch):
     size = {"features": 24, "steps": 4, "batch_size": 200}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
     run("fit", "digits", "--out", "fitted", "--quiet")
     result = run("audit", "fitted/model", "digits", "--examples", 20, "--out", "out")
     assert result.exit_code == 0, result.output
@@ -46,7 +46,7 @@ def test_a_model_of_ours(run, tmp_path, monkeypatch):
 
 def test_no_image_is_scored_that_a_fit_has_seen(run, tmp_path, monkeypatch):
     monkeypatch.setitem(
-        classifiers.PRESETS, "quick", {"features": 200, "steps": 200, "batch_size": 48}
+        classifiers.INVARIANT_PRESETS, "quick", {"features": 200, "steps": 200, "batch_size": 48}
     )
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", images=rng.random((60, 8, 8)), labels=rng.integers(0, 3, 60))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from symmetries.report import fit_page, render
-from symmetries.report.fit_report import FitPictures
 from symmetries.report.lines import spaced
 from symmetries.results import (
     DataSummary,
@@ -14,6 +13,7 @@ from symmetries.results import (
     RunInfo,
     WidthCurve,
 )
+from symmetries.results.pictures import FitPictures
 
 DATA = DataSummary(name="<b>digits", count=10, channels=1, height=4, width=4)
 RUN = RunInfo(command="symmetries fit", seed=0, device="cpu", time=1.0, created="", versions={})
@@ -46,7 +46,7 @@ def widths(rotation, scale):
     found = result("invariant", WidthCurve(step=(1, 10), half_width=steps), invariance=parts)
     frames = np.zeros((1, 3, 4, 4, 1), np.uint8)
     values = {"rotation": (-180.0, 0.0, 180.0), "scale_x": (0.5, 1.0, 2.0)}
-    return fit_page(found, FitPictures(("a",), dict.fromkeys(values, frames), values))
+    return fit_page(found.attach(FitPictures(("a",), dict.fromkeys(values, frames), values)))
 
 
 def test_what_was_not_learned_is_said():
@@ -70,14 +70,14 @@ def test_relaxations_over_the_training():
     ]
     curves = {f"{row.layer} rotation": (0.1, row.value) for row in rows}
     training = WidthCurve(step=(1, 10), half_width={}, relaxation=curves, loss=(2.0, 1.0))
-    page = fit_page(result("relaxed", training, relaxation=rows), EMPTY)
+    page = fit_page(result("relaxed", training, relaxation=rows).attach(EMPTY))
     assert page.answers[1].text == "20 % from equivariant (ω' 0.000)"
     assert [section.title for section in page.sections] == ["Layer by layer", "How it was learned"]
     relaxing, loss = page.sections[1].blocks
     assert all(f">features.{i}<" in relaxing.svg for i in range(3))
     assert loss.title == "loss"
     without = WidthCurve(step=(), half_width={})  # a file from before
-    page = fit_page(result("relaxed", without, relaxation=rows), EMPTY)
+    page = fit_page(result("relaxed", without, relaxation=rows))
     assert [section.title for section in page.sections] == ["Layer by layer"]
 
 

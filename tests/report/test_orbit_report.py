@@ -6,6 +6,7 @@ import pytest
 from symmetries.report.orbit_report import orbit_page, overview, quantity, reach_text, spread
 from symmetries.report.page import render
 from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
+from symmetries.results.pictures import OrbitPictures
 
 
 def make_curve(name, unit, values, reach):
@@ -48,7 +49,7 @@ def frames(result):
 
 
 def test_the_page_answers_first(result, frames):
-    page = orbit_page(result, frames, ["a", "b"])
+    page = orbit_page(result.attach(OrbitPictures(["a", "b"], frames)))
     assert [(answer.name, answer.text) for answer in page.answers] == [
         ("rotation", "\N{MINUS SIGN}12° to +12°"),
         ("scale x", "anywhere in the range shown"),
@@ -57,7 +58,7 @@ def test_the_page_answers_first(result, frames):
 
 
 def test_the_page_has_a_viewer_for_each_transformation(result, frames):
-    html = render(orbit_page(result, frames, ["<a>", "b"]))
+    html = render(orbit_page(result.attach(OrbitPictures(["<a>", "b"], frames))))
     assert html.count('class="orbit"') == 2
     assert html.count("<canvas") == 4
     assert "example of &lt;a&gt;" in html

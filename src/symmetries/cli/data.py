@@ -38,11 +38,12 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
 
     [dim]Example:[/] symmetries data describe digits
     """
-    from symmetries.cli.inputs import Source
-    from symmetries.cli.runs import summary
+    from symmetries.analysis.inputs import read_images
+    from symmetries.analysis.provenance import data_summary
+    from symmetries.cli.inputs import reading_arguments
 
-    images = Source(data, reading).load()
-    found = summary(images)
+    images = read_images(data, **reading_arguments(reading))
+    found = data_summary(images)
     facts = {
         **found.model_dump(exclude={"classes"}),
         "classes": len(found.classes),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from symmetries.training import TrainConfig, load_state
 from symmetries.training.batches import Data
@@ -92,32 +92,3 @@ def stop_processes() -> None:
     group: Any = torch.distributed
     if group.is_available() and group.is_initialized() and group.get_rank() > 0:
         group.destroy_process_group()
-
-
-class InPrecision(nn.Module):
-    """A model that computes in another precision; inputs and outputs stay in theirs.
-
-    Args:
-        model: from images to logits.
-        precision: "64-true", "bf16-true" or "bf16-mixed".
-    """
-
-    def __init__(self, model: Callable[[Tensor], Tensor], precision: str) -> None:
-        super().__init__()
-        self.dtype = torch.float64 if precision == "64-true" else torch.bfloat16
-        self.mixed = precision.endswith("mixed")
-        if isinstance(model, nn.Module) and not self.mixed:
-            model = model.to(self.dtype)
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, K)."""
-        if self.mixed:
-            with torch.autocast(x.device.type, self.dtype):
-                return self.model(x).to(x)
-        return self.model(x.to(self.dtype)).to(x)
-
-
-def in_precision(model: Callable[[Tensor], Tensor], precision: str) -> Callable[[Tensor], Tensor]:
-    """The model in the precision of ``--precision``."""
-    return model if precision == "32-true" else InPrecision(model, precision)

@@ -53,9 +53,8 @@ def sweep(
     """
     import shlex
 
-    from symmetries.cli.runs import choose_device, run_info
-    from symmetries.report import render
-    from symmetries.report.sweep_report import sweep_page
+    from symmetries.analysis.provenance import run_info
+    from symmetries.analysis.settings import choose_device
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
 
@@ -93,7 +92,7 @@ def sweep(
     seconds = time.perf_counter() - started
     result = collect(study, settings, run_info(command, settings.seed, place, seconds))
     result.save(out / "sweep.json")
-    (out / "report.html").write_text(render(sweep_page(result)), encoding="utf-8")
+    result.to_html(out / "report.html")
     if json:
         sys.stdout.write(result.model_dump_json(indent=2) + "\n")
     console = Console(stderr=json, quiet=quiet)

@@ -5,7 +5,6 @@ Weights are safetensors; arguments and fitted attributes are JSON. Both are writ
 error, and a crash leaves the old files or the new ones.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from symmetries._validation.checks import invalid
-from symmetries.estimators.profile import Invariance
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
-from symmetries.learners.symmetry_model import SymmetryConfig, SymmetrySummary
+from symmetries.learners.symmetry_model import SymmetryConfig
+from symmetries.results import Invariance, SymmetrySummary
 from symmetries.training import load_state, save_model
 
 
@@ -29,6 +28,7 @@ class Saved:
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
+    _former_names: ClassVar[tuple[str, ...]] = ()  # of the class, in older files
     model_: Any
 
     def save(self, folder: str | Path) -> Path:
@@ -62,7 +62,7 @@ class Saved:
             ValueError: if the files are missing, changed, of a newer version, or of something else.
         """
         state, meta = load_state(folder)
-        if meta.get("estimator") != cls.__name__:
+        if meta.get("estimator") not in (cls.__name__, *cls._former_names):
             got = str(meta.get("estimator") or meta.get("learner") or "something else")
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
@@ -108,11 +108,11 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case list():
             return [encode(part) for part in value]
         case Invariance():
-            return {"invariance": asdict(value)}
+            return {"invariance": value.model_dump(mode="json")}
         case SymmetryConfig():
             return {"symmetry_config": value.to_dict()}
         case SymmetrySummary():
-            return {"symmetries": value.to_dict()}
+            return {"symmetries": value.model_dump(mode="json")}
         case dict():
             return {"mapping": {name: encode(part) for name, part in value.items()}}
         case Group():
@@ -135,11 +135,11 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case {"tuple": parts}:
             return tuple(decode(part) for part in parts)
         case {"invariance": fields}:
-            return Invariance(**fields)
+            return _invariance(fields)
         case {"symmetry_config": fields}:
             return SymmetryConfig.from_dict(fields)
         case {"symmetries": fields}:
-            return SymmetrySummary.from_dict(fields)
+            return SymmetrySummary.model_validate(fields)
         case {"mapping": parts}:
             return {name: decode(part) for name, part in parts.items()}
         case {"group": name}:
@@ -147,3 +147,12 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case list():
             return [decode(part) for part in value]
     return value
+
+
+def _invariance(fields: dict[str, Any]) -> Invariance:
+    """An invariance of any version; older files name the ends of the interval."""
+    if "low" in fields:
+        ends = fields["low"], fields["high"]
+        fixed = ends == (fields["half_width"], fields["half_width"])
+        fields = {**fields, "interval": None if fixed else ends}
+    return Invariance(**{name: fields[name] for name in Invariance.model_fields})

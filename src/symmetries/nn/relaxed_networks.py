@@ -19,7 +19,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_sampling import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 
@@ -28,7 +28,7 @@ class Symmetry:
     """Common settings of the layers of a network.
 
     Args:
-        group: rotations and flips, in addition to translations.
+        group: rotations and flips, beside the translations; or the name of the group.
         mode: "strict", "soft" or "partial".
         relax: for "soft", the initial omega' of each relaxed coordinate.
         learn: whether omega' (or the partial fraction) is learned.
@@ -36,7 +36,7 @@ class Symmetry:
 
     Example:
         >>> from symmetries.groups import Cyclic
-        >>> Symmetry(Cyclic(4), "soft", {"rotation": 0.5}).lifting()["mode"]
+        >>> Symmetry("c4", "soft", {"rotation": 0.5}).lifting()["mode"]
         'soft'
         >>> Symmetry(Cyclic(4), "partial").lifting()["mode"]  # always the whole group
         'strict'
@@ -49,7 +49,7 @@ class Symmetry:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_point_group(self.group)
+        object.__setattr__(self, "group", as_point_group(self.group))
 
     def layer(self) -> dict[str, Any]:
         """Return the arguments of a group convolution that is followed by a norm and a relu.
@@ -92,9 +92,8 @@ class FieldDropout2d(nn.Module):
     def __init__(self, probability: float, group: PointGroup) -> None:
         super().__init__()
         check_number(probability, "probability", 0, 0.95)
-        check_point_group(group)
         self.probability = probability
-        self.group = group
+        self.group = as_point_group(group)
 
     def forward(self, x: Tensor) -> Tensor:
         """Fields of the shape of ``x``, the remaining ones scaled up."""

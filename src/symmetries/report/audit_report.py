@@ -1,11 +1,8 @@
 """Report of ``symmetries audit``: whether a classifier is invariant, and for the right reason."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.lines import shares
@@ -20,7 +17,8 @@ from symmetries.report.page import (
     Section,
     Table,
 )
-from symmetries.results import DataSummary, RunInfo
+from symmetries.results import AuditResult, DriftPoint
+from symmetries.results.pictures import AuditPictures, Track
 
 MEASURES = {
     "accuracy": "accuracy",
@@ -35,87 +33,37 @@ MEASURES = {
 INVARIANT, NEARLY = 1e-6, 0.05
 
 
-@dataclass(frozen=True)
-class Track:
-    """Predictions of the model along one parameter, or over the elements of a finite group.
-
-    Args:
-        name: name of the parameter.
-        unit: unit of the values; "elements" for indices of elements.
-        values: (S,) values of the parameter.
-        probability: (S,) mean probability of the correct class.
-        accuracy: (S,) accuracy.
-        frames: (E, S, H, W, C) images of some examples.
-        labels: names of the steps, for finite groups.
-    """
-
-    name: str
-    unit: str
-    values: Sequence[float]
-    probability: Sequence[float]
-    accuracy: Sequence[float]
-    frames: NDArray[np.uint8]
-    labels: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class AuditPictures:
-    """All images of the page.
-
-    Args:
-        labels: a name for each of the E examples.
-        tracks: one per parameter.
-        saliency: (E, 1 + M, H, W, C): the image, then its saliency maps for M poses, transformed
-            back; None for a model without gradients.
-    """
-
-    labels: Sequence[str]
-    tracks: Sequence[Track]
-    saliency: NDArray[np.uint8] | None
-
-
-def audit_page(
-    result: Mapping[str, Any], pictures: AuditPictures, left_out: str | None = None
-) -> Page:
-    """Build the page for an audit.
-
-    Args:
-        result: the content of audit.json.
-        pictures: images of some examples.
-        left_out: why measures that need gradients are missing; None if they are not.
-    """
-    data = DataSummary.model_validate(result["data"])
-    run = RunInfo.model_validate(result["run"])
+def audit_page(result: AuditResult) -> Page:
+    """The page for an audit; a result that was read from a file has no pictures."""
+    pictures: AuditPictures | None = result.pictures
+    left_out = None if pictures is None else pictures.left_out
     missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
+    of_data = "" if result.data is None else f" of {result.data.name}"
+    settings = {} if result.model is None else {"model": result.model}
+    if result.data is not None and result.run is not None:
+        settings |= run_settings(result.data, result.run, result.group)
     return Page(
-        title=f"Is it invariant to {title(result['group']).replace(',', ', ')}?",
+        title=f"Is it invariant to {title(result.group).replace(',', ', ')}?",
         lede=verdict(result),
-        note=f"Measured on {result['examples']:,} images of {data.name}, "
-        f"{result['elements']} transformations each." + missing,
+        note=f"Measured on {result.examples:,} images{of_data}, "
+        f"{result.elements} transformations each." + missing,
         answers=_answers(result),
         sections=[
-            Section(
-                "Along the orbit",
-                "Drag a slider to move the examples. The curve is the mean probability that the "
-                "model gives to the correct class; the dashed line is its accuracy.",
-                blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
-                columns=True,
-            ),
-            *_saliency_sections(pictures),
-            *_drift_sections(result["drift"]),
+            *([] if pictures is None else _picture_sections(pictures)),
+            *_drift_sections(result.drift),
             *_layer_sections(result),
             Section("The numbers", _more(result), blocks=[_table(result)]),
         ],
-        settings={"model": result["model"]} | run_settings(data, run, result["group"]),
-        rerun=run.command,
+        settings=settings,
+        rerun="" if result.run is None else result.run.command,
     )
 
 
-def verdict(result: Mapping[str, Any]) -> str:
-    """Answer in one sentence, from the relative change of the logits."""
-    measure = result["normalised_logit_invariance"]
-    change, alone = measure["mean"], measure["discretisation"] or 0.0
-    drop = result["accuracy"]["mean"] - result["accuracy_moved"]["mean"]
+def verdict(result: AuditResult) -> str:
+    """The answer in one sentence, from the relative change of the logits."""
+    measure = result.normalised_logit_invariance
+    change, alone = measure.mean, measure.discretisation or 0.0
+    drop = result.accuracy.mean - result.accuracy_moved.mean
     if change <= max(INVARIANT, 2 * alone):
         exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
         return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
@@ -125,20 +73,29 @@ def verdict(result: Mapping[str, Any]) -> str:
     return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
 
 
-def _answers(result: Mapping[str, Any]) -> list[Answer]:
-    still, moved = (100 * result[name]["mean"] for name in ("accuracy", "accuracy_moved"))
+def _answers(result: AuditResult) -> list[Answer]:
+    still, moved = 100 * result.accuracy.mean, 100 * result.accuracy_moved.mean
     answers = [Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved")]
-    looks = result["saliency_similarity"]
+    looks = result.saliency_similarity
     if looks is not None:
         answers.append(
-            Answer("looks at the same pixels", f"{looks['mean']:.2f} (1 is always, 0 never)")
+            Answer("looks at the same pixels", f"{looks.mean:.2f} (1 is always, 0 never)")
         )
     return answers
 
 
-def _saliency_sections(pictures: AuditPictures) -> list[Section]:
+def _picture_sections(pictures: AuditPictures) -> list[Section]:
+    sections = [
+        Section(
+            "Along the orbit",
+            "Drag a slider to move the examples. The curve is the mean probability that the "
+            "model gives to the right class; the dashed line is its accuracy.",
+            blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
+            columns=True,
+        )
+    ]
     if pictures.saliency is None:
-        return []
+        return sections
     poses = pictures.saliency.shape[1] - 1
     rows = [
         (label, [figures.picture_uri(frame) for frame in row])
@@ -148,8 +105,8 @@ def _saliency_sections(pictures: AuditPictures) -> list[Section]:
         "Saliency maps of the same image in several poses, each transformed back. A model that is "
         "invariant for the right reason looks at the same pixels every time."
     )
-    gallery = Gallery((("image", 1), ("pixels that matter, by pose", poses)), rows)
-    return [Section("Where it looks", text, blocks=[gallery])]
+    gallery = Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)
+    return [*sections, Section("Where it looks", text, blocks=[gallery])]
 
 
 def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
@@ -173,25 +130,24 @@ def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
     )
 
 
-def _drift_sections(rows: Sequence[Mapping[str, Any]]) -> list[Section]:
+def _drift_sections(rows: Sequence[DriftPoint]) -> list[Section]:
     if not rows:
         return []
-    looks = rows[0]["saliency_similarity"] is not None
+    looks = [row.saliency_similarity for row in rows if row.saliency_similarity is not None]
     header = ["blended", "accuracy", "logit invariance error", "change of the probabilities (KL)"]
     header += ["saliency similarity"] if looks else []
     shown = []
     for row in rows:
-        cells = [f"{100 * row['beta']:.0f} %", f"{100 * row['accuracy']['mean']:.1f} %"]
-        cells += [f"{row['logit_invariance']['mean']:.3g}"]
-        cells += [f"{row['distribution_invariance']['mean']:.3g}"]
-        cells += [f"{row['saliency_similarity']['mean']:.2f}"] if looks else []
+        cells = [f"{100 * row.beta:.0f} %", f"{100 * row.accuracy.mean:.1f} %"]
+        cells += [f"{row.logit_invariance.mean:.3g}", f"{row.distribution_invariance.mean:.3g}"]
+        if row.saliency_similarity is not None:
+            cells.append(f"{row.saliency_similarity.mean:.2f}")
         shown.append(cells)
-    lines = {"accuracy": [row["accuracy"]["mean"] for row in rows]}
+    lines = {"accuracy": [row.accuracy.mean for row in rows]}
     if looks:
-        similarity = [row["saliency_similarity"]["mean"] for row in rows]
-        lines["saliency similarity"] = similarity
+        lines["saliency similarity"] = [measure.mean for measure in looks]
     with figures.style(salt="drift"):
-        svg = figures.to_svg(shares([row["beta"] for row in rows], lines))
+        svg = figures.to_svg(shares([row.beta for row in rows], lines))
     text = (
         "Images blended step by step into others of the same classes. Invariance that is only "
         "learned on the training data is lost on the way; invariance that is built in stays."
@@ -205,18 +161,18 @@ def _with_error(value: float, error: float | None) -> str:
     return f"{value:.2g}" + ("" if error is None else f" ± {error:.1g}")
 
 
-def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
+def _layer_sections(result: AuditResult) -> list[Section]:
     rows = [
         (
-            layer["name"],
-            " × ".join(map(str, layer["shape"])),
-            layer["law"],
-            _with_error(layer["error"], layer.get("standard_error")),
-            f"{layer['discretisation']:.2g}",
-            ", ".join(f"{name} {value:.3g}" for name, value in (layer["relaxation"] or {}).items()),
+            layer.name,
+            " × ".join(map(str, layer.shape)),
+            layer.law,
+            _with_error(layer.error, layer.standard_error),
+            f"{layer.discretisation:.2g}",
+            ", ".join(f"{name} {value:.3g}" for name, value in (layer.relaxation or {}).items()),
         )
-        for layer in result["layers"]
-        if layer["error"] is not None
+        for layer in result.layers
+        if layer.error is not None
     ]
     if not rows:
         return []
@@ -224,17 +180,17 @@ def _layer_sections(result: Mapping[str, Any]) -> list[Section]:
         "How far each layer is from moving with the input (equivariance) or from not changing "
         "(invariance), relative to the size of its output, and how much of it resampling explains."
     )
-    if any(layer["law"] == "regular" for layer in result["layers"]):
-        text += " Regular: its channels are poses, which are permuted as the input moves."
+    if any(layer.law == "regular" for layer in result.layers):
+        text += " Regular: its channels stand for poses, and change places as the input moves."
     header = ("layer", "output", "law", "error", "resampling alone", "relaxed")
     shown = len(header) if any(row[-1] for row in rows) else -1
     table = Table(header[:shown], [row[:shown] for row in rows])
     return [Section("Layer by layer", text, blocks=[table])]
 
 
-def _more(result: Mapping[str, Any]) -> str:
-    """Suggest further measurements."""
-    if result["drift"]:
+def _more(result: AuditResult) -> str:
+    """What else could be measured."""
+    if result.drift:
         return ""
     return (
         "Does the invariance hold on other data? Run the command again with --drift-to DATA to "
@@ -242,14 +198,14 @@ def _more(result: Mapping[str, Any]) -> str:
     )
 
 
-def _table(result: Mapping[str, Any]) -> Table:
+def _table(result: AuditResult) -> Table:
     rows = []
     for name, meaning in MEASURES.items():
-        found = result[name]
+        found = getattr(result, name)
         if found is None:
             continue
-        alone = "" if found["discretisation"] is None else f"{found['discretisation']:.3g}"
-        interval = f"{found['low']:.3g} to {found['high']:.3g}"
-        rows.append((meaning, f"{found['mean']:.3g}", interval, alone))
-    level = f"{100 * result['level']:.0f} % interval"
+        alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
+        interval = f"{found.low:.3g} to {found.high:.3g}"
+        rows.append((meaning, f"{found.mean:.3g}", interval, alone))
+    level = f"{100 * result.level:.0f} % interval"
     return Table(("measure", "mean", level, "resampling alone"), rows)

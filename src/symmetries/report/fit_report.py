@@ -1,7 +1,6 @@
 """Report of ``symmetries fit``: the accuracy of a classifier, and how invariant it is."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from symmetries.report.page import (
     Table,
 )
 from symmetries.results import FitResult, Invariance, LayerRelaxation
+from symmetries.results.pictures import Bank, FitPictures
 
 METHODS = {
     "invariant": "The classifier averages over transformations; the range of each transformation "
@@ -31,38 +31,6 @@ METHODS = {
 }
 MINUS = "\N{MINUS SIGN}"
 EDGE = 0.35  # opacity of an image outside the learned width
-
-
-@dataclass(frozen=True)
-class Bank:
-    """Filters of a layer, each in several poses.
-
-    Args:
-        name: name of the transformation, or of the layer.
-        poses: value and unit of each of the S poses.
-        frames: (F, S, H, W, C) images of the filters.
-    """
-
-    name: str
-    poses: Sequence[tuple[float, str]]
-    frames: NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class FitPictures:
-    """Examples along each parameter of the group.
-
-    Args:
-        labels: a name for each of the E examples.
-        frames: (E, S, H, W, C) images by name of the parameter.
-        values: value of the parameter at each step, by name.
-        banks: filters of the first layers.
-    """
-
-    labels: Sequence[str]
-    frames: Mapping[str, NDArray[np.uint8]]
-    values: Mapping[str, Sequence[float]]
-    banks: Sequence[Bank] = ()
 
 
 def reach_of(part: Invariance) -> str:
@@ -108,13 +76,9 @@ def interval_text(part: Invariance) -> str:
     return f" (95 %: {which}{low} to {high})"
 
 
-def fit_page(result: FitResult, pictures: FitPictures) -> Page:
-    """Build the page for a classifier.
-
-    Args:
-        result: the numbers.
-        pictures: images of some test examples.
-    """
+def fit_page(result: FitResult) -> Page:
+    """The page for a classifier; a result that was read from a file has no pictures."""
+    pictures: FitPictures | None = result.pictures
     low, high = (100 * end for end in result.accuracy_interval)
     bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
     answers = [
@@ -134,24 +98,27 @@ def fit_page(result: FitResult, pictures: FitPictures) -> Page:
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
     sections = []
     if result.method == "invariant":
-        sections = [
-            Section(
-                "Across the learned widths",
-                "Drag a slider. The classifier averages over the shaded range; outside of it the "
-                "images fade.",
-                blocks=[_viewer(part, pictures) for part in result.invariance],
-                columns=True,
-            ),
+        if pictures is not None:
+            sections.append(
+                Section(
+                    "Across the learned widths",
+                    "Drag a slider. The classifier averages over the shaded range; outside of it "
+                    "the pictures fade.",
+                    blocks=[_viewer(part, pictures) for part in result.invariance],
+                    columns=True,
+                )
+            )
+        sections.append(
             Section(
                 "How they were learned",
                 "Half-widths while training: they grow as long as the evidence for them does.",
                 blocks=[_training(part, result) for part in result.invariance],
                 columns=True,
-            ),
-        ]
+            )
+        )
     if result.relaxation:
         sections = [_relaxations(result), *_relaxing(result)]
-    sections += _bank_sections(result, pictures.banks)
+    sections += _bank_sections(result, () if pictures is None else pictures.banks)
     return Page(
         title=f"Classifying {result.data.name}",
         lede=headline(result),

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from symmetries.report import figures
-from symmetries.report.page import Answer, Drawing, OrbitViewer, Page, Section, Strip
+from symmetries.report.page import Answer, Block, Drawing, OrbitViewer, Page, Section, Strip
 from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
+from symmetries.results.pictures import OrbitPictures
 
 STRIP_COLUMNS = 9
 
@@ -66,21 +68,10 @@ def reach_text(curve: OrbitCurve) -> str:
     return f"{low} to {high}"
 
 
-def orbit_page(
-    result: OrbitResult, frames: Mapping[str, NDArray[np.uint8]], examples: Sequence[str]
-) -> Page:
-    """Build the page for an orbit result.
-
-    Args:
-        result: the numbers.
-        frames: (examples, steps, H, W, C) images by name of the parameter.
-        examples: a label for each example, such as its class.
-    """
-    curves = result.transformations
-    data = result.data
+def orbit_page(result: OrbitResult) -> Page:
+    """The page for an orbit result; without pictures it shows the curves alone."""
+    data, curves = result.data, result.transformations
     size = f"{data.width} × {data.height}"
-    strips = [_strip(curve, frames[curve.name][0]) for curve in curves]
-    viewers = [_viewer(curve, frames[curve.name], result, examples) for curve in curves]
     return Page(
         title=f"Orbits of {data.name}",
         lede=(
@@ -89,24 +80,57 @@ def orbit_page(
             "nearest neighbour in the data:"
         ),
         answers=[Answer(title(curve.name), reach_text(curve)) for curve in curves],
-        sections=[
-            Section(
-                "At a glance",
-                "One image, with one transformation per row, over its whole range.",
-                blocks=strips,
-            ),
-            Section(
-                "Interactive orbits",
-                "Drag a slider to move the examples along their orbit. The curve is how much a "
-                "pixel changes (root mean square, on a scale from 0 to 1): the mean over the "
-                "images, and the middle 80 % of them around it.",
-                blocks=viewers,
-                columns=True,
-            ),
-        ],
+        sections=_sections(result, result.pictures),
         settings=_settings(result),
         rerun=result.run.command,
     )
+
+
+def _sections(result: OrbitResult, pictures: OrbitPictures | None) -> list[Section]:
+    curves = result.transformations
+    meaning = (
+        "The curve is how much a pixel changes (root mean square, on a scale from 0 to 1): the "
+        "mean over the images, and the middle 80 % of them around it."
+    )
+    if pictures is None:
+        drawings: list[Block] = [
+            Drawing(_drawn(c, result), alt=f"Change along {title(c.name)}.", title=title(c.name))
+            for c in curves
+        ]
+        return [Section("Along the orbit", meaning, blocks=drawings, columns=True)]
+    frames = pictures.frames
+    return [
+        Section(
+            "At a glance",
+            "One image, one transformation a row, from one end of its range to the other.",
+            blocks=[_strip(curve, frames[curve.name][0]) for curve in curves],
+        ),
+        Section(
+            "Move them yourself",
+            "Drag a slider to move the examples along their orbit. " + meaning,
+            blocks=[_viewer(c, frames[c.name], result, pictures.labels) for c in curves],
+            columns=True,
+        ),
+    ]
+
+
+def _drawn(curve: OrbitCurve, result: OrbitResult) -> Markup:
+    """The change of the images along one parameter, with the distance of neighbours."""
+    steps = len(curve.values)
+    labels = [quantity(value, curve.unit) for value in curve.values]
+    with figures.style(salt=curve.name):
+        return figures.to_svg(
+            figures.curve(
+                range(steps),
+                curve.change,
+                curve.change_low,
+                curve.change_high,
+                level=result.neighbour_distance,
+                level_label="nearest neighbour",
+                ticks=[(float(i), labels[i]) for i in spread(steps, 5)],
+                y_label="change",
+            )
+        )
 
 
 def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
@@ -125,20 +149,6 @@ def _viewer(
 ) -> OrbitViewer:
     steps = len(curve.values)
     labels = [quantity(value, curve.unit) for value in curve.values]
-    ticks = [(float(i), labels[i]) for i in spread(steps, 5)]
-    with figures.style(salt=curve.name):
-        svg = figures.to_svg(
-            figures.curve(
-                range(steps),
-                curve.change,
-                curve.change_low,
-                curve.change_high,
-                level=result.neighbour_distance,
-                level_label="nearest neighbour",
-                ticks=ticks,
-                y_label="change",
-            )
-        )
     name = title(curve.name)
     _, _, height, width, _ = frames.shape
     return OrbitViewer(
@@ -148,7 +158,7 @@ def _viewer(
         examples=examples,
         steps=labels,
         start=steps // 2,
-        curve=Drawing(svg, alt=f"Change of the images along {name}."),
+        curve=Drawing(_drawn(curve, result), alt=f"Change of the images along {name}."),
         span=figures.SPAN,
         tile=(width, height),
     )

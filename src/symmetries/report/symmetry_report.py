@@ -1,10 +1,8 @@
 """Report of ``symmetries discover``: which transformations occur in data, and how widely."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from markupsafe import Markup
 
 from symmetries.report import figures
 from symmetries.report.orbit_report import quantity, run_settings, spread, title
@@ -20,55 +18,15 @@ from symmetries.report.page import (
 )
 from symmetries.report.words import advice, headline, sentence, width_text
 from symmetries.results import SymmetryResult, Transformation
+from symmetries.results.pictures import Film, SymmetryPictures
 
 MOST_CLASSES = 12
 
 
-@dataclass(frozen=True)
-class Film:
-    """Examples moved along one parameter.
-
-    Args:
-        values: (S,) offsets from the most common pose, in the unit of the parameter.
-        frames: (E, S, H, W, C) images.
-        weights: (E, S) density as a fraction of the largest of each example.
-        labels: names of the steps, for finite groups.
-    """
-
-    values: Sequence[float]
-    frames: NDArray[np.uint8]
-    weights: NDArray[np.float64]
-    labels: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """All images of the page.
-
-    Args:
-        labels: a name for each of the E examples.
-        gallery: (E, 2 + V, H, W, C): example, prototype, new versions.
-        films: one per transformation.
-    """
-
-    labels: Sequence[str]
-    gallery: NDArray[np.uint8]
-    films: Sequence[Film]
-
-
-def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
-    """Build the page for a symmetry result.
-
-    Args:
-        result: the numbers.
-        pictures: images of some examples.
-    """
+def symmetry_page(result: SymmetryResult) -> Page:
+    """The page for a symmetry result; without pictures it shows the densities alone."""
     data, parts = result.data, result.transformations
     size = f"{data.width} × {data.height}"
-    viewers = [
-        _viewer(part, film, pictures.labels)
-        for part, film in zip(parts, pictures.films, strict=True)
-    ]
     return Page(
         title=f"Symmetries of {data.name}",
         lede=headline(parts),
@@ -76,21 +34,7 @@ def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
         + advice(parts),
         answers=[Answer(title(part.name), sentence(part), part.verdict) for part in parts],
         sections=[
-            Section(
-                "Images and their prototypes",
-                "The model describes every image as a transformed prototype. On the left is an "
-                "image, then its prototype, then new versions of it: the same image, transformed "
-                "as similar images in the data are.",
-                blocks=[_gallery(pictures)],
-            ),
-            Section(
-                "Interactive densities",
-                "Drag a slider to move the examples. Below it is the learned density, and an "
-                "image fades where the model considers it unlikely. Zero is the most common pose "
-                "of each image.",
-                blocks=viewers,
-                columns=True,
-            ),
+            *_density_sections(parts, result.pictures),
             *_class_sections(result),
             Section(
                 "The numbers",
@@ -106,7 +50,56 @@ def symmetry_page(result: SymmetryResult, pictures: Pictures) -> Page:
     )
 
 
-def _gallery(pictures: Pictures) -> Gallery:
+def _density_sections(
+    parts: Sequence[Transformation], pictures: SymmetryPictures | None
+) -> list[Section]:
+    """Learned densities, under pictures that move where there are pictures."""
+    if pictures is None:
+        drawings: list[Block] = [
+            Drawing(svg, alt=f"Learned density along {name}.", title=name)
+            for name, svg in ((title(part.name), _density(part)) for part in parts)
+        ]
+        text = "The learned density of each transformation around the most common pose."
+        return [Section("Transformation by transformation", text, blocks=drawings, columns=True)]
+    return [
+        Section(
+            "Pictures and their prototypes",
+            "The model sees every picture as a prototype that was moved. On the left a "
+            "picture, then the prototype it was led back to, then new versions of it: the "
+            "same picture, moved as the data moves its like.",
+            blocks=[_gallery(pictures)],
+        ),
+        Section(
+            "Move them yourself",
+            "Drag a slider to move the examples. Under it is the learned density, and a "
+            "picture fades where the model finds it unlikely. Zero is the most common pose "
+            "of each picture.",
+            blocks=[
+                _viewer(part, film, pictures.labels)
+                for part, film in zip(parts, pictures.films, strict=True)
+            ],
+            columns=True,
+        ),
+    ]
+
+
+def _step_labels(part: Transformation) -> list[str]:
+    """Labels of the values along a transformation, where no film has any."""
+    edges = part.histogram.edges
+    if part.unit == "elements":
+        return [str(i) for i in range(len(edges) - 1)]
+    return [value_text(edge, part) for edge in edges]
+
+
+def _density(part: Transformation, steps: Sequence[str] | None = None) -> Markup:
+    """The learned density of a transformation as a drawing."""
+    finite = part.unit == "elements"
+    ticks = _ticks(part, steps or _step_labels(part))
+    with figures.style(salt=f"density {part.name}"):
+        return figures.to_svg(figures.density(part.histogram.density, ticks=ticks, bars=finite))
+
+
+def _gallery(pictures: SymmetryPictures) -> Gallery:
     versions = pictures.gallery.shape[1] - 2
     rows = [
         (label, [figures.picture_uri(frame) for frame in row])
@@ -118,10 +111,6 @@ def _gallery(pictures: Pictures) -> Gallery:
 def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
     steps = film.labels or [value_text(value, part) for value in film.values]
     finite = part.unit == "elements"
-    with figures.style(salt=f"density {part.name}"):
-        svg = figures.to_svg(
-            figures.density(part.histogram.density, ticks=_ticks(part, steps), bars=finite)
-        )
     name = title(part.name)
     _, _, height, width, _ = film.frames.shape
     return OrbitViewer(
@@ -131,7 +120,7 @@ def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitVie
         examples=labels,
         steps=steps,
         start=0 if finite else len(steps) // 2,
-        curve=Drawing(svg, alt=f"Learned density along {name}."),
+        curve=Drawing(_density(part, steps), alt=f"Learned density along {name}."),
         span=_slider_span(len(steps)) if finite else figures.SPAN,
         tile=(width, height),
         weights=[[round(float(w), 3) for w in row] for row in film.weights],

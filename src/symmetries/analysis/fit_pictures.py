@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from symmetries.actions import ImageAction
-from symmetries.cli.orbit import example_indices, example_labels, for_display, to_bytes
+from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.data import ImageSet
 from symmetries.estimators import InvariantClassifier
 from symmetries.groups import Cyclic
 from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.plane_conv import PlaneConv2d
-from symmetries.report.fit_report import Bank, FitPictures
+from symmetries.results.pictures import Bank, FitPictures
 
 EXAMPLES = 6
 STEPS = 41
@@ -23,7 +23,9 @@ POSES = 7
 LAYERS = 2
 
 
-def draw(classifier: InvariantClassifier, test: ImageSet, device: torch.device) -> FitPictures:
+def draw_invariant(
+    classifier: InvariantClassifier, test: ImageSet, device: torch.device
+) -> FitPictures:
     """Examples along each parameter, across and beyond what the classifier averages over."""
     group = classifier.model_.group
     chosen = example_indices(test, EXAMPLES)

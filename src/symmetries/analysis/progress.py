@@ -1,4 +1,4 @@
-"""The progress bar of commands that do not train."""
+"""The progress bar of work that is not training."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

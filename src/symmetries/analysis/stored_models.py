@@ -1,21 +1,24 @@
-"""Models that ``symmetries audit`` reads: ours, exported, ONNX, callables, TorchScript."""
+"""Classifiers by name: saved by this package, exported, ONNX, callables, TorchScript."""
 
 import importlib
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import invalid
-from symmetries.cli.parts import in_precision
+from symmetries._validation.checks import invalid, wrong_type
+from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.precision import in_precision
+from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.training import load_state
 
-Model = Callable[[Tensor], Tensor]
 SCRIPTS = (".pt", ".pth", ".ts")
 NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
@@ -40,13 +43,13 @@ class Loaded:
 
 
 def load_classifier(
-    name: str,
+    model: "str | Path | Model | Classifier",
     trust: bool,
     device: torch.device | str,
     precision: str = "32-true",
     images: Tensor | None = None,
 ) -> Loaded:
-    """The classifier that a command names.
+    """A classifier in memory, or the one that a name stands for.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
     - a ``.pt2`` file of ``torch.export``;
@@ -55,25 +58,21 @@ def load_classifier(
     - a TorchScript file (.pt, .pth, .ts), only if trusted: loading one runs code in it.
 
     Args:
-        name: one of these.
+        model: one of these, a callable from images to logits, or a fitted estimator.
         trust: whether TorchScript may be loaded.
         device: where a module goes; a plain callable stays as it is.
         precision: that it computes in.
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
     """
-    path = Path(name).expanduser()
-    if path.is_dir():
-        found = load_own(path / "model" if (path / "model").is_dir() else path)
-    elif path.suffix == ".onnx" and path.is_file():
-        found = _from_onnx(path, images)
-    elif path.is_file():
-        found = _from_file(path, trust)
-    elif ":" in name:
-        call = _from_module(name)
-        found = Loaded(call, layers=isinstance(call, nn.Module))
+    if isinstance(model, str | Path):
+        found = _by_name(str(model), trust, images)
+    elif isinstance(model, InvariantClassifier | RelaxedClassifier):
+        found = _from_estimator(model)
+    elif callable(model):
+        found = Loaded(model, layers=isinstance(model, nn.Module))
     else:
-        remedy = "name a model/ folder, a .pt2 or .onnx file, or module:callable"
-        raise invalid("model", "an existing model", repr(name), remedy)
+        remedy = "give a function from images to logits, or the path of a saved one"
+        raise wrong_type("model", "a classifier", model, remedy)
     if isinstance(found.call, nn.Module):
         found = replace(found, call=found.call.to(device))
     if isinstance(found.call, torch.jit.ScriptModule):
@@ -83,31 +82,48 @@ def load_classifier(
     return found if images is None else giving_logits(found, images)
 
 
+def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return load_own(path / "model" if (path / "model").is_dir() else path)
+    if path.suffix == ".onnx" and path.is_file():
+        return _from_onnx(path, images)
+    if path.is_file():
+        return _from_file(path, trust)
+    if ":" in name:
+        call = _from_module(name)
+        return Loaded(call, layers=isinstance(call, nn.Module))
+    remedy = "name a model/ folder, a .pt2 or .onnx file, or module:callable"
+    raise invalid("model", "an existing model", repr(name), remedy)
+
+
 def load_own(folder: Path) -> Loaded:
     """A classifier that ``symmetries fit`` wrote."""
-    from symmetries import estimators
-
     _, meta = load_state(folder)
-    kind = getattr(estimators, str(meta.get("estimator")), None)
-    if kind is None or not hasattr(kind, "module"):
+    kinds: dict[str, type[Classifier]] = {
+        kind.__name__: kind for kind in (InvariantClassifier, RelaxedClassifier)
+    }
+    kind = kinds.get(str(meta.get("estimator")))
+    if kind is None:
         got = f"a {meta.get('estimator') or meta.get('learner')}"
         raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
-    classifier = kind.load(folder)
+    return _from_estimator(kind.load(folder))
+
+
+def _from_estimator(classifier: Classifier) -> Loaded:
     labels = tuple(int(label) for label in classifier.classes_)
     # Layers of moved filters hold all poses at once, and no rows of examples.
-    layers = kind is not estimators.InvariantClassifier
+    layers = not isinstance(classifier, InvariantClassifier)
     return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
 
 
 def giving_logits(model: Loaded, images: Tensor) -> Loaded:
     """The model, or its logarithm where it gives probabilities; warns about that."""
-    from symmetries.auditing.models import untouched
-
     try:
         with untouched(model.call), torch.no_grad():
             found = model.call(images)
         whole = bool((found >= 0).all()) and bool(((found.sum(1) - 1).abs() < 1e-3).all())
-    except Exception:  # whatever it is, it is told later
+    except Exception:  # the checks that follow name the problem
         return model
     if not whole or found.ndim != 2:
         return model
@@ -138,8 +154,6 @@ def _log_of(call: Model) -> Model:
 
 
 def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
-    from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
-
     call, problem = load_onnx(path, images)
     if problem is not None:
         text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"

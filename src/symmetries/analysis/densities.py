@@ -1,4 +1,4 @@
-"""What a page shows of a symmetry model: densities around the usual pose, pictures that move.
+"""Densities that a symmetry model learned, around the most common pose of each image.
 
 Transformations are counted from the image itself, log(e e_x^-1) for e ~ p(. | x_hat), so that the
 choice of prototypes plays no part; and shown as offsets from the image's most common pose: 0 is
@@ -6,7 +6,7 @@ where the density of a parameter, smoothed, is largest.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,27 +14,26 @@ from torch.nn.functional import conv1d, pad
 
 from symmetries.groups.base import Parameter
 from symmetries.groups.finite import FiniteGroup
-
-if TYPE_CHECKING:
-    from symmetries.learners.symmetry_model import SymmetryModel, SymmetrySummary
+from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.learners.symmetry_model.summary import counted_from_images
+from symmetries.results import SymmetrySummary
 
 BINS = 60
-STEPS = 41  # positions of a slider
 SAMPLES = 1024  # of eta for each image
 WIDER = 1.1  # than the 90 % width to either side
 NARROWEST = 1 / 8  # of the whole range: no picture of a density is narrower
 
 
 @dataclass(frozen=True)
-class Portrait:
+class PoseDensity:
     """Densities of one parameter, by image.
 
     Args:
         name: of the parameter.
-        edges: (bins + 1,) in the parameter's own unit, offsets from the usual pose.
+        edges: (bins + 1,) in the parameter's own unit, offsets from the most common pose.
         shown: the edges in the unit that a person reads.
         density: (N, bins), per unit.
-        centre: (N,) the usual pose, in the parameter's own unit.
+        centre: (N,) the most common pose, in the parameter's own unit.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Portrait:
     centre: Tensor
 
 
-def usual_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
+def most_common_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
     """The mode (N,) of samples (N, S), from a histogram smoothed over an eighth of the range.
 
     Args:
@@ -54,7 +53,7 @@ def usual_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
 
     Example:
         >>> eta = 1 + 0.1 * torch.randn(2, 500, generator=torch.Generator().manual_seed(0))
-        >>> bool((usual_pose(eta, 3.0, None) - 1).abs().max() < 0.15)
+        >>> bool((most_common_pose(eta, 3.0, None) - 1).abs().max() < 0.15)
         True
     """
     bins, reach = 96, 12
@@ -67,10 +66,10 @@ def usual_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
     return ((smooth.argmax(1) + 0.5) / bins * 2 - 1) * bound
 
 
-def portraits(
-    model: "SymmetryModel", summary: "SymmetrySummary", images: Tensor, seed: int
-) -> list[Portrait]:
-    """One portrait for each parameter of a continuous group, or one for a finite group.
+def pose_densities(
+    model: SymmetryModel, summary: SymmetrySummary, images: Tensor, seed: int
+) -> list[PoseDensity]:
+    """One density for each parameter of a continuous group, or one for a finite group.
 
     Args:
         model: fitted.
@@ -78,22 +77,20 @@ def portraits(
         images: (N, C, H, W) on the model's device.
         seed: of the samples.
     """
-    from symmetries.learners.symmetry_model.summary import counted_from_images
-
     if isinstance(model.group, FiniteGroup):
-        return [_finite_portrait(model, summary, images)]
+        return [_finite_density(model, summary, images)]
     generator = torch.Generator(images.device).manual_seed(seed)
     eta = model.sample_eta(images, SAMPLES, generator)
     eta = counted_from_images(model, images, eta).cpu()
     side = max(model.shape[1:])
     widths = own_widths(model, summary)
     return [
-        _portrait(parameter, eta[..., i], model.bounds[i], widths[i], side)
+        _density(parameter, eta[..., i], model.bounds[i], widths[i], side)
         for i, parameter in enumerate(model.group.parameters)
     ]
 
 
-def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float]:
+def own_widths(model: SymmetryModel, summary: SymmetrySummary) -> list[float]:
     """The widths of a summary in the parameters' own units."""
     side = max(model.shape[1:])
     widths = []
@@ -104,11 +101,13 @@ def own_widths(model: "SymmetryModel", summary: "SymmetrySummary") -> list[float
     return widths
 
 
-def _portrait(parameter: Parameter, eta: Tensor, bound: float, width: float, side: int) -> Portrait:
+def _density(
+    parameter: Parameter, eta: Tensor, bound: float, width: float, side: int
+) -> PoseDensity:
     period = 2 * parameter.bound if parameter.angle else None
     if period is not None:
         eta = torch.remainder(eta + parameter.bound, period) - parameter.bound
-    centre = usual_pose(eta, parameter.bound if parameter.angle else 2 * bound, period)
+    centre = most_common_pose(eta, parameter.bound if parameter.angle else 2 * bound, period)
     offset = eta - centre[:, None]
     if period is not None:
         offset = torch.remainder(offset + period / 2, period) - period / 2
@@ -124,54 +123,17 @@ def _portrait(parameter: Parameter, eta: Tensor, bound: float, width: float, sid
     shown = tuple(parameter.display(float(edge), side)[0] for edge in edges)
     one, unit = parameter.display(1.0, side)
     per_unit = 2 * reach / BINS * (1.0 if unit == "factor" else one)
-    return Portrait(parameter.name, edges, shown, counts / eta.shape[1] / per_unit, centre)
+    return PoseDensity(parameter.name, edges, shown, counts / eta.shape[1] / per_unit, centre)
 
 
 @torch.no_grad()
-def _finite_portrait(
-    model: "SymmetryModel", summary: "SymmetrySummary", images: Tensor
-) -> Portrait:
+def _finite_density(model: SymmetryModel, summary: SymmetrySummary, images: Tensor) -> PoseDensity:
     """Probabilities of the elements; nothing is centred, as elements need not be in a row."""
     distribution: Any = model.generative.distribution
     p = distribution.log_probs(model.generative(model.prototype(images))).exp().cpu()
     edges = torch.arange(p.shape[1] + 1) - 0.5
     part = summary.transformations[0]
-    return Portrait(part.name, edges, tuple(edges.tolist()), p, torch.zeros(len(p)))
-
-
-@torch.no_grad()
-def orbit_frames(
-    model: "SymmetryModel", images: Tensor, shown: Tensor, portrait: Portrait, index: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures of the examples moved along one parameter.
-
-    Args:
-        model: fitted.
-        images: (E, C, H, W) on the model's device.
-        shown: the same examples, of any resolution.
-        portrait: of the parameter, on these examples.
-        index: which parameter of the group.
-
-    Returns:
-        Values (S,) of the offset in the parameter's own unit, frames (E, S, C, H, W), and weights
-        (E, S): the density of each frame as a share of the example's largest.
-    """
-    group = model.group
-    if isinstance(group, FiniteGroup):
-        back = group.inverse(model.element(images))
-        values = torch.arange(group.order)
-        every = group.elements(images.device)
-        element = group.compose(every[None], back[:, None])
-        weights = portrait.density / portrait.density.amax(1, keepdim=True)
-        return values, model.act.orbit(element, shown), weights
-    values = torch.linspace(float(portrait.edges[0]), float(portrait.edges[-1]), STEPS)
-    eta = torch.zeros(len(images), STEPS, group.dim, device=images.device)
-    eta[..., index] = (portrait.centre[:, None] + values).to(eta)
-    element = group.exp(eta)
-    bins = ((values - values[0]) / (values[-1] - values[0]) * BINS).long().clamp(0, BINS - 1)
-    smooth = smoothed(portrait.density, reach=6)  # one image alone: more noise
-    weights = smooth[:, bins] / smooth.amax(1, keepdim=True).clamp_min(1e-12)
-    return values, model.act.orbit(element, shown), weights
+    return PoseDensity(part.name, edges, tuple(edges.tolist()), p, torch.zeros(len(p)))
 
 
 def smoothed(density: Tensor, reach: int = 3) -> Tensor:
@@ -182,25 +144,9 @@ def smoothed(density: Tensor, reach: int = 3) -> Tensor:
     return kept.reshape(density.shape)
 
 
-@torch.no_grad()
-def gallery(
-    model: "SymmetryModel", images: Tensor, shown: Tensor, versions: int, seed: int
-) -> Tensor:
-    """Rows of pictures (E, 2 + versions, C, H, W): each example, its prototype, new versions.
-
-    Args:
-        model: fitted.
-        images: (E, C, H, W) on the model's device.
-        shown: the same examples, of any resolution.
-        versions: how many new ones.
-        seed: of the new ones.
-    """
-    from symmetries.learners.symmetry_model.coordinates import repeat_elements
-
-    group = model.group
-    generator = torch.Generator(images.device).manual_seed(seed)
-    back = group.inverse(model.element(images))
-    eta = model.sample_eta(images, versions, generator)
-    element = group.compose(group.exp(eta), repeat_elements(back, versions))
-    parts = (shown[:, None], model.act(back, shown)[:, None], model.act.orbit(element, shown))
-    return torch.cat(parts, 1)
+def mean_density(found: PoseDensity, unit: str, chosen: Tensor | None = None) -> tuple[float, ...]:
+    """The density averaged over all images, or the chosen ones, smooth enough to draw."""
+    density = found.density if chosen is None else found.density[chosen]
+    mean = density.mean(0)
+    kept = mean if unit == "elements" else smoothed(mean, reach=1)
+    return tuple(float(f"{value:.4g}") for value in kept.tolist())

@@ -1,4 +1,4 @@
-"""Pictures of an audit: orbits with the model's answers, and where it looks."""
+"""Pictures of an audit: outputs of the model along orbits, and saliency maps."""
 
 from typing import Any
 
@@ -8,20 +8,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries.actions import ImageAction
-from symmetries.auditing.elements import make_moves
-from symmetries.auditing.models import untouched
-from symmetries.auditing.saliency import saliency_map
-from symmetries.cli.models import Model
-from symmetries.cli.orbit import (
+from symmetries.analysis.pictures import (
     element_labels,
     example_indices,
     example_labels,
     for_display,
     to_bytes,
 )
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.saliency import saliency_map
 from symmetries.data import ImageSet
 from symmetries.groups import FiniteGroup
-from symmetries.report.audit_report import AuditPictures, Track
+from symmetries.results.pictures import AuditPictures, Track
 
 EXAMPLES = 5
 SHOWN = 6
@@ -29,20 +28,31 @@ STEPS = 25
 CURVE_EXAMPLES = 256
 
 
-def draw(
+def draw_audit(
     model: Model,
     images: ImageSet,
     act: ImageAction,
     device: torch.device,
     seed: int,
-    looks: bool,
+    without_gradients: str | None = None,
 ) -> AuditPictures:
-    """Orbits of some examples with the model's answers along them, and aligned saliency maps."""
+    """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
+
+    Args:
+        model: from images to logits.
+        images: labelled.
+        act: how they are moved.
+        device: of the model.
+        seed: of the poses.
+        without_gradients: why the model has no gradients; None if it has.
+    """
     chosen = example_indices(images, EXAMPLES)
     with untouched(model):
         tracks = orbit_tracks(model, images, act, chosen, device)
-        maps = saliency_rows(model, images, act, chosen, device, seed) if looks else None
-    return AuditPictures(example_labels(images, chosen), tracks, maps)
+        maps = None
+        if without_gradients is None:
+            maps = saliency_rows(model, images, act, chosen, device, seed)
+    return AuditPictures(example_labels(images, chosen), tracks, maps, without_gradients)
 
 
 def orbit_tracks(
