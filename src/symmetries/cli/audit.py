@@ -33,8 +33,8 @@ def audit(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="The model/ of symmetries fit, a .pt2 file of torch.export, an .onnx file, "
-            "module:callable, or a TorchScript file (with --trust).",
+            help="The model/ of symmetries fit, an .onnx file, module:callable, or (with --trust) "
+            "a .pt2 file of torch.export or a TorchScript file.",
         ),
     ],
     data: options.Data,
@@ -72,7 +72,8 @@ def audit(
         ),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Load TorchScript, which runs code in the file.")
+        bool,
+        typer.Option("--trust", help="Load .pt2 and TorchScript, which can run code in the file."),
     ] = False,
     output: options.Output,
     machine: options.Machine,

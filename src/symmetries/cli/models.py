@@ -3,8 +3,7 @@
 import importlib
 import sys
 import warnings
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
+from symmetries.auditing.saved_files import saved_weights
 from symmetries.cli.parts import in_precision
 from symmetries.training import load_state
 
 Model = Callable[[Tensor], Tensor]
 SCRIPTS = (".pt", ".pth", ".ts")
+INSTEAD = (
+    "export it to ONNX, or build the network in a Python file of your own, load its weights from "
+    "safetensors and name it as module:callable"
+)
 NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 
@@ -49,14 +53,14 @@ def load_classifier(
     """The classifier that a command names.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
-    - a ``.pt2`` file of ``torch.export``;
     - an ``.onnx`` file;
     - ``module:callable``, such as ``mymodels:net`` for ``net`` in ``mymodels.py``;
-    - a TorchScript file (.pt, .pth, .ts), only if trusted: loading one runs code in it.
+    - a ``.pt2`` file of ``torch.export`` or a TorchScript file (.pt, .pth, .ts), only if trusted:
+      loading one can run code that is in it.
 
     Args:
         name: one of these.
-        trust: whether TorchScript may be loaded.
+        trust: whether a file that can run code (.pt2, TorchScript) may be loaded.
         device: where a module goes; a plain callable stays as it is.
         precision: that it computes in.
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
@@ -72,7 +76,7 @@ def load_classifier(
         call = _from_module(name)
         found = Loaded(call, layers=isinstance(call, nn.Module))
     else:
-        remedy = "name a model/ folder, a .pt2 or .onnx file, or module:callable"
+        remedy = "name a model/ folder, an .onnx file, or module:callable"
         raise invalid("model", "an existing model", repr(name), remedy)
     if isinstance(found.call, nn.Module):
         found = replace(found, call=found.call.to(device))
@@ -150,6 +154,7 @@ def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
 
 def _from_file(path: Path, trust: bool) -> Loaded:
     if path.suffix == ".pt2":
+        _check_trust(path, trust, "a torch.export program")
         try:
             program = torch.export.load(path)
         except Exception as error:  # whatever is wrong with the file
@@ -159,12 +164,8 @@ def _from_file(path: Path, trust: bool) -> Loaded:
     if path.suffix in SCRIPTS:
         weights = saved_weights(path)
         if weights is not None:
-            remedy = "load it in a Python file of your own and name its network as "
-            remedy += "module:callable, or write that network with torch.export.save (.pt2)"
-            raise invalid(str(path), "a model", weights, remedy)
-        if not trust:
-            remedy = "add --trust if you know where it comes from, or export it as .pt2"
-            raise invalid(str(path), "a file that is safe to load", "TorchScript", remedy)
+            raise invalid(str(path), "a model", weights, INSTEAD)
+        _check_trust(path, trust, "TorchScript")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -173,28 +174,16 @@ def _from_file(path: Path, trust: bool) -> Loaded:
             first = str(error).strip().splitlines()[0]
             raise invalid(str(path), "a TorchScript file", first, "save it again") from error
         return Loaded(module)  # its layers cannot be looked into
-    expected = "a .pt2, .onnx, .pt, .pth or .ts file"
-    raise invalid("model", expected, f"the file {path}", "save it with torch.export.save")
+    expected = "an .onnx, .pt2, .pt, .pth or .ts file"
+    raise invalid("model", expected, f"the file {path}", INSTEAD)
 
 
-def saved_weights(path: Path) -> str | None:
-    """What a file of ``torch.save`` holds in place of TorchScript; None if it is no such file.
-
-    Nothing in the file is run.
-    """
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        names = {name.rpartition("/")[2] for name in archive.namelist()}
-    if "data.pkl" not in names or "constants.pkl" in names:
-        return None
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # whatever is in it, it is more than tensors
-        return "a pickled module, which this command does not load"
-    if isinstance(content, Mapping):
-        return "a state_dict, weights without their network"
-    return f"a saved {type(content).__name__}"
+def _check_trust(path: Path, trust: bool, kind: str) -> None:
+    """Refuse a file that can run code when it is loaded, unless the user trusts it."""
+    if not trust:
+        remedy = f"{INSTEAD}; or add --trust (trust=True) if you know who made it"
+        got = f"{kind}, which can run code when it is loaded"
+        raise invalid(str(path), "a file that is safe to load", got, remedy)
 
 
 def _from_module(name: str) -> Model:
