@@ -202,6 +202,7 @@ def write(
     into: Path,
 ) -> "AuditResult":
     """Measure, draw, and write everything ``into`` a folder."""
+    from symmetries._utils.text import printable
     from symmetries.cli.audit_pictures import draw
     from symmetries.cli.progress import progress_bar
     from symmetries.cli.runs import summary
@@ -216,7 +217,12 @@ def write(
         pictures = draw(model.call, images, action, run.place, run.seed, looks)
         advance("pictures")
         result = result.model_copy(
-            update={"drift": rows, "model": name, "data": summary(images), "run": run.info()}
+            update={
+                "drift": rows,
+                "model": printable(name),
+                "data": summary(images),
+                "run": run.info(),
+            }
         )
         result.save(into / "audit.json")
         html = render(audit_page(result.model_dump(), pictures, model.without_gradients))

@@ -55,6 +55,7 @@ def augment(
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
     from symmetries.cli.inputs import Source
+    from symmetries.cli.output import owned
     from symmetries.cli.parts import stop_processes
     from symmetries.cli.runs import begin
 
@@ -66,8 +67,8 @@ def augment(
         make(model, source, copies, run)
         stop_processes()
         return
-    check_target(out, overwrite)
-    with run.checkpoints, no_place_named(out, run.checkpoints.folder):
+    with owned(out), run.checkpoints, no_place_named(out, run.checkpoints.folder):
+        check_target(out, overwrite)
         arrays = make(model, source, copies, run)
         write_npz(out, arrays)
     count = len(arrays["images"])
@@ -151,16 +152,20 @@ def no_place_named(out: Path, folder: Path) -> Iterator[None]:
 
 
 def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
-    """Write arrays to a .npz file, whole or not at all."""
+    """Write arrays to a .npz file, whole or not at all; ``out`` is owned by the caller."""
     import numpy as np
 
-    partial = out.with_name(f".{out.name}-{os.getpid()}.partial")
+    from symmetries.cli.output import NEW, beside, real_path
+
+    partial = beside(real_path(out), NEW)
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        os.replace(partial, out)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, real_path(out))
     except OSError as error:
         raise _no_place(out, error) from error
     finally:

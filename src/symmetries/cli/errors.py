@@ -101,7 +101,7 @@ def describe(error: BaseException) -> tuple[str, int]:
         >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
         ("group: expected a name, got 'x'; choose one", 3)
     """
-    line = " ".join(str(error).split())
+    line = " ".join("; ".join((str(error), *getattr(error, "__notes__", ()))).split())
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; nothing was left half-written", INTERRUPTED
     if isinstance(error, StoppedError):

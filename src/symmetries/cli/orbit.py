@@ -143,12 +143,14 @@ def to_bytes(frames: "Tensor") -> "NDArray[np.uint8]":
 
 def example_labels(images: "ImageSet", indices: list[int]) -> list[str]:
     """A name for each example: its class, or its position in the set."""
+    from symmetries._utils.text import printable
+
     if images.labels is None:
         return [f"image {index}" for index in indices]
     labels = [int(images.labels[index]) for index in indices]
     if images.class_names is None:
         return [f"class {label}" for label in labels]
-    return [images.class_names[label] for label in labels]
+    return [printable(images.class_names[label]) for label in labels]
 
 
 def _table(result: "OrbitResult") -> Table:

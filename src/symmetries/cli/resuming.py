@@ -25,9 +25,9 @@ def is_helper(processes: int) -> bool:
 class Checkpoints:
     """The folder ``OUT.resume`` beside the output, for the time of a run.
 
-    It stays when the command is interrupted or killed, and ``--resume`` goes on from there. Where
-    that fails, as with other data, what was there stays, too. After any other end it goes: nothing
-    is left behind.
+    It goes when the output stands. It stays when the command is interrupted, killed or fails after
+    something was written into it, and ``--resume`` goes on from there; only a training whose
+    numbers became infinite leaves nothing. Enter it while the output is owned (``output.owned``).
 
     Args:
         out: the output folder or file.
@@ -39,14 +39,15 @@ class Checkpoints:
         self.folder = out.with_name(f"{out.name}.resume")
         self.resume = resume
         self.command = command
-        self._before = self._written()
-        self.found = resume and bool(self._before)
+        self._before: dict[Path, int] = {}
+        self.found = resume and bool(self._written())
 
     def _written(self) -> dict[Path, int]:
         """What there is to go on from, and when it was written."""
         return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*.json")}
 
     def __enter__(self) -> "Checkpoints":
+        self._before = self._written()
         return self
 
     def __exit__(
@@ -55,10 +56,16 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        written = self._written()
-        if isinstance(error, KeyboardInterrupt) and written:
-            raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
-        untouched = bool(written) and written == self._before
-        if error is not None and (self.found or untouched):  # the mistake may be in this command
-            return
+        if error is not None:
+            if type(error).__name__ == "FolderInUseError":  # what is there is another run's
+                return
+            written = self._written()
+            if isinstance(error, KeyboardInterrupt) and written:
+                raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
+            untouched = bool(written) and written == self._before
+            if self.found or untouched:  # the mistake may be in this command
+                return
+            if written and type(error).__name__ != "NonFiniteError":
+                error.add_note(f"what was computed is kept; go on with: {self.command} --resume")
+                return
         shutil.rmtree(self.folder, ignore_errors=True)

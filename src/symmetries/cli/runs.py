@@ -19,8 +19,9 @@ from rich.table import Table
 
 from symmetries import __version__
 from symmetries._utils.provenance import commit, device_name, versions
+from symmetries._utils.text import printable
 from symmetries.cli.options import Machine, Output
-from symmetries.cli.output import output_folder
+from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
 from symmetries.results import DataSummary, Result, RunInfo
 
@@ -75,7 +76,8 @@ class Run:
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A folder to write to; it becomes ``out`` when all went well."""
-        with output_folder(self.out, self.output.overwrite) as partial, self.checkpoints:
+        target = output_folder(self.out, self.output.overwrite)
+        with owned(self.out), self.checkpoints, target as partial:
             yield partial
 
     def info(self) -> RunInfo:
@@ -119,6 +121,7 @@ def begin(
     if output.quiet:  # Fabric says how many processes it starts
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
         logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    check_name(out)
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
@@ -186,8 +189,9 @@ def summary(images: "ImageSet") -> DataSummary:
     """What a result says about its data."""
     _, channels, height, width = images.images.shape
     names = images.class_names or tuple(str(label) for label in range(images.classes))
+    names = tuple(printable(name) for name in names)
     return DataSummary(
-        name=images.name,
+        name=printable(images.name),
         count=len(images),
         channels=channels,
         height=height,
@@ -216,7 +220,7 @@ def data_hash(images: "ImageSet") -> str:
 def run_info(command: str, seed: int, device: "torch.device", seconds: float) -> RunInfo:
     """What a result says about how it came about."""
     return RunInfo(
-        command=command,
+        command=printable(command),
         seed=seed,
         device=device_name(device),
         time=round(seconds, 3),

@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
+from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.files import AGAIN, check_claim, unreadable
@@ -185,7 +186,7 @@ def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...
             raise invalid(str(path), f"{name} that are text", "numbers of no letters", AGAIN)
     names = texts.pop("class_names", None)
     if names is not None and names.ndim == 1:
-        return tuple(str(name) for name in names.tolist())
+        return tuple(printable(str(name)) for name in names.tolist())
     return names_in(*texts.values()) or None
 
 
@@ -202,6 +203,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     """
     path = as_path(path)
     check_choice(split, ("train", "test"), "split")
+    name = printable(path.stem)
     if path.suffix == ".npz":
         members = read_npz(path)
         images, labels = _pick(members, split)
@@ -211,7 +213,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
             remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'
             raise invalid(str(path), f"images of the {split} split", got, remedy)
         truth = members[labels] if labels else None
-        return from_array(members[images], truth, path.stem, _class_names(path, members))
+        return from_array(members[images], truth, name, _class_names(path, members))
     if split != "train":
         remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
         raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
@@ -220,4 +222,4 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
             array = _read_array(stream, path, path.stat().st_size, compressed=False)
     except OSError as error:
         raise unreadable(path, error) from error
-    return from_array(array, None, path.stem)
+    return from_array(array, None, name)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_choice, check_pair, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
@@ -148,7 +149,8 @@ def picture_folder(
     mode = "L" if all(picture.mode in _GREY for picture in pictures) else "RGB"
     images: NDArray[np.uint8] = np.stack([np.asarray(p.convert(mode)) for p in pictures])
     layout = "NHW" if mode == "L" else "NHWC"
+    name = printable(root.name)
     if not classes:
-        return from_array(images, None, root.name, layout=layout)
+        return from_array(images, None, name, layout=layout)
     labels = np.array([classes.index(file.parent) for file in files])
-    return from_array(images, labels, root.name, tuple(c.name for c in classes), layout)
+    return from_array(images, labels, name, tuple(printable(c.name) for c in classes), layout)

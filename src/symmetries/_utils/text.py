@@ -1,0 +1,29 @@
+"""Names that come from file systems and files, as text that can be shown and stored."""
+
+import unicodedata
+
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, format, half characters, ...
+
+
+def printable(text: str) -> str:
+    r"""The text with every character that cannot be seen written as an escape.
+
+    Names of files may hold bytes that are no UTF-8 (Python keeps them as surrogates, which cannot
+    be written to a file) and control characters (which a terminal obeys).
+
+    Example:
+        >>> printable("caf\udce9"), printable("\x1b[31mred"), printable("ü °")
+        ('caf\\xe9', '\\x1b[31mred', 'ü °')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that was no UTF-8
+        number -= 0xDC00
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
