@@ -182,7 +182,7 @@ def measure(
                 baseline=action.fill,
                 layers=None if model.layers and not is_helper(run.processes) else (),
                 gradients=model.without_gradients is None,
-                over=Parts(run, PART, advance, images),
+                over=Parts(run, PART, advance, images, model.digest),
                 seed=run.seed,
                 progress=False,
             )

@@ -85,6 +85,7 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
     import numpy as np
     import torch
 
+    from symmetries.cli.identity import model_digest
     from symmetries.cli.orbit import to_bytes
     from symmetries.cli.parts import Parts
     from symmetries.learners.symmetry_model import SymmetryModel
@@ -112,7 +113,8 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
     with progress_bar(
         "augment", total=total, quiet=run.quiet or is_helper(run.processes)
     ) as advance:
-        pixels = Parts(run, AT_ONCE, advance, images)(part, len(images))["images"].numpy()
+        parts = Parts(run, AT_ONCE, advance, images, model_digest(str(folder), model))
+        pixels = parts(part, len(images))["images"].numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,
         "source": np.repeat(np.arange(len(images)), copies),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
 from symmetries.auditing.saved_files import saved_weights
+from symmetries.cli.identity import model_digest
 from symmetries.cli.parts import in_precision
 from symmetries.training import load_state
 
@@ -34,6 +35,7 @@ class Loaded:
         without_gradients: why it has no gradients; None if it has.
         labels: for each logit the label of the data that it stands for; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
+        digest: of its files, weights and answers; see :func:`model_digest`.
     """
 
     call: Model
@@ -41,6 +43,7 @@ class Loaded:
     without_gradients: str | None = None
     labels: tuple[int, ...] | None = None
     fill: float | None = None
+    digest: str | None = None
 
 
 def load_classifier(
@@ -84,7 +87,13 @@ def load_classifier(
         script = found.call
         found = replace(found, call=lambda x: script(x))  # a module that is not quite one
     found = replace(found, call=in_precision(found.call, precision))
-    return found if images is None else giving_logits(found, images)
+    if images is None:
+        return found
+    found = giving_logits(found, images)
+    try:
+        return replace(found, digest=model_digest(name, found.call, images))
+    except Exception:  # a model that does not take the images, which is told later
+        return found
 
 
 def load_own(folder: Path) -> Loaded:

@@ -1,5 +1,6 @@
 """What an interrupted command keeps: beside its output, until it is done."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import TracebackType
 
 from symmetries.cli.errors import StoppedError
 
+MOST_THREADS = 4096  # a larger number in a file is a mistake
 RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
 
@@ -45,6 +47,17 @@ class Checkpoints:
     def _written(self) -> dict[Path, int]:
         """What there is to go on from, and when it was written."""
         return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*.json")}
+
+    def threads(self) -> int | None:
+        """How many threads what is there was computed with; None where it does not say."""
+        for path in sorted(self.folder.rglob("*.json")):
+            try:
+                number = json.loads(path.read_bytes())["meta"]["threads"]
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue
+            if type(number) is int and 1 <= number <= MOST_THREADS:
+                return number
+        return None
 
     def __enter__(self) -> "Checkpoints":
         self._before = self._written()

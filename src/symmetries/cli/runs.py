@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from symmetries import __version__
-from symmetries._utils.provenance import commit, device_name, versions
+from symmetries._utils.provenance import commit, device_name, threads, versions
 from symmetries._utils.text import printable
 from symmetries.cli.options import Machine, Output
 from symmetries.cli.output import check_name, output_folder, owned
@@ -131,9 +131,19 @@ def begin(
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
     run = Run(command, out, machine, output, place, chosen, checkpoints, started)
+    if checkpoints.found:
+        keep_threads(checkpoints.threads())
     if machine.resume and not checkpoints.found:
         run.say(f"nothing to resume in {checkpoints.folder}: starting anew")
     return run
+
+
+def keep_threads(number: int | None) -> None:
+    """Compute with this number of threads, if one is given: sums are rounded by it."""
+    import torch
+
+    if number is not None and number != torch.get_num_threads():
+        torch.set_num_threads(number)
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
@@ -227,4 +237,5 @@ def run_info(command: str, seed: int, device: "torch.device", seconds: float) ->
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         versions={"symmetries": __version__, **versions()},
         commit=commit(),
+        threads=threads(),
     )
