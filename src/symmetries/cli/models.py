@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
+from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.saved_files import saved_weights
 from symmetries.cli.identity import model_digest
 from symmetries.cli.parts import in_precision
@@ -180,8 +181,8 @@ def _from_file(path: Path, trust: bool) -> Loaded:
                 warnings.simplefilter("ignore", DeprecationWarning)
                 module = torch.jit.load(str(path), map_location="cpu")
         except RuntimeError as error:
-            first = str(error).strip().splitlines()[0]
-            raise invalid(str(path), "a TorchScript file", first, "save it again") from error
+            said = first_line(error)
+            raise invalid(str(path), "a TorchScript file", said, "save it again") from error
         return Loaded(module)  # its layers cannot be looked into
     expected = "an .onnx, .pt2, .pt, .pth or .ts file"
     raise invalid("model", expected, f"the file {path}", INSTEAD)
@@ -230,6 +231,6 @@ def check_batches(model: Model, images: Tensor) -> None:
 
 def unfit(error: Exception, images: Tensor) -> ValueError:
     """The error for a model that does not take the images (N, C, H, W)."""
-    got = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    got = f"{type(error).__name__}: {first_line(error)}"
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
     return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")
