@@ -60,3 +60,37 @@ def test_objects_in_arrays_run_nothing(run, tmp_path):
     hostile_files.object_array(tmp_path / "a.npz", mark)
     assert run("data", "describe", "a.npz").exit_code == 3
     assert not mark.exists()
+
+
+MARKING = "from pathlib import Path\nPath({mark!r}).touch()\n"
+
+
+@pytest.mark.parametrize("module", ["torch", "random", "symmetries"])
+def test_the_working_folder_gives_no_modules(spawn, tmp_path, pictures, module):
+    """Neither to the process that tries bfloat16 nor to those of a sweep."""
+    mark = tmp_path / "mark"
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / f"{module}.py").write_text(MARKING.format(mark=str(mark)))
+    start = "import sys; sys.path.pop(0); from symmetries.cli import app; app()"  # as installed
+    if module == "torch":
+        words = ["discover", "no-such-data", "--precision", "bf16-true"]
+    else:
+        (work / "a.toml").write_text(
+            'learner = "relaxed"\ndata = "digits"\nmeasure = "accuracy"\nimages = 40\n'
+            "[settings]\nsteps = 1\n[search]\nlr = [1e-3]\n"
+        )
+        words = ["sweep", "a.toml", "--processes", "2", "--quiet"]
+    process = spawn(*words, code=start, cwd=work)
+    said = process.communicate(timeout=240)[1]
+    assert not mark.exists(), said
+
+
+def test_reproduce_runs_no_script_of_the_working_folder(run, tmp_path):
+    mark = tmp_path / "mark"
+    folder = tmp_path / "papers" / "a-paper"
+    folder.mkdir(parents=True)
+    (folder / "run.py").write_text(MARKING.format(mark=str(mark)))
+    result = run("reproduce", "a-paper")
+    assert result.exit_code == 3
+    assert not mark.exists()

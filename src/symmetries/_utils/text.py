@@ -1,8 +1,22 @@
-"""Names that come from file systems and files, as text that can be shown and stored."""
+"""Text from outside, made fit to be shown and stored: visible, and without secrets."""
 
+import re
 import unicodedata
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, format, half characters, ...
+
+_USER = re.compile(r"(\w+://[^\s:/@?#]*):\S*@")  # from ":" to the last "@"
+_QUERY = re.compile(r"(?i)([?&][\w.-]*(?:pass|pwd|secret|token|key)[\w.-]*=)[^&\s'\"#]+")
+
+
+def masked(text: str) -> str:
+    """The text with the passwords of all addresses in it replaced by stars.
+
+    Example:
+        >>> masked("postgresql://ann:s3cret@host/db?sslpassword=x&a=1")
+        'postgresql://ann:***@host/db?sslpassword=***&a=1'
+    """
+    return _QUERY.sub(r"\1***", _USER.sub(r"\1:***@", text))
 
 
 def printable(text: str) -> str:

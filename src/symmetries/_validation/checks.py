@@ -5,6 +5,7 @@ data enters the library, as looking at a value makes a GPU wait.
 """
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def as_path(path: object, name: str = "path") -> Path:
         raise wrong_type(name, "a path", path, "give a text or a pathlib.Path")
     if "\0" in str(path):
         raise invalid(name, "a path", short(path), "a file's name has no zero byte")
-    if any(len(part.encode()) > 255 for part in Path(path).parts):
+    if any(len(os.fsencode(part)) > 255 for part in Path(path).parts):
         raise invalid(name, "a path", short(path), "a file's name has at most 255 bytes")
     return Path(path)
 

@@ -1,23 +1,22 @@
 """``symmetries augment``: more data like this, moved as the data moves."""
 
 import os
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from symmetries._utils.text import printable
 from symmetries.cli import options
 from symmetries.cli.errors import OutputError
 from symmetries.cli.progress import progress_bar
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,8 +73,13 @@ def augment(
     count = len(arrays["images"])
     if json:
         shape = list(arrays["images"].shape)
-        facts = {"file": str(out), "images": count, "shape": shape, "labels": "labels" in arrays}
-        sys.stdout.write(dumps(facts | {"run": run.info().model_dump()}, indent=2) + "\n")
+        facts = {
+            "file": printable(str(out)),
+            "images": count,
+            "shape": shape,
+            "labels": "labels" in arrays,
+        }
+        write_json(facts | {"run": run.info().model_dump()})
     console = Console(stderr=json, quiet=quiet)
     console.print(f"wrote [bold]{escape(str(out))}[/]: {count:,} images", soft_wrap=True)
 
@@ -85,15 +89,18 @@ def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDA
     import numpy as np
     import torch
 
+    from symmetries._validation.checks import as_path
     from symmetries.cli.identity import model_digest
     from symmetries.cli.orbit import to_bytes
     from symmetries.cli.parts import Parts
     from symmetries.learners.symmetry_model import SymmetryModel
+    from symmetries.training.checkpoint import rebuilding
     from symmetries.training.step import mix
 
-    folder = Path(name).expanduser()
+    folder = as_path(name, "model").expanduser()
     folder = folder / "model" if (folder / "model").is_dir() else folder
-    model = SymmetryModel.load(folder, run.place)
+    with rebuilding(folder, "a symmetry model"):
+        model = SymmetryModel.load(folder, run.place)
     precision = run.machine.precision
     kinds = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
     dtype = kinds.get(precision, torch.float32)

@@ -3,13 +3,12 @@
 import re
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import as_path, invalid, short
 from symmetries.cli.options import Reading
 from symmetries.cli.runs import Run
 from symmetries.data import NAMES, ImageSet, background, load, picture_folder
@@ -32,7 +31,7 @@ class Source:
         """The images of one split."""
         resize = self.reading.resize
         size = None if resize is None else parse_size(resize)
-        path = Path(self.data).expanduser()
+        path = as_path(self.data, "data").expanduser()
         if self.data not in NAMES and path.is_dir():
             return picture_folder(path, split, size, skip_bad=self.reading.skip_bad)
         images = load(self.data, split, self.reading.folder)
@@ -53,7 +52,7 @@ class Source:
         return train.subset(order[held_out:]), train.subset(order[:held_out])
 
     def _has_test(self) -> bool:
-        path = Path(self.data).expanduser()
+        path = as_path(self.data, "data").expanduser()
         if path.is_dir() and self.data not in NAMES:
             return (path / "test").is_dir()
         if path.suffix == ".npz" and path.is_file():
@@ -68,9 +67,9 @@ def parse_size(text: str) -> tuple[int, int]:
         >>> parse_size("48x32"), parse_size("16")
         ((32, 48), (16, 16))
     """
-    found = re.fullmatch(r"(\d+)(?:[x×](\d+))?", text.strip().lower())
-    if found is None or "0" in found.groups():
-        raise invalid("--resize", "a size such as 32 or 48x32", repr(text), "width x height")
+    found = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip().lower())
+    if found is None or any(part is not None and int(part) == 0 for part in found.groups()):
+        raise invalid("--resize", "a size such as 32 or 48x32", short(text), "width x height")
     width = int(found[1])
     return int(found[2] or width), width
 

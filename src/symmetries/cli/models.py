@@ -10,12 +10,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import as_path, invalid
 from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.saved_files import saved_weights
 from symmetries.cli.identity import model_digest
 from symmetries.cli.parts import in_precision
 from symmetries.training import load_state
+from symmetries.training.checkpoint import rebuilding
 
 Model = Callable[[Tensor], Tensor]
 SCRIPTS = (".pt", ".pth", ".ts")
@@ -69,7 +70,7 @@ def load_classifier(
         precision: that it computes in.
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
     """
-    path = Path(name).expanduser()
+    path = as_path(name, "model").expanduser()
     if path.is_dir():
         found = load_own(path / "model" if (path / "model").is_dir() else path)
     elif path.suffix == ".onnx" and path.is_file():
@@ -106,8 +107,9 @@ def load_own(folder: Path) -> Loaded:
     if kind is None or not hasattr(kind, "module"):
         got = f"a {meta.get('estimator') or meta.get('learner')}"
         raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
-    classifier = kind.load(folder)
-    labels = tuple(int(label) for label in classifier.classes_)
+    with rebuilding(folder, "a classifier"):
+        classifier = kind.load(folder)
+        labels = tuple(int(label) for label in classifier.classes_)
     # Layers of moved filters hold all poses at once, and no rows of examples.
     layers = kind is not estimators.InvariantClassifier
     return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.progress import progress_bar
+from symmetries.cli.shown import escape
 
 if TYPE_CHECKING:
     import numpy as np

@@ -43,9 +43,10 @@ def owned(out: Path) -> Iterator[None]:
 
 def check_name(out: Path) -> None:
     """Refuse a path that no output can have, before any work is done."""
-    name = real_path(out).name
-    if not name:
-        raise OutputError(f"{out}: not the name of a folder; choose another --out")
+    real = real_path(out)
+    name = real.name
+    if not name or Path.cwd().is_relative_to(real):  # it would be replaced under our feet
+        raise OutputError(f"{out}: the working folder, or one around it; choose another --out")
     if len(os.fsencode(name)) > LONGEST:
         raise OutputError(f"{out}: a name of more than {LONGEST} bytes; choose a shorter --out")
 

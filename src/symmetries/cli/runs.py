@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries import __version__
 from symmetries._utils.provenance import commit, device_name, threads, versions
-from symmetries._utils.text import printable
+from symmetries._utils.text import masked, printable
 from symmetries.cli.options import Machine, Output
 from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
+from symmetries.cli.shown import check_stdout, escape, write_json
 from symmetries.results import DataSummary, Result, RunInfo
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Run:
         """Print a result and name the files that were written."""
         console = Console(stderr=self.output.json, quiet=self.quiet)
         if self.output.json:
-            sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+            write_json(result.model_dump(mode="json"))
         console.print(table)
         say_written(console, self.out, names)
 
@@ -122,6 +122,8 @@ def begin(
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
         logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     check_name(out)
+    if output.json:
+        check_stdout()
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
@@ -182,14 +184,16 @@ def check_precision(name: str, device: "torch.device") -> None:
     """Raise for a precision that there is not, or that would end this process.
 
     Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
-    way to find out is to let another process try.
+    way to find out is to let another process try (-P: without modules of the working folder).
     """
     from symmetries._validation.checks import check_choice, invalid
     from symmetries.training.config import PRECISIONS
 
     check_choice(name, PRECISIONS, "precision")
     if name.startswith("bf16") and device.type == "cpu":
-        tried = subprocess.run([sys.executable, "-c", BF16_PROBE], capture_output=True, check=False)
+        tried = subprocess.run(
+            [sys.executable, "-P", "-c", BF16_PROBE], capture_output=True, check=False
+        )
         if tried.returncode:
             remedy = "use 32-true, or another device"
             raise invalid("precision", "one that this processor can compute in", name, remedy)
@@ -230,7 +234,7 @@ def data_hash(images: "ImageSet") -> str:
 def run_info(command: str, seed: int, device: "torch.device", seconds: float) -> RunInfo:
     """What a result says about how it came about."""
     return RunInfo(
-        command=printable(command),
+        command=printable(masked(command)),
         seed=seed,
         device=device_name(device),
         time=round(seconds, 3),

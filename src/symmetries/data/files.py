@@ -50,6 +50,8 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     """
     count = -1 if limit is None else limit
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError("it is no plain file")
         if path.suffix == ".gz":
             with gzip.open(path) as stream:
                 return stream.read(count)

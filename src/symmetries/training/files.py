@@ -1,7 +1,9 @@
 """Writing files so that a reader never sees half of one, and one run owns its folder."""
 
+import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +52,19 @@ def write_atomic(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a plain file; a pipe or a device, which may have no end, is refused at once.
+
+    Raises:
+        OSError: also for these.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        return file.read()
 
 
 def sync_folder(folder: Path) -> None:
