@@ -12,7 +12,8 @@ from symmetries._validation.checks import as_path, invalid, short
 from symmetries.cli.options import Reading
 from symmetries.cli.runs import Run
 from symmetries.data import NAMES, ImageSet, background, load, picture_folder
-from symmetries.data.arrays import read_npz
+from symmetries.data.arrays import npz_members
+from symmetries.data.files import check_memory
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Source:
         if path.is_dir() and self.data not in NAMES:
             return (path / "test").is_dir()
         if path.suffix == ".npz" and path.is_file():
-            return bool({"x_test", "test_images"} & set(read_npz(path)))
+            return bool({"x_test", "test_images"} & set(npz_members(path)))
         return path.suffix != ".npy"
 
 
@@ -76,6 +77,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
     """Images of another size, with what would alias filtered out."""
+    check_memory("--resize", 4 * len(images) * images.images.shape[1] * size[0] * size[1])
     smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
     pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
     return replace(images, images=pictures)
