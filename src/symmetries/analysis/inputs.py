@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import as_path, invalid
 from symmetries.data import NAMES, ImageSet, as_image_set, background, load, picture_folder
-from symmetries.data.arrays import read_npz
+from symmetries.data.arrays import npz_members
+from symmetries.data.checked_files import check_memory
 from symmetries.data.convert import Images
 
 Readable = str | Path | Images
@@ -48,7 +49,7 @@ def read_images(
     if not isinstance(data, str | Path):
         images = as_image_set(data)
         return images if size is None else resized(images, size)
-    name, path = str(data), Path(data).expanduser()
+    name, path = str(data), as_path(data, "data").expanduser()
     if name not in NAMES and path.is_dir():
         return picture_folder(path, split, size, skip_bad=skip_bad)
     images = load(name, split, folder)
@@ -72,16 +73,17 @@ def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, I
 
 
 def _has_test(data: str) -> bool:
-    path = Path(data).expanduser()
+    path = as_path(data, "data").expanduser()
     if path.is_dir() and data not in NAMES:
         return (path / "test").is_dir()
     if path.suffix == ".npz" and path.is_file():
-        return bool({"x_test", "test_images"} & set(read_npz(path)))
+        return bool({"x_test", "test_images"} & set(npz_members(path)))
     return path.suffix != ".npy"
 
 
 def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
     """Images of another size, with what would alias filtered out."""
+    check_memory("size", 4 * len(images) * images.images.shape[1] * size[0] * size[1])
     smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
     pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
     return replace(images, images=pictures)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import torch
 
 from symmetries import __version__
-from symmetries._utils.provenance import commit, device_name, versions
+from symmetries._utils.provenance import commit, device_name, threads, versions
+from symmetries._utils.text import masked, printable
 from symmetries.data import ImageSet
 from symmetries.groups.base import Group
 from symmetries.results import DataSummary, RunInfo
@@ -17,7 +18,7 @@ def data_summary(images: ImageSet) -> DataSummary:
     """Name, size, classes and hash of a set of images."""
     _, channels, height, width = images.images.shape
     return DataSummary(
-        name=images.name,
+        name=printable(images.name),
         count=len(images),
         channels=channels,
         height=height,
@@ -29,7 +30,8 @@ def data_summary(images: ImageSet) -> DataSummary:
 
 def class_names(images: ImageSet) -> tuple[str, ...]:
     """Names of the classes: those of the set, or the numbers of the classes."""
-    return images.class_names or tuple(str(label) for label in range(images.classes))
+    names = images.class_names or tuple(str(label) for label in range(images.classes))
+    return tuple(printable(name) for name in names)
 
 
 def data_hash(images: ImageSet) -> str:
@@ -49,13 +51,14 @@ def data_hash(images: ImageSet) -> str:
 def run_info(command: str, seed: int, device: torch.device, seconds: float) -> RunInfo:
     """Command, seed, device, time and versions of a run."""
     return RunInfo(
-        command=command,
+        command=printable(masked(command)),
         seed=seed,
         device=device_name(device),
         time=round(seconds, 3),
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         versions={"symmetries": __version__, **versions()},
         commit=commit(),
+        threads=threads(),
     )
 
 

@@ -3,23 +3,29 @@
 import importlib
 import sys
 import warnings
-import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import invalid, wrong_type
+from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.identity import model_digest
 from symmetries.analysis.precision import in_precision
 from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
+from symmetries.auditing.saved_files import saved_weights
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.training import load_state
+from symmetries.training.checkpoint import rebuilding
 
 SCRIPTS = (".pt", ".pth", ".ts")
+INSTEAD = (
+    "export it to ONNX, or build the network in a Python file of your own, load its weights from "
+    "safetensors and name it as module:callable"
+)
 NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 
@@ -33,6 +39,7 @@ class Loaded:
         without_gradients: why it has no gradients; None if it has.
         labels: for each logit the label of the data that it stands for; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
+        digest: of its files, weights and answers; see :func:`model_digest`.
     """
 
     call: Model
@@ -40,6 +47,7 @@ class Loaded:
     without_gradients: str | None = None
     labels: tuple[int, ...] | None = None
     fill: float | None = None
+    digest: str | None = None
 
 
 def load_classifier(
@@ -52,14 +60,14 @@ def load_classifier(
     """A classifier in memory, or the one that a name stands for.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
-    - a ``.pt2`` file of ``torch.export``;
     - an ``.onnx`` file;
     - ``module:callable``, such as ``mymodels:net`` for ``net`` in ``mymodels.py``;
-    - a TorchScript file (.pt, .pth, .ts), only if trusted: loading one runs code in it.
+    - a ``.pt2`` file of ``torch.export`` or a TorchScript file (.pt, .pth, .ts), only if trusted:
+      loading one can run code that is in it.
 
     Args:
         model: one of these, a callable from images to logits, or a fitted estimator.
-        trust: whether TorchScript may be loaded.
+        trust: whether a file that can run code (.pt2, TorchScript) may be loaded.
         device: where a module goes; a plain callable stays as it is.
         precision: that it computes in.
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
@@ -79,11 +87,17 @@ def load_classifier(
         script = found.call
         found = replace(found, call=lambda x: script(x))  # a module that is not quite one
     found = replace(found, call=in_precision(found.call, precision))
-    return found if images is None else giving_logits(found, images)
+    if images is None:
+        return found
+    found = giving_logits(found, images)
+    try:
+        return replace(found, digest=model_digest(str(model), found.call, images))
+    except Exception:  # a model that does not take the images, which is told later
+        return found
 
 
 def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
-    path = Path(name).expanduser()
+    path = as_path(name, "model").expanduser()
     if path.is_dir():
         return load_own(path / "model" if (path / "model").is_dir() else path)
     if path.suffix == ".onnx" and path.is_file():
@@ -93,7 +107,7 @@ def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
     if ":" in name:
         call = _from_module(name)
         return Loaded(call, layers=isinstance(call, nn.Module))
-    remedy = "name a model/ folder, a .pt2 or .onnx file, or module:callable"
+    remedy = "name a model/ folder, an .onnx file, or module:callable"
     raise invalid("model", "an existing model", repr(name), remedy)
 
 
@@ -107,7 +121,8 @@ def load_own(folder: Path) -> Loaded:
     if kind is None:
         got = f"a {meta.get('estimator') or meta.get('learner')}"
         raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
-    return _from_estimator(kind.load(folder))
+    with rebuilding(folder, "a classifier"):
+        return _from_estimator(kind.load(folder))
 
 
 def _from_estimator(classifier: Classifier) -> Loaded:
@@ -164,6 +179,7 @@ def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
 
 def _from_file(path: Path, trust: bool) -> Loaded:
     if path.suffix == ".pt2":
+        _check_trust(path, trust, "a torch.export program")
         try:
             program = torch.export.load(path)
         except Exception as error:  # whatever is wrong with the file
@@ -173,42 +189,26 @@ def _from_file(path: Path, trust: bool) -> Loaded:
     if path.suffix in SCRIPTS:
         weights = saved_weights(path)
         if weights is not None:
-            remedy = "load it in a Python file of your own and name its network as "
-            remedy += "module:callable, or write that network with torch.export.save (.pt2)"
-            raise invalid(str(path), "a model", weights, remedy)
-        if not trust:
-            remedy = "add --trust if you know where it comes from, or export it as .pt2"
-            raise invalid(str(path), "a file that is safe to load", "TorchScript", remedy)
+            raise invalid(str(path), "a model", weights, INSTEAD)
+        _check_trust(path, trust, "TorchScript")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 module = torch.jit.load(str(path), map_location="cpu")
         except RuntimeError as error:
-            first = str(error).strip().splitlines()[0]
-            raise invalid(str(path), "a TorchScript file", first, "save it again") from error
+            said = first_line(error)
+            raise invalid(str(path), "a TorchScript file", said, "save it again") from error
         return Loaded(module)  # its layers cannot be looked into
-    expected = "a .pt2, .onnx, .pt, .pth or .ts file"
-    raise invalid("model", expected, f"the file {path}", "save it with torch.export.save")
+    expected = "an .onnx, .pt2, .pt, .pth or .ts file"
+    raise invalid("model", expected, f"the file {path}", INSTEAD)
 
 
-def saved_weights(path: Path) -> str | None:
-    """What a file of ``torch.save`` holds in place of TorchScript; None if it is no such file.
-
-    Nothing in the file is run.
-    """
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        names = {name.rpartition("/")[2] for name in archive.namelist()}
-    if "data.pkl" not in names or "constants.pkl" in names:
-        return None
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # whatever is in it, it is more than tensors
-        return "a pickled module, which this command does not load"
-    if isinstance(content, Mapping):
-        return "a state_dict, weights without their network"
-    return f"a saved {type(content).__name__}"
+def _check_trust(path: Path, trust: bool, kind: str) -> None:
+    """Refuse a file that can run code when it is loaded, unless the user trusts it."""
+    if not trust:
+        remedy = f"{INSTEAD}; or add --trust (trust=True) if you know who made it"
+        got = f"{kind}, which can run code when it is loaded"
+        raise invalid(str(path), "a file that is safe to load", got, remedy)
 
 
 def _from_module(name: str) -> Model:
@@ -246,6 +246,6 @@ def check_batches(model: Model, images: Tensor) -> None:
 
 def unfit(error: Exception, images: Tensor) -> ValueError:
     """The error for a model that does not take the images (N, C, H, W)."""
-    got = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    got = f"{type(error).__name__}: {first_line(error)}"
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
     return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")

@@ -19,8 +19,8 @@ def audit(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="The model/ of symmetries fit, a .pt2 file of torch.export, an .onnx file, "
-            "module:callable, or a TorchScript file (with --trust).",
+            help="The model/ of symmetries fit, an .onnx file, module:callable, or (with --trust) "
+            "a .pt2 file of torch.export or a TorchScript file.",
         ),
     ],
     data: options.Data,
@@ -58,7 +58,8 @@ def audit(
         ),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Load TorchScript, which runs code in the file.")
+        bool,
+        typer.Option("--trust", help="Load .pt2 and TorchScript, which can run code in the file."),
     ] = False,
     output: options.Output,
     machine: options.Machine,
@@ -97,7 +98,7 @@ def audit(
         )
         parts = -(-len(subject.images) // audits.PART)
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
-            over = Parts(run, audits.PART, advance, subject.images)
+            over = Parts(run, audits.PART, advance, subject.images, subject.model.digest)
             layers = {"layers": ()} if helper else {}  # only one process looks into layers
             found = audits.measure_invariance(
                 subject, run.preset, seed=run.seed, over=over, **layers

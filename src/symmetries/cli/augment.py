@@ -1,22 +1,21 @@
 """``symmetries augment``: more data like this, moved as the data moves."""
 
 import os
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from symmetries._utils.text import printable
 from symmetries.cli import options
 from symmetries.cli.errors import OutputError
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +48,7 @@ def augment(
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
+    from symmetries.cli.output import owned
     from symmetries.cli.parts import stop_processes
     from symmetries.cli.runs import begin
 
@@ -59,15 +59,20 @@ def augment(
         make(model, data, reading, copies, run)
         stop_processes()
         return
-    check_target(out, overwrite)
-    with run.checkpoints, no_place_named(out, run.checkpoints.folder):
+    with owned(out), run.checkpoints, no_place_named(out, run.checkpoints.folder):
+        check_target(out, overwrite)
         arrays = make(model, data, reading, copies, run)
         write_npz(out, arrays)
     count = len(arrays["images"])
     if json:
         shape = list(arrays["images"].shape)
-        facts = {"file": str(out), "images": count, "shape": shape, "labels": "labels" in arrays}
-        sys.stdout.write(dumps(facts | {"run": run.info().model_dump()}, indent=2) + "\n")
+        facts = {
+            "file": printable(str(out)),
+            "images": count,
+            "shape": shape,
+            "labels": "labels" in arrays,
+        }
+        write_json(facts | {"run": run.info().model_dump()})
     console = Console(stderr=json, quiet=quiet)
     console.print(f"wrote [bold]{escape(str(out))}[/]: {count:,} images", soft_wrap=True)
 
@@ -79,6 +84,7 @@ def make(
     import numpy as np
 
     from symmetries.analysis import augmentation
+    from symmetries.analysis.identity import model_digest
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.inputs import reading_arguments
@@ -94,7 +100,7 @@ def make(
             images,
             copies,
             run.preset,
-            over=Parts(run, size, advance, images),
+            over=Parts(run, size, advance, images, model_digest(model, learner)),
             seed=run.seed,
             precision=precision,
         ).numpy()
@@ -137,16 +143,20 @@ def no_place_named(out: Path, folder: Path) -> Iterator[None]:
 
 
 def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
-    """Write arrays to a .npz file, whole or not at all."""
+    """Write arrays to a .npz file, whole or not at all; ``out`` is owned by the caller."""
     import numpy as np
 
-    partial = out.with_name(f".{out.name}-{os.getpid()}.partial")
+    from symmetries.cli.output import NEW, beside, real_path
+
+    partial = beside(real_path(out), NEW)
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        os.replace(partial, out)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, real_path(out))
     except OSError as error:
         raise _no_place(out, error) from error
     finally:

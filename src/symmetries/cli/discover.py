@@ -3,11 +3,11 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import escape
 
 if TYPE_CHECKING:
     from symmetries.results import SymmetryResult

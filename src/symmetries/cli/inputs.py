@@ -2,7 +2,7 @@
 
 import re
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import invalid, short
 from symmetries.analysis.inputs import Reading
 from symmetries.cli import options
 
@@ -20,8 +20,8 @@ def parse_size(text: str) -> tuple[int, int]:
         >>> parse_size("48x32"), parse_size("16")
         ((32, 48), (16, 16))
     """
-    found = re.fullmatch(r"(\d+)(?:[x×](\d+))?", text.strip().lower())
-    if found is None or "0" in found.groups():
-        raise invalid("--resize", "a size such as 32 or 48x32", repr(text), "width x height")
+    found = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip().lower())
+    if found is None or any(part is not None and int(part) == 0 for part in found.groups()):
+        raise invalid("--resize", "a size such as 32 or 48x32", short(text), "width x height")
     width = int(found[1])
     return int(found[2] or width), width

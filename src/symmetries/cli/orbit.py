@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
+from symmetries.cli.shown import escape
 
 if TYPE_CHECKING:
     from symmetries.results import OrbitResult

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries.analysis.provenance import run_info
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.cli.options import Machine, Output
-from symmetries.cli.output import output_folder
+from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
+from symmetries.cli.shown import check_stdout, escape, write_json
 from symmetries.results import Result, RunInfo
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Run:
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A folder to write to; it becomes ``out`` when all went well."""
-        with output_folder(self.out, self.output.overwrite) as partial, self.checkpoints:
+        target = output_folder(self.out, self.output.overwrite)
+        with owned(self.out), self.checkpoints, target as partial:
             yield partial
 
     def info(self) -> RunInfo:
@@ -99,7 +100,7 @@ class Run:
         """Print a result and name the files that were written."""
         console = Console(stderr=self.output.json, quiet=self.quiet)
         if self.output.json:
-            sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+            write_json(result.model_dump(mode="json"))
         console.print(table)
         say_written(console, self.out, names)
 
@@ -126,6 +127,9 @@ def begin(
     if output.quiet:  # Fabric says how many processes it starts
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
         logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    check_name(out)
+    if output.json:
+        check_stdout()
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
@@ -135,9 +139,19 @@ def begin(
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
     run = Run(command, out, machine, output, place, chosen, checkpoints, started)
+    if checkpoints.found:
+        keep_threads(checkpoints.threads())
     if machine.resume and not checkpoints.found:
         run.say(f"nothing to resume in {checkpoints.folder}: starting anew")
     return run
+
+
+def keep_threads(number: int | None) -> None:
+    """Compute with this number of threads, if one is given: sums are rounded by it."""
+    import torch
+
+    if number is not None and number != torch.get_num_threads():
+        torch.set_num_threads(number)
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
@@ -150,14 +164,16 @@ def check_precision(name: str, device: "torch.device") -> None:
     """Raise for a precision that there is not, or that would end this process.
 
     Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
-    way to find out is to let another process try.
+    way to find out is to let another process try (-P: without modules of the working folder).
     """
     from symmetries._validation.checks import check_choice, invalid
     from symmetries.training.config import PRECISIONS
 
     check_choice(name, PRECISIONS, "precision")
     if name.startswith("bf16") and device.type == "cpu":
-        tried = subprocess.run([sys.executable, "-c", BF16_PROBE], capture_output=True, check=False)
+        tried = subprocess.run(
+            [sys.executable, "-P", "-c", BF16_PROBE], capture_output=True, check=False
+        )
         if tried.returncode:
             remedy = "use 32-true, or another device"
             raise invalid("precision", "one that this processor can compute in", name, remedy)

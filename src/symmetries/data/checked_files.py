@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import resource
 import zlib
 from pathlib import Path
 
@@ -27,18 +28,50 @@ def check_claim(path: Path, claimed: int, stored: int, *, compressed: bool) -> N
     check_memory(path, claimed)
 
 
-def check_memory(path: Path, needed: int) -> None:
-    """Raise an error if unpacking would exceed the memory of the machine.
+def check_memory(path: Path | str, needed: int) -> None:
+    """Refuse to unpack into more memory than is free, as an archive of zeros may ask for.
 
     Args:
         path: the file, for the message.
-        needed: number of bytes.
+        needed: bytes of all arrays that will be held at once, in the types that they end in.
     """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > memory:
-        got = f"{needed} bytes on a machine with {memory}"
+    free = free_memory()
+    if needed > free:
+        got = f"{needed:,} bytes where {free:,} are free"
         remedy = "save it as .npy and read it as needed: symmetries.data.stream"
         raise invalid(str(path), "data that fits into memory", got, remedy)
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take: of the machine, of its container, of its limits."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    machine = _numbers("/proc/meminfo")
+    found += [1024 * machine["MemAvailable"]] if "MemAvailable" in machine else []
+    group = "/sys/fs/cgroup/"
+    for most, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        limit, taken = _numbers(group + most), _numbers(group + used)
+        if "" in limit and "" in taken:
+            kept = _numbers(str(Path(group + used).parent / "memory.stat"))
+            cached = kept.get("inactive_file", kept.get("total_inactive_file", 0))
+            found.append(limit[""] - taken[""] + cached)
+    own = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if own != resource.RLIM_INFINITY:
+        found.append(own - 1024 * _numbers("/proc/self/status").get("VmSize", 0))
+    return max(0, min(found))
+
+
+def _numbers(path: str) -> dict[str, int]:
+    """The numbers in a file of the system by the word before them; a lone number is named ""."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return {}
+    words = [line.replace(":", " ").split() for line in lines]
+    pairs = [(line[0], line[1]) if len(line) > 1 else ("", line[0]) for line in words if line]
+    return {name: int(number) for name, number in pairs if number.isdigit()}
 
 
 def read_bytes(path: Path, limit: int | None = None) -> bytes:
@@ -50,6 +83,8 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     """
     count = -1 if limit is None else limit
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError("it is no plain file")
         if path.suffix == ".gz":
             with gzip.open(path) as stream:
                 return stream.read(count)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symmetries._validation.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.checked_files import AGAIN, check_claim, read_bytes
+from symmetries.data.checked_files import AGAIN, check_claim, check_memory, read_bytes
 from symmetries.data.remote import REMOTE, advice, check_published
 
 PREFIX = {"train": "train", "test": "t10k"}
@@ -59,7 +59,8 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if count == 0:
         raise invalid(str(path), "at least one item", f"shape {shape}", AGAIN)
     check_claim(path, count, path.stat().st_size, compressed=path.suffix == ".gz")
-    body = read_bytes(path, head + count + 1)[head:]  # one extra byte, to reach the checksum
+    check_memory(path, 5 * count)  # bytes, and the float32 that they become
+    body = read_bytes(path, head + count + 1)[head:]  # one more, to reach the checksum
     if len(body) != count:
         got = f"{len(body)} bytes" if len(body) < count else "more"
         raise invalid(str(path), f"{count} bytes after the header", got, AGAIN)

@@ -18,6 +18,9 @@ from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Invariance, SymmetrySummary
 from symmetries.training import load_state, save_model
+from symmetries.training.checkpoint import rebuilding
+
+LARGEST_SIZE = 10**7  # of samples, steps, features, ...
 
 
 class Saved:
@@ -66,27 +69,33 @@ class Saved:
             got = str(meta.get("estimator") or meta.get("learner") or "something else")
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
-        try:
+        with rebuilding(folder, f"a {cls.__name__}"):
             parameters = {name: decode(value) for name, value in meta["parameters"].items()}
+            _check_sizes(parameters, folder)
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
+                if name not in cls._fitted:
+                    raise AttributeError(f"no fitted attribute {name!r}")
                 setattr(estimator, name, decode(value))
             if not hasattr(estimator, "fill_"):  # written before it was looked for
                 estimator.fill_ = estimator.fill or 0.0  # type: ignore[attr-defined]
             model = estimator._build()
-            dtype = next(value.dtype for value in state.values() if value.is_floating_point())
-            model.to(device, dtype).load_state_dict(state)
-        except (AttributeError, KeyError, TypeError, RuntimeError, StopIteration) as error:
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            remedy = "read it with the version of symmetries that wrote it, or train it again"
-            expected = f"a {cls.__name__} of this version"
-            raise invalid(str(folder), expected, first, remedy) from error
+            dtypes = [value.dtype for value in state.values() if value.is_floating_point()]
+            model.to(device, dtypes[0]).load_state_dict(state)
         estimator.model_ = model.eval()
         return estimator
 
     def _build(self) -> nn.Module:
         """An untrained ``model_``, from arguments and fitted attributes."""
         raise NotImplementedError
+
+
+def _check_sizes(parameters: dict[str, Any], folder: str | Path) -> None:
+    """Refuse numbers that no estimator was fitted with, before memory is asked for."""
+    for name, value in parameters.items():
+        if type(value) is int and name != "random_state" and abs(value) > LARGEST_SIZE:
+            remedy = "train it again: this file was not written by symmetries"
+            raise invalid(str(folder), f"{name} of at most {LARGEST_SIZE}", value, remedy)
 
 
 def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds

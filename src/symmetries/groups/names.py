@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from symmetries._validation.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, short, wrong_type
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
@@ -129,11 +129,10 @@ def group_name(group: Group[Any]) -> str:
 def _single(name: str, text: str) -> Group[Any]:
     if name in _PLAIN:
         return _PLAIN[name]()
-    found = re.fullmatch(r"([crd])(\d+)()|(t)(\d+)([xy]?)", name)
+    found = re.fullmatch(r"([crd])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
     if found is None:
-        raise invalid(
-            "group", f"names among {_known()}", f"{name!r} in {text!r}", "check the spelling"
-        )
+        got = f"{short(name)} in {short(text)}"
+        raise invalid("group", f"names among {_known()}", got, "check it")
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
 

@@ -30,3 +30,4 @@ class RunInfo(Record):
     created: str
     versions: dict[str, str]
     commit: str | None = None
+    threads: int | None = Field(default=None, ge=1, description="that torch computed with")

@@ -135,6 +135,7 @@ def run_loop(
                 config.out, model, optimizer, config, examples, tuple(seeds), known
             )
             first, history = _start(fabric, config, checkpoints)
+            stack.enter_context(_threads_kept(checkpoints.threads))
         batches: Batches
         if several:
             batches = join_batches(data, config, seeds, device, first)
@@ -229,6 +230,20 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
     return error
+
+
+@contextmanager
+def _threads_kept(number: int | None) -> Iterator[None]:
+    """Go on with the number of threads of the checkpoint, by which sums are rounded."""
+    before = torch.get_num_threads()
+    if number is None or number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
