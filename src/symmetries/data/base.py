@@ -150,8 +150,8 @@ def as_array(values: object, name: str) -> NDArray[Any]:
     Example:
         >>> as_array([[1, 2], [3]], "images")
         Traceback (most recent call last):
-        ValueError: images: expected an array, got a list with parts of unequal shapes; bring them \
-to one shape
+        ValueError: images: expected an array, got a list with parts of unequal shapes; give all \
+parts the same shape
     """
     if isinstance(values, Tensor):
         check_held(values, name)
