@@ -16,6 +16,7 @@ from benchmarks.planted.score import Cell, CellScore, score, table
 
 PAGE = Path(__file__).parents[2] / "docs" / "planted.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+Stored = tuple[str, Results, list[CellScore]]  # name of the file, what it holds, its scores
 _PERCENT = (
     *("right or cannot be told", "asymmetric told", "warnings on right cells"),
     *("ratios within 0.85 to 1.15", "coverage of intervals"),
@@ -28,7 +29,7 @@ def shown(key: str, value: float | int | None) -> str:
         return "-"
     if key in _PERCENT:
         return f"{100 * value:.0f} %"
-    return str(value) if isinstance(value, int) else f"{value:.3g}"
+    return str(value) if isinstance(value, int) else _number(value)
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -37,10 +38,10 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def summary(every: Sequence[tuple[Results, list[CellScore]]]) -> str:
-    """One column for each method, one line for each number."""
-    numbers = [table(scores) for _, scores in every]
-    header = ["", *(results.method for results, _ in every)]
+def summary(every: Sequence[Stored]) -> str:
+    """One column for each file, one line for each number."""
+    numbers = [table(scores) for _, _, scores in every]
+    header = ["", *(name for name, _, _ in every)]
     rows = [[key, *(shown(key, one[key]) for one in numbers)] for key in numbers[0]]
     return markdown(header, rows)
 
@@ -72,14 +73,16 @@ def by_cell(results: Results, scores: Sequence[CellScore], cells: dict[str, Cell
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    if value is None:
+        return ""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def made(results: Results) -> str:
+def made(name: str, results: Results) -> str:
     """Where the numbers of a file come from."""
     parts = {(r["commit"], r["device"], r["threads"]) for r in results.runs}
     runs = "; ".join(f"commit {c}, {d}, {t} threads" for c, d, t in sorted(parts, key=str))
-    return f"`{results.method}`: {runs}"
+    return f"`{name}`: {runs}"
 
 
 def tables(folder: Path = RESULTS) -> str:
@@ -90,19 +93,18 @@ def tables(folder: Path = RESULTS) -> str:
     for path in sorted(folder.glob("*.json")):
         results = Results.load(path)
         if results.design == digest:
-            every.append((results, score(results, whole["cells"])))
+            every.append((path.stem, results, score(results, whole["cells"])))
     head = f"Design `{digest[:12]}`, {len(cells)} fits for each method."
     if not every:
         return f"{head} No results are stored yet."
-    sources = "\n".join(f"- {made(results)}" for results, _ in every)
-    small = [(r, [s for s in scores if cells[s.id]["small"]]) for r, scores in every]
-    parts = [
-        f"{head} The numbers below are from these runs:\n\n{sources}",
-        f"### All cells that were fitted\n\n{summary(every)}",
-        f"### The small version\n\n{summary(small)}",
-    ]
-    for results, scores in small:
-        parts.append(f"### Small cells, {results.method}\n\n{by_cell(results, scores, cells)}")
+    sources = "\n".join(f"- {made(name, results)}" for name, results, _ in every)
+    small = [(n, r, [s for s in scores if cells[s.id]["small"]]) for n, r, scores in every]
+    parts = [f"{head} The numbers below are from these runs:\n\n{sources}"]
+    if small != every:
+        parts.append(f"### All cells that were fitted\n\n{summary(every)}")
+    parts.append(f"### The small version\n\n{summary(small)}")
+    for name, results, scores in small:
+        parts.append(f"### Small cells, {name}\n\n{by_cell(results, scores, cells)}")
     return "\n\n".join(parts)
 
 

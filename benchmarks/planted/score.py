@@ -44,6 +44,7 @@ class CellScore:
     warned: bool
     seconds: float
     parameters: tuple[ParameterScore, ...] = ()
+    processor_seconds: float | None = None
 
 
 def score_parameter(found: FoundRow, truth: Mapping[str, Any], size: int) -> ParameterScore:
@@ -99,7 +100,8 @@ def score_cell(row: Row, cell: Cell) -> CellScore:
         outcome = "cannot"
     else:
         outcome = "warned" if warned else "silent"
-    return CellScore(*plain, outcome, warned, row.seconds, parameters)
+    worked = row.processor_seconds
+    return CellScore(*plain, outcome, warned, row.seconds, parameters, worked)
 
 
 def score(results: Results, cells: Iterable[Cell]) -> list[CellScore]:
@@ -152,4 +154,7 @@ def table(scores: Sequence[CellScore]) -> dict[str, float | int | None]:
         "median width of angles that do not vary, degrees": _median(still),
         "coverage of intervals": _share(sum(covered), len(covered)),
         "median seconds": _median([s.seconds for s in answered]),
+        "median processor seconds": _median(
+            [s.processor_seconds for s in answered if s.processor_seconds is not None]
+        ),
     }
