@@ -12,6 +12,7 @@ from symmetries.learners.orbit_posterior.config import (
     Training,
     Views,
 )
+from symmetries.learners.orbit_posterior.findings import OrbitFindings, PictureFinding
 from symmetries.learners.orbit_posterior.model import OrbitPosterior
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, ParameterSummary
 
@@ -19,9 +20,11 @@ __all__ = [
     "PRESETS",
     "Network",
     "OrbitConfig",
+    "OrbitFindings",
     "OrbitPosterior",
     "OrbitSummary",
     "ParameterSummary",
+    "PictureFinding",
     "Reading",
     "Training",
     "Views",
