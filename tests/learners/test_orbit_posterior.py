@@ -44,6 +44,7 @@ def small(steps=250, **others):
     parts = {
         "bins": 36,
         "check": False,
+        "folds": 2,
         "network": Network(kind="mlp", features=96, dropout=0.05),
         "training": Training(steps=steps, rounds=1, batch_size=128),
         "reading": Reading(pictures=256, resamples=50, samples=256),
@@ -172,7 +173,7 @@ def test_any_backbone_reads_pictures():
     action = ImageAction(Affine2("rotation"))
     config = small(3)
     model = OrbitPosterior(action, (3, 224, 224), config, backbone=Mean)
-    images = torch.rand(70, 3, 32, 32).repeat_interleave(7, 2).repeat_interleave(7, 3)
+    images = torch.rand(66, 3, 28, 28).repeat_interleave(8, 2).repeat_interleave(8, 3)
     model.fit(images, device="cpu", progress=False)
     assert model.view.shape == (3, 64, 64)
     assert model.sample(images[:1], 2).shape == (1, 2, 3, 224, 224)

@@ -148,6 +148,7 @@ def gain(images, views, interpolation="bilinear", steps=200):
     config = OrbitConfig(
         bins=36,
         check=False,
+        folds=2,
         views=views,
         network=Network(kind="mlp", features=96),
         training=Training(steps=steps, rounds=1, batch_size=256),

@@ -11,15 +11,18 @@ from symmetries.learners.orbit_posterior.config import (
     Training,
     Views,
 )
+from symmetries.learners.orbit_posterior.findings import OrbitFindings, PictureFinding
 from symmetries.learners.orbit_posterior.model import OrbitPosterior
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, ParameterSummary
 
 __all__ = [
     "Network",
     "OrbitConfig",
+    "OrbitFindings",
     "OrbitPosterior",
     "OrbitSummary",
     "ParameterSummary",
+    "PictureFinding",
     "Reading",
     "Training",
     "Views",

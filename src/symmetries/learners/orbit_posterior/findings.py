@@ -113,7 +113,8 @@ def findings(
 
 def _picture(found: Crossed, place: int, side: int) -> PictureFinding:
     own = {
-        d.coordinate.name: Densities(d.coordinate, d.mass[place : place + 1]) for d in found.reading
+        d.coordinate.name: Densities(d.coordinate, d.mass[place : place + 1], d.samples)
+        for d in found.reading
     }
     return PictureFinding(
         index=int(found.rows[place]),

@@ -17,10 +17,11 @@ from symmetries._validation.checks import (
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
-from symmetries.groups.affine import affine_inverse
+from symmetries.groups.affine import Affine2, affine_inverse
 from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
+from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
@@ -154,7 +155,7 @@ class OrbitPosterior(nn.Module):
             got = f"{constant} of {len(data)} of one colour"
             remedy = "every transformation leaves these alone: drop them"
             raise invalid("images", "pictures with some content", got, remedy)
-        distinct = len({row.tobytes() for row in flat.cpu().numpy()})
+        distinct = _count_distinct(flat)
         if distinct < FEWEST:
             got = f"{distinct} different ones of {len(data)}"
             remedy = "what occurs in so few cannot be told from what does not"
@@ -205,8 +206,36 @@ class OrbitPosterior(nn.Module):
 
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
         return summarise(self, shrunk(data, self.config.network.largest), seed)
+
+    def findings(
+        self,
+        images: Tensor | ImageSet,
+        labels: Tensor | None = None,
+        class_names: Sequence[str] | None = None,
+        *,
+        examples: int = 8,
+        seed: int = 0,
+    ) -> OrbitFindings:
+        """The summary and the pictures behind it: all that a report needs, in plain numbers.
+
+        Args:
+            images: those of the fit, in their order.
+            labels: (N,) for widths by class; those of the set by default.
+            class_names: of the labels.
+            examples: how many of the surest and of the least sure pictures.
+            seed: of views, samples and the bootstrap.
+        """
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
+        if isinstance(images, ImageSet):
+            labels = images.labels if labels is None else labels
+            class_names = images.class_names if class_names is None else class_names
+        small = shrunk(images_to_learn(images, self.shape), self.config.network.largest)
+        return findings(self, small, labels, class_names, examples=examples, seed=seed)
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""
@@ -274,11 +303,19 @@ class OrbitPosterior(nn.Module):
         options["fill"] = self.action.fill
         chart, found = self.chart, []
         if chart.planar is not None:
-            from symmetries.groups.affine import Affine2
-
             found.append(("matrix", ImageAction(Affine2(), **options)))
         elif chart.finite is not None:
             found.append(("index", ImageAction(chart.finite, **options)))
         if chart.colours is not None:
             found.append(("colour", ImageAction(chart.colours)))
         return found
+
+
+def _count_distinct(rows: Tensor) -> int:
+    """How many rows differ, as far as there are enough of them."""
+    seen: set[bytes] = set()
+    for row in rows:
+        seen.add(row.cpu().numpy().tobytes())
+        if len(seen) >= FEWEST:
+            break
+    return len(seen)

@@ -133,7 +133,7 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
             pieces[side].append(read(model, model.fits[fit], images[inside], mix(seed, fit, side)))
     joined = [
         [
-            Densities(c, torch.cat([piece[j].mass for piece in side]))
+            Densities(c, torch.cat([piece[j].mass for piece in side]), side[0][j].samples)
             for j, c in enumerate(model.chart.coordinates)
         ]
         for side in pieces
@@ -247,7 +247,7 @@ def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str
 
 def centred_mean(density: Densities, told: Tensor, usable: Tensor) -> Tensor:
     """Mean density (cells,) of told pictures, each moved to the centre of its smallest set."""
-    chosen = Densities(density.coordinate, density.mass[usable][told])
+    chosen = Densities(density.coordinate, density.mass[usable][told], density.samples)
     if density.coordinate.kind == "finite":
         return chosen.mass.mean(0)
     cells = chosen.mass.shape[1]
