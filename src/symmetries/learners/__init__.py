@@ -1,1 +1,1 @@
-"""One file per idea: models and their objectives."""
+"""Learners: models and their objectives, all with the protocol of ``learners.base``."""

@@ -108,7 +108,7 @@ def fit_natural(
 
 @dataclass(frozen=True)
 class _Fit:
-    """A run of the training loop; what its stages share."""
+    """One stage of :func:`fit_natural`, with what its stages share."""
 
     model: InvariantModel
     images: Sequence[Tensor]
@@ -118,7 +118,7 @@ class _Fit:
     options: dict[str, Any]
 
     def __call__(self, config: NaturalConfig, first: int, out: Path | None) -> History:
-        """Train; ``on_step`` is told steps from ``first`` on."""
+        """Train one stage; ``on_step`` receives step numbers that start at ``first``."""
         model, look = self.model, max(1, config.steps // LOOKS)
         every = look * max(1, round(self.options["checkpoint_every"] / look))
         run = TrainConfig(
@@ -159,7 +159,7 @@ def width_rows(history: History) -> list[list[float]]:
 
 
 def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str, object]]:
-    """What Adam moves besides the last layer: widths, and all the rest."""
+    """Return the parameter groups of Adam: the widths, and everything else but the last layer."""
     widths = {id(p) for p in model.boxes.parameters()}
     # The loop wants a parameter, also where only the last layer is learned.
     learned = [p for p in model.parameters() if p.requires_grad] or [model.log_noise]
