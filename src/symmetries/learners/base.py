@@ -15,6 +15,7 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.names import group_name, parse_group
 from symmetries.training import History, load_learner
 
+__all__ = ["GenerativeSummary", "Learner", "Summary"]
 Module = TypeVar("Module", bound=nn.Module)
 Labelled = ImageSet | tuple[Tensor, Tensor]
 # Fields of TrainConfig that belong to a run and not to a learner's configuration.

@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_image_shape, check_whole
+from symmetries._validation.checks import check_chw, check_image_shape, check_whole
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
@@ -78,6 +78,8 @@ class InvariantWeights(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_chw(shape)
+        check_whole(outputs, "outputs")
         self.config = InvariantWeightsConfig.resolve(config)
         self.act = as_image_action(action)
         self.group = self.act.group

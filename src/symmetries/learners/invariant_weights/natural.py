@@ -153,6 +153,10 @@ def width_rows(history: History) -> list[list[float]]:
     """Return the half-widths of a history: rows of [step, run 0, run 1, ...].
 
     All parameters of a run stand in turn.
+
+    Example:
+        >>> width_rows(History([5], {"loss": [1.0], "half_width.0.rotation": [0.5]}, [0.1]))
+        [[5.0, 0.5]]
     """
     columns = [history[name] for name in history.metrics if name.startswith("half_width")]
     return [[float(step), *row] for step, *row in zip(history.step, *columns, strict=True)]

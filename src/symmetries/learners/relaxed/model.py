@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_image_shape, check_whole, invalid
+from symmetries._validation.checks import check_chw, check_image_shape, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
@@ -75,6 +75,7 @@ class RelaxedEquivariance(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_chw(shape)
         check_whole(classes, "classes", least=2)
         self.config = RelaxedConfig.resolve(config)
         self.act = as_image_action(action)
