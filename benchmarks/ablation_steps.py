@@ -14,7 +14,7 @@ from symmetries.training import TrainConfig
 from symmetries.training.ensemble import Ensemble, TrainJob
 from symmetries.training.fabric import make_fabric, place
 from symmetries.training.graph import GraphedUpdate, wants_graph
-from symmetries.training.matmul_precision import fast_products
+from symmetries.training.matmul_precision import use_matmul_precision
 from symmetries.training.optim import build_optimizer, set_lr
 from symmetries.training.schedule import lr_factor
 from symmetries.training.source import join_batches, make_batches
@@ -309,7 +309,11 @@ class Running:
 
     def context(self) -> AbstractContextManager[None]:
         """The rounding of products that the job asks for."""
-        return fast_products(self.products, self.config.device) if self.products else nullcontext()
+        return (
+            use_matmul_precision(self.products, self.config.device)
+            if self.products
+            else nullcontext()
+        )
 
     def go(self, steps: int) -> dict[str, Tensor]:
         """So many steps more; the numbers of the last one."""

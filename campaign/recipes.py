@@ -51,6 +51,7 @@ FACES = (actions, auditing, data, distributions, estimators, groups, orbits, swe
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
     *("AuditResult", "Parameter", "OrbitStudy"),
+    *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
 FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models
@@ -610,6 +611,14 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {**_defaults(symmetry_model.SymmetryConfig), "widths": (8,), "inference": _stage()},
     ),
     "learners.vae.InvVAE": lambda: (_inv_vae, {"images": x(), "refine": 0}),
+    "learners.relaxed.RelaxedConfig": lambda: (
+        relaxed.RelaxedConfig().replace,
+        {**_defaults(relaxed.RelaxedConfig), "kernel_size": 3},
+    ),
+    "learners.invariant_weights.InvariantWeightsConfig": lambda: (
+        invariant_weights.InvariantWeightsConfig().replace,
+        {**_defaults(invariant_weights.InvariantWeightsConfig), "sigma": 0.3},
+    ),
     "learners.vae.VAEConfig": lambda: (
         vae.VAEConfig().replace,
         {**_defaults(vae.VAEConfig), "channels": (4,), "strides": (1,)},

@@ -174,7 +174,8 @@ def test_an_interrupted_fit_goes_on(run, tmp_path, monkeypatch, method):
 
 
 def test_an_interrupted_relaxed_fit_goes_on(run, tmp_path, monkeypatch):
-    from symmetries.learners import relaxed as learner
+    from symmetries.analysis import classifiers
+    from symmetries.learners.relaxed import training as learner
 
     monkeypatch.setitem(
         classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 8, "batch_size": 8}

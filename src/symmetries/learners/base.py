@@ -3,18 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from symmetries._utils.config import Config
 from symmetries._validation.checks import as_path, check_classes, check_whole, invalid, wrong_type
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.names import group_name, parse_group
-from symmetries.training import History
+from symmetries.training import History, load_learner
 
+__all__ = ["GenerativeSummary", "Learner", "Summary"]
+Module = TypeVar("Module", bound=nn.Module)
 Labelled = ImageSet | tuple[Tensor, Tensor]
 # Fields of TrainConfig that belong to a run and not to a learner's configuration.
 RUN_FIELDS = frozenset(
@@ -126,6 +128,42 @@ def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, An
         "bounds": meta["bounds"],
         "seed": meta["seed"],
     }
+
+
+def labelled_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - of labelled images
+    """Return what :func:`load_labelled` needs to build a learner of labelled images again."""
+    return {
+        "learner": learner,
+        "group": group_name(model.group),
+        "shape": list(model.shape),
+        "outputs": model.outputs,
+        "seed": model.seed,
+        "config": model.config.to_dict(),
+    }
+
+
+def load_labelled(
+    cls: type[Module],
+    kind: type[Config],
+    folder: Path | str,
+    learner: str,
+    device: Any,  # noqa: ANN401
+) -> Module:
+    """Return a learner of labelled images from what its ``save`` wrote.
+
+    Args:
+        cls: of the learner; called with group, shape, outputs, config and seed.
+        kind: of its configuration.
+        folder: that was given to ``save``.
+        learner: the name that the file must have.
+        device: for the parameters.
+    """
+    state, meta = load_learner(folder, learner, learner.replace("_", " "))
+    config = kind.from_dict(meta["config"])
+    shape = tuple(meta["shape"])
+    model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
+    model.load_state_dict(state)
+    return model.to(device)
 
 
 def write_report(

@@ -1,4 +1,4 @@
-"""Training for invariance: penalties on what a model says along orbits, and their weight.
+"""Training for invariance: penalties on how outputs change along orbits, and their weight.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
 weight-tying", sections 3.3 and 4.4. A penalty is a measure of :mod:`symmetries.auditing` with a
@@ -220,7 +220,7 @@ def regularised_loss(
 
 
 class ConstrainedWeight(nn.Module):
-    r"""Adjusts nu until a measure reaches its target, so that one names the invariance wanted.
+    r"""Adapts nu until a measure of invariance reaches its target.
 
     log nu moves by ``rate`` times log(e), held within [-1, 1], where e is the measured error by the
     error allowed: LI / target, or (1 - SI) / (1 - target). So nu grows while the model is not

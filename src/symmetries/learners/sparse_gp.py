@@ -1,4 +1,4 @@
-r"""A sparse Gaussian process on labels: the baseline that knows no transformation (SGPR).
+r"""A sparse Gaussian process on labels: a baseline without transformations (SGPR).
 
 Titsias's bound on the log marginal likelihood of a regression, with M inducing points Z and one
 output for each class (1 for the class, 0 for the others), all with the same squared-exponential

@@ -68,7 +68,7 @@ def finite_terms(
 
 
 def beta(progress: Tensor, start: float) -> Tensor:
-    """From ``start`` to 1 as a cosine.
+    """Return the weight of the KL of z, which falls from ``start`` to 1 as a cosine.
 
     Example:
         >>> [round(beta(torch.tensor(p), 10.0).item(), 4) for p in (0.0, 0.5, 1.0)]

@@ -1,4 +1,4 @@
-"""The invariant VAE: fit it to images, ask for prototypes and spreads, draw new images."""
+"""The invariant VAE: prototypes, transformations and new images from one joint model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,12 +142,12 @@ class InvariantVAE(nn.Module):
 
     @property
     def finite(self) -> bool:
-        """Whether the group is."""
+        """Whether the group is finite."""
         return self.group.finite
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return self.free_noise.device
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401
@@ -162,11 +162,11 @@ class InvariantVAE(nn.Module):
         return fit_alone(self.train_jobs(images, **run))
 
     def train_jobs(self, images: Tensor | ImageSet, **run: Any) -> TrainJobs[History]:  # noqa: ANN401
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        """Yield the training job of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
         self.posterior.features.standardise(data)
-        self.codes = None  # they will change
+        self.codes = None  # training changes the codes
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
@@ -218,7 +218,7 @@ class InvariantVAE(nn.Module):
 
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
-        """Prototypes (N, C, H, W): decoded mean codes, which do not know x's transformation."""
+        """Return prototypes (N, C, H, W): decoded mean codes, invariant to transformations."""
         check_image_shape(x, self.shape, "x")
         return torch.cat([self.decode(self.encode(part)[0]) for part in x.split(ROWS // VIEWS)])
 
@@ -306,7 +306,7 @@ class InvariantVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor | ImageSet, least: float | None = None) -> None:
-        """Set the noise of each pixel to what is left of images, at least ``least``.
+        """Set the noise of each pixel to the root mean square residual, at least ``least``.
 
         The mean of (x - T_eta mu(z))^2, z from q(z | x) and eta the likeliest of some from
         q(eta | x): as :meth:`symmetries.learners.vae.VAE.fit_noise` does it, for bounds that can be

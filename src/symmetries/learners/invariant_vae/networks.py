@@ -160,7 +160,7 @@ class Posterior(nn.Module):
 def circle_angles(
     group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig
 ) -> list[int]:
-    """Which parameters are angles of a whole circle, and are treated as such."""
+    """Return the parameters that are angles over a whole circle, if they are treated as such."""
     if config.flow.angles != "circle" or group.finite:
         return []
     whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
@@ -182,7 +182,7 @@ def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAE
 
 
 def counted(part: Prior | Posterior) -> Tensor:
-    """The turns that are added: all of them in bounds; while training the nearest will do."""
+    """Return the whole turns to sum over: all of them, or the nearest while training."""
     return part.windings[:3] if part.training else part.windings
 
 

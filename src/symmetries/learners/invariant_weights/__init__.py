@@ -1,4 +1,4 @@
-r"""How much invariance a task has, learned from the training set alone.
+r"""Learn how much invariance a task has, from the training set alone.
 
 A model averages features over transformations from a box with half-widths eta and has a Gaussian
 posterior q over its last layer. The widths maximise a lower bound on the log marginal likelihood,

@@ -7,15 +7,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_image_shape, check_whole
+from symmetries._validation.checks import check_chw, check_image_shape, check_whole
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name
 from symmetries.learners.base import (
     Labelled,
     Summary,
     labelled_images,
+    labelled_meta,
+    load_labelled,
     run_options,
     write_report,
 )
@@ -23,7 +24,7 @@ from symmetries.learners.invariant_weights.config import InvariantWeightsConfig
 from symmetries.learners.invariant_weights.evaluation import evaluate
 from symmetries.learners.invariant_weights.natural import fit_natural
 from symmetries.nn.invariant_model import shallow_model
-from symmetries.training import History, load_learner, save_model
+from symmetries.training import History, save_model
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class InvariantWeights(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_chw(shape)
+        check_whole(outputs, "outputs")
         self.config = InvariantWeightsConfig.resolve(config)
         self.act = as_image_action(action)
         self.group = self.act.group
@@ -170,20 +173,12 @@ class InvariantWeights(nn.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
-        meta: dict[str, Any] = {"learner": "invariant_weights", "group": group_name(self.group)}
-        meta |= {"shape": list(self.shape), "outputs": self.outputs, "seed": self.seed}
-        return save_model(folder, self, meta | {"config": self.config.to_dict()})
+        return save_model(folder, self, labelled_meta(self, "invariant_weights"))
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "invariant_weights", "invariant weights")
-        channels, height, width = meta["shape"]
-        config = InvariantWeightsConfig.from_dict(meta["config"])
-        shape = (channels, height, width)
-        model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
-        model.load_state_dict(state)
-        return model.to(device)
+        return load_labelled(cls, InvariantWeightsConfig, folder, "invariant_weights", device)
 
     @torch.no_grad()
     def _match_distances(self, images: Tensor) -> None:

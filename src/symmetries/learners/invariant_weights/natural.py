@@ -108,7 +108,7 @@ def fit_natural(
 
 @dataclass(frozen=True)
 class _Fit:
-    """A run of the training loop; what its stages share."""
+    """One stage of :func:`fit_natural`, with what its stages share."""
 
     model: InvariantModel
     images: Sequence[Tensor]
@@ -118,7 +118,7 @@ class _Fit:
     options: dict[str, Any]
 
     def __call__(self, config: NaturalConfig, first: int, out: Path | None) -> History:
-        """Train; ``on_step`` is told steps from ``first`` on."""
+        """Train one stage; ``on_step`` receives step numbers that start at ``first``."""
         model, look = self.model, max(1, config.steps // LOOKS)
         every = look * max(1, round(self.options["checkpoint_every"] / look))
         run = TrainConfig(
@@ -153,13 +153,17 @@ def width_rows(history: History) -> list[list[float]]:
     """Return the half-widths of a history: rows of [step, run 0, run 1, ...].
 
     All parameters of a run stand in turn.
+
+    Example:
+        >>> width_rows(History([5], {"loss": [1.0], "half_width.0.rotation": [0.5]}, [0.1]))
+        [[5.0, 0.5]]
     """
     columns = [history[name] for name in history.metrics if name.startswith("half_width")]
     return [[float(step), *row] for step, *row in zip(history.step, *columns, strict=True)]
 
 
 def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str, object]]:
-    """What Adam moves besides the last layer: widths, and all the rest."""
+    """Return the parameter groups of Adam: the widths, and everything else but the last layer."""
     widths = {id(p) for p in model.boxes.parameters()}
     # The loop wants a parameter, also where only the last layer is learned.
     learned = [p for p in model.parameters() if p.requires_grad] or [model.log_noise]

@@ -65,7 +65,7 @@ class AdamSteps(Config):
 
 @dataclass(frozen=True)
 class NaturalConfig(Config):
-    """How :func:`fit_natural` trains.
+    """Configuration of :func:`fit_natural`.
 
     Args:
         steps: number of steps.

@@ -1,4 +1,4 @@
-"""A step of the natural-gradient training: the last layer's own, and slopes for the rest."""
+"""One step of the natural-gradient training: an update of the last layer, gradients for Adam."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NaturalLoss:
-    """The loss of the training loop: gradients for Adam, and a step of the last layer on the way.
+    """Loss of the training loop; a call also takes a natural-gradient step on the last layer.
 
     The last layer is part of the model's state, so checkpoints hold it; everything random comes
     from the step. The gradient is summed over chunks here and handed on as a linear function.
@@ -35,7 +35,7 @@ class NaturalLoss:
     def __call__(
         self, module: nn.Module, batch: tuple[Tensor, ...], step: "Step"
     ) -> dict[str, Tensor]:
-        """Move the last layer; the bound, with slopes for everything else."""
+        """Update the last layer; return the bound, with gradients for everything else."""
         model, config, index = cast(InvariantModel, module), self.config, step.index
         head = cast(NaturalLinear, model.head)
         learned = self._moving(model, index)
@@ -76,7 +76,7 @@ class NaturalLoss:
         return self._terms(model, learned, slopes)
 
     def _moving(self, model: InvariantModel, index: int) -> list[nn.Parameter]:
-        """What Adam moves at this step."""
+        """Return the parameters that Adam moves at this step."""
         if index < self.config.head.head_only:
             return []
         learned = [p for p in model.parameters() if p.requires_grad]

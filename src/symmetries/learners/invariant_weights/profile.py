@@ -1,4 +1,4 @@
-"""How well the data say what a width is: the bound, the last layer fitted anew at each width."""
+"""How well the data determine a width: the bound as a function of it, the last layer refitted."""
 
 import copy
 import math

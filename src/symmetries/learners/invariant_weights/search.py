@@ -1,4 +1,4 @@
-"""Where the bound is best: a line search over widths, the last layer fitted anew at each."""
+"""Line search for the widths with the best bound, the last layer refitted at each."""
 
 import math
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ def search_widths(
     limits = torch.tensor(bounds).to(width)
 
     def offers(columns: Tensor, turn: int) -> list[Tensor]:
-        """Widths along one parameter of each run: all over its range, or beside where it is."""
+        """Return candidate widths of one parameter: over its range, or beside the current one."""
         limit, here = limits[columns[:, 0]], width.gather(1, columns)[:, 0]
         spacing = limit / (points - 1) / 2**turn
         if turn == 0:
@@ -110,7 +110,7 @@ def search_widths(
         return [torch.minimum((here + sign * spacing).clamp_min(0), limit) for sign in (-1, 1)]
 
     def moved(columns: Tensor, offer: Tensor) -> Tensor:
-        """The widths with one parameter of each run put elsewhere."""
+        """Return the widths with one parameter of each run replaced."""
         here = width.gather(1, columns)
         return width.scatter(1, columns, torch.where(moves[:, None], offer[:, None], here))
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_image_shape, check_whole, invalid
+from symmetries._validation.checks import check_chw, check_image_shape, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
@@ -16,6 +16,8 @@ from symmetries.learners.base import (
     Labelled,
     Summary,
     labelled_images,
+    labelled_meta,
+    load_labelled,
     run_options,
     write_report,
 )
@@ -23,7 +25,7 @@ from symmetries.learners.relaxed.config import RelaxedConfig
 from symmetries.learners.relaxed.training import accuracy, train_jobs
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
-from symmetries.training import History, load_learner, save_model
+from symmetries.training import History, save_model
 from symmetries.training.ensemble import fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
@@ -73,11 +75,12 @@ class RelaxedEquivariance(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_chw(shape)
         check_whole(classes, "classes", least=2)
         self.config = RelaxedConfig.resolve(config)
         self.act = as_image_action(action)
         self.group = self.act.group
-        self.shape, self.classes, self.seed = shape, classes, seed
+        self.shape, self.outputs, self.seed = shape, classes, seed
         self.history: History | None = None
         side = min(shape[1:])
         kernel = self.config.kernel_size or (5 if side >= LARGE else 3)
@@ -145,17 +148,9 @@ class RelaxedEquivariance(nn.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
-        meta: dict[str, Any] = {"learner": "relaxed_equivariance", "group": group_name(self.group)}
-        meta |= {"shape": list(self.shape), "classes": self.classes, "seed": self.seed}
-        return save_model(folder, self, meta | {"config": self.config.to_dict()})
+        return save_model(folder, self, labelled_meta(self, "relaxed_equivariance"))
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "relaxed_equivariance", "relaxed equivariance")
-        channels, height, width = meta["shape"]
-        config = RelaxedConfig.from_dict(meta["config"])
-        shape = (channels, height, width)
-        model = cls(meta["group"], shape, meta["classes"], config, seed=meta["seed"])
-        model.load_state_dict(state)
-        return model.to(device)
+        return load_labelled(cls, RelaxedConfig, folder, "relaxed_equivariance", device)

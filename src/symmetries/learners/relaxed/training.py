@@ -1,11 +1,4 @@
-r"""Classifiers whose layers learn how equivariant to be.
-
-.. math:: \min_{\theta,\omega'}\ \mathbb E[-\log p_\theta(y \mid x, \omega')] + \lambda\|\omega'\|^2
-
-The cross-entropy alone never asks for a constraint; the second term does. It is the MAP estimate
-under the prior N(omega' | 0, I / (2 lambda)). Reference: van der Ouderaa, Romero, van der Wilk
-2022, sections 5.2 and 5.3. The networks are in :mod:`symmetries.nn.relaxed_networks`.
-"""
+"""The loss and the training of classifiers with relaxed layers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -95,7 +88,7 @@ def train_jobs(
     augment: Callable[[Tensor, Step], Tensor] | None = None,
     random_turn: bool = False,
 ) -> TrainJobs[History]:
-    """What :func:`fit` does, for :func:`symmetries.training.fit_together`."""
+    """Yield the training job of :func:`fit`, for :func:`symmetries.training.fit_together`."""
     check_module(model)
     check_images(images)
     check_some(images, "images")
@@ -196,7 +189,7 @@ def cross_validate(
 
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 500) -> float:
-    """The share of images whose class is right, in evaluation mode; leaves the mode as it was."""
+    """Return the accuracy on labelled images in eval mode; the mode of the model is restored."""
     check_module(model)
     check_images(images)
     check_some(images, "images")

@@ -1,4 +1,4 @@
-"""Images as the first training sees them: changed a little, and blurred at its start."""
+"""Affine jitter and initial blur of the images in the first stage."""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ BLUR_RADIUS = 2
 
 
 def jittered(images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig) -> Tensor:
-    """Images each changed by a random linear map near the identity: other orbits, like theirs."""
+    """Return images each changed by a random linear map near the identity, into a nearby orbit."""
     if not config.objective.affine_jitter:
         return images
     with torch.no_grad():
@@ -24,7 +24,7 @@ def jittered(images: Tensor, step: Step, act: ImageAction, config: SymmetryConfi
 
 
 def blurred(images: Tensor, step: Step, config: SymmetryConfig) -> Tensor:
-    """Images blurred by a 5 x 5 Gaussian whose width falls to 0 early in training."""
+    """Return images blurred by a 5 x 5 Gaussian whose width falls to 0 early in training."""
     if not config.objective.blur:
         return images
     sigma = config.objective.blur * (1 - step.progress / config.objective.blur_share).clamp_min(0)

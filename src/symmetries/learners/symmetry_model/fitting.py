@@ -124,7 +124,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs
     if watch is not None:
         watch.restore()
         last = history.metrics.get("loss", [])[-LOOKS:]
-        seen_all = config.steps * config.batch_size >= len(kept)  # else nothing is known by heart
+        seen_all = config.steps * config.batch_size >= len(kept)  # else nothing can be overfitted
         if last and seen_all:
             warn_if_by_heart(fmean(last), watch.best, len(data))
     elif model.config.holdout:

@@ -1,4 +1,4 @@
-"""Prototypes are places where f comes to rest."""
+"""The loss that makes prototypes fixed points of f."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.training import Step
 
-IDEMPOTENCE_UNIT = 0.1  # of a miss by one bound, in squares; half a turn is a miss of 1
-LEAST_MISS = 0.01  # of the bounds: a norm has no corner below
+IDEMPOTENCE_UNIT = 0.1  # weight of an error of one bound, in squares; half a turn is an error of 1
+LEAST_MISS = 0.01  # share of the bounds below which the norm is smoothed
 
 
 def idempotence_loss(
@@ -22,12 +22,12 @@ def idempotence_loss(
     to_prototype: Any,  # noqa: ANN401 - elements differ by group
     config: SymmetryConfig,
 ) -> Tensor:
-    """How well f finds small transformations s of prototypes: the mean of d(f(T_s x_hat), s).
+    """Return how well f finds small transformations s of prototypes: mean d(f(T_s x_hat), s).
 
     Random versions of an image rarely come near its prototype x_hat, and where a picture almost
     looks the same after half a turn f must jump somewhere: nothing keeps the jump away from x_hat.
-    So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
-    no gradient here; it only becomes a place where f comes to rest.
+    So f is evaluated on T_s x_hat, where the right output is known: s. This moves no prototype,
+    which has no gradient here; it only becomes a fixed point of f.
 
     The distance d of parameters (shifts as f predicts them: where the picture ends) is
     (1 - cos) / 2 for angles and a tenth of the square, in units of the bounds, for others. (A

@@ -1,4 +1,4 @@
-"""The symmetry model: what can be asked of it."""
+"""The symmetry model: prototypes, transformations, new versions and a summary of images."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ from symmetries.training.step import seeded
 
 SMALLEST = 8
 MOST_REFINEMENTS = 1000
-CHUNK = 2048  # images at a time when the model is asked
+CHUNK = 2048  # images at a time outside of training
 
 
 class SymmetryModel(nn.Module):
@@ -119,12 +119,12 @@ class SymmetryModel(nn.Module):
         stages: Sequence[str] = STAGES,
         **run: Any,  # noqa: ANN401
     ) -> TrainJobs[History]:
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        """Yield the training jobs of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         return train_jobs(self, images, stages, {"out": None, **run_options(run)})
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return next(self.inference.parameters()).device
 
     @torch.no_grad()
@@ -179,7 +179,7 @@ class SymmetryModel(nn.Module):
     def sample(
         self, x: Tensor, n: int = 1, generator: torch.Generator | None = None, refine: int = 0
     ) -> Tensor:
-        """New versions (N, n, C, H, W) of images, as likely as their prototypes have them.
+        """Return new versions (N, n, C, H, W) of images, drawn from p(eta | x_hat).
 
         T_eta T_f(x)^-1 is composed first, so each version is one resampling of x. ``refine``:
         see :meth:`element`.
@@ -302,7 +302,7 @@ class SymmetryModel(nn.Module):
         return torch.cat([draw(self.generative(part), n, generator) for part in parts])
 
     def check_shape(self, x: Tensor) -> None:
-        """Say so if these are not images (N, C, H, W) of the model's size."""
+        """Raise an error unless these are images (N, C, H, W) of the model's shape."""
         check_image_shape(x, self.shape, "x")
 
 

@@ -1,4 +1,4 @@
-"""Where a picture is and how large: what f need not learn."""
+"""Centre and size of a picture's content, which f then need not learn."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ LEAST_SIZE = 0.03
 
 
 def seen_at_one_size(group: Group[Any]) -> bool:
-    """Whether f may see pictures scaled to one size: it then knows a zoom, or need not know one."""
+    """Return whether f may see pictures scaled to one size: the zoom is known, or no parameter."""
     scales = {"scale_x", "scale_y", "zoom"} & set(group.names)
     return group.positional and (not scales or bool(group.zoom_columns))
 

@@ -1,4 +1,4 @@
-"""Random transformations, what networks see of them, and what leads from prototypes to images."""
+"""Random transformations, network features of moved images, and targets of the second stage."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from symmetries.nn.features import ImageFeatures
 
 
 def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
-    """T_r^-1 with r = b (2 u - 1); that of nothing, the identity, goes first.
+    """Return T_r^-1 with r = b (2 u - 1), after the identity.
 
     Args:
         group: the transformations.
@@ -60,7 +60,7 @@ def positions_of_versions(
     undone: Any,  # noqa: ANN401
     images: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Where f finds images (B, C, H, W) and K versions of each, (B, K + 1, dim), and the versions.
+    """Return the positions of images and of K versions of each, (B, K + 1, dim), and the versions.
 
     Args:
         inference: f.

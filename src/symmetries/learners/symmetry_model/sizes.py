@@ -1,4 +1,4 @@
-"""How large prototypes are, which the objective leaves open."""
+"""Choice of the size of prototypes, which the objective leaves open."""
 
 from typing import TYPE_CHECKING
 

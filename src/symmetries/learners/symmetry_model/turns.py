@@ -1,4 +1,4 @@
-"""Turns that leave a picture as it is, and distances that forgive them."""
+"""Quarter turns that leave a picture unchanged, and distances up to such turns."""
 
 import math
 from typing import Any
@@ -12,12 +12,12 @@ from symmetries.groups.base import Group
 from symmetries.learners.symmetry_model.coordinates import content_centre
 
 TURNS = 4
-SAME = 0.05  # of |x|^2: a turn that changes less leaves the picture as it is
+SAME = 0.05  # share of |x|^2: a turn that changes less leaves the picture unchanged
 PRICE = 10.0  # of a turn that makes another picture of it; half a turn of T is a distance of 1
 
 
 def turns_of(images: Tensor, fill: float = 0.0, *, anywhere: bool = True) -> tuple[Tensor, Tensor]:
-    """Quarter turns about the centre of mass, and how far each is from leaving the picture alone.
+    """Return quarter turns about the centre of mass, and how much each changes the picture.
 
     Args:
         images: x (N, C, H, W).

@@ -1,4 +1,4 @@
-"""How wide a distribution is, and what to call that."""
+"""Width of a distribution, and the verdict "absent", "partial" or "full"."""
 
 import math
 from functools import lru_cache

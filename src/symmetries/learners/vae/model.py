@@ -1,4 +1,4 @@
-"""The convolutional VAE: fit it to images, bound their likelihood, draw new ones."""
+"""The convolutional VAE: bounds on the likelihood of images, and new images."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -89,7 +89,7 @@ class VAE(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return self.free_noise.device
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,10 +129,10 @@ class VAE(nn.Module):
         augment: Augment | None = None,
         **run: Any,  # noqa: ANN401
     ) -> TrainJobs[History]:
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        """Yield the training job of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
-        self.codes = None  # they will change
+        self.codes = None  # training changes the codes
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             x = batch[0]
@@ -302,6 +302,6 @@ def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
 
 
 def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
-    """Images some at a time, so that not too many are decoded at once."""
+    """Return the images in parts, so that not too many are decoded at once."""
     parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
     return parts

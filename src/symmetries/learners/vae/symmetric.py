@@ -1,4 +1,4 @@
-"""A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
+"""A VAE of the prototypes of a symmetry model, and the full generative model of images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,12 +97,12 @@ class InvVAE(nn.Module):
 
     @property
     def finite(self) -> bool:
-        """Whether the group is."""
+        """Whether the group is finite."""
         return self.symmetry.group.finite
 
     @property
     def moves_pixels(self) -> bool:
-        """Whether the group does nothing else, so that noise can move with a prototype."""
+        """Whether the group only moves pixels, so that noise can move with a prototype."""
         return not self.symmetry.group.changes_values
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
@@ -149,7 +149,7 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor | ImageSet) -> None:
-        """Of a few proposals for eta, the one that makes the bound tightest.
+        """Choose the proposal for eta that makes the bound tightest, of a few.
 
         How far eta may be from where it is looked for, as a share of all bounds; then by how much
         the proposal is wider than what the image says (:mod:`symmetries.learners.vae.proposal`).
