@@ -66,6 +66,7 @@ def sweep(
     from symmetries.report.sweeps import sweep_page
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
+    from symmetries.training.files import write_atomic
 
     settings = read_config(config)
     if seed is not None:
@@ -103,7 +104,7 @@ def sweep(
     seconds = time.perf_counter() - started
     result = collect(study, settings, run_info(command, settings.seed, place, seconds))
     result.save(out / "sweep.json")
-    (out / "report.html").write_text(render(sweep_page(result)), encoding="utf-8")
+    write_atomic(out / "report.html", render(sweep_page(result)).encode())
     if json:
         write_json(result.model_dump(mode="json"))
     console = Console(stderr=json, quiet=quiet)
