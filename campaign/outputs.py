@@ -186,18 +186,19 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     started = time.time()
-    numbers: dict[str, Any] = {"commands": {}}
+    numbers: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        prepare(Path(scratch))
+        numbers["pairs"] = pairs(options.pairs, Path(scratch), options.seed)
+    print(numbers["pairs"], flush=True)
+    numbers["commands"] = {}
     each = -(-options.kills // len(COMMANDS))
     for name in COMMANDS:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
             numbers["commands"][name] = kills(name, each, Path(scratch))
         print(name, numbers["commands"][name], flush=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        prepare(Path(scratch))
-        numbers["pairs"] = pairs(options.pairs, Path(scratch), options.seed)
-    print(numbers["pairs"], flush=True)
-    store("outputs", numbers, started)
+        store("outputs", numbers, started)
 
 
 if __name__ == "__main__":

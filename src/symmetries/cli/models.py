@@ -110,9 +110,10 @@ def load_own(folder: Path) -> Loaded:
     with rebuilding(folder, "a classifier"):
         classifier = kind.load(folder)
         labels = tuple(int(label) for label in classifier.classes_)
+        module, fill = classifier.module(), float(classifier.fill_)
     # Layers of moved filters hold all poses at once, and no rows of examples.
     layers = kind is not estimators.InvariantClassifier
-    return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
+    return Loaded(module, layers=layers, labels=labels, fill=fill)
 
 
 def giving_logits(model: Loaded, images: Tensor) -> Loaded:
