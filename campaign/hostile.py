@@ -49,7 +49,7 @@ from symmetries.training.checkpoint import CheckpointError, load_state
 PICTURES = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 ROOM = 2**31  # bytes that a worker may take beyond what it has
 SLACK = 48 * 2**20  # of memory: libraries, buffers, what Python keeps
-SECONDS = 30
+SECONDS = 120  # a loaded machine takes a tenth of it for the largest picture that is allowed
 TOML = b"""learner = "relaxed"
 data = "digits"
 measure = "accuracy"

@@ -87,3 +87,17 @@ def test_a_header_of_a_npy_file_is_short(tmp_path, run):
         archive.writestr("images.npy", header)
     result = run("data", "describe", "a.npz")
     assert result.exit_code == 3
+
+
+def test_two_members_of_one_name_are_refused(tmp_path, run):
+    """NumPy takes the last one; who takes the first reads other data from the same file."""
+    import warnings
+    import zipfile
+
+    np.savez(tmp_path / "a.npz", images=np.zeros((4, 8, 8), np.uint8))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        archive.writestr("images.npy", b"no array")
+    result = run("data", "describe", "a.npz")
+    assert result.exit_code == 3
+    assert "twice" in result.stderr

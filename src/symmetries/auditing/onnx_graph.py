@@ -8,7 +8,8 @@ gradients. Needs the extra ``symmetries[onnx]``.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ class OnnxSession:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # what goes wrong is raised, not printed
         self.session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
+            str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
         self.input = self.session.get_inputs()[0]
         self.batch = batch
@@ -181,16 +182,12 @@ def load_onnx(
     if not path.is_file():
         raise invalid(str(path), "an ONNX file", "nothing there", "check the name")
     onnx = _onnx()
-    try:
+    with _refusing(path):
         model = onnx.load(path)
-        shape = _input_shape(model.graph)
-        batch = shape[0] if shape and isinstance(shape[0], int) else None
+    shape = _input_shape(model.graph)
+    batch = shape[0] if shape and isinstance(shape[0], int) else None
+    with _refusing(path):
         exact = OnnxSession(path, batch)
-    except ValueError:
-        raise
-    except Exception as error:  # whatever is wrong with the file
-        got = f"{type(error).__name__}: {first_line(error)}"
-        raise invalid(str(path), "an ONNX file", got, "export it again") from error
     last = _channels_last(shape, x)
     plain = (lambda images: exact(images.permute(0, 2, 3, 1).contiguous())) if last else exact
     if x is not None:
@@ -205,6 +202,16 @@ def load_onnx(
     converted = Permuted(converted) if last else converted
     problem = None if x is None else difference(converted, plain, x)
     return (converted, None) if problem is None else (plain, problem)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn whatever parsers raise about a file into one line that names it."""
+    try:
+        yield
+    except Exception as error:  # whatever is wrong with the file
+        got = f"{type(error).__name__}: {first_line(error)}"
+        raise invalid(str(path), "an ONNX file", got, "export it again") from error
 
 
 def _onnx() -> Any:  # noqa: ANN401 - a module

@@ -65,6 +65,7 @@ def sweep(
     from symmetries.analysis.settings import choose_device
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
+    from symmetries.training.atomic_files import write_atomic
 
     settings = read_config(config)
     if seed is not None:
@@ -102,7 +103,7 @@ def sweep(
     seconds = time.perf_counter() - started
     result = collect(study, settings, run_info(command, settings.seed, place, seconds))
     result.save(out / "sweep.json")
-    result.to_html(out / "report.html")
+    write_atomic(out / "report.html", result.to_html().encode())
     if json:
         write_json(result.model_dump(mode="json"))
     console = Console(stderr=json, quiet=quiet)

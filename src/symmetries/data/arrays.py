@@ -156,13 +156,17 @@ def npz_members(path: Path) -> dict[str, Member]:
     """The numeric members of a .npz file by name; others are left out. Only headers are read."""
     with _opened(path) as archive:
         found: dict[str, Member] = {}
+        seen = set()
         for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            if key in seen:  # which of the two is meant, readers do not agree on
+                raise invalid(str(path), "members of different names", f"{key!r} twice", AGAIN)
+            seen.add(key)
             with archive.open(info) as stream:
                 try:
                     shape, _, dtype = npy_header(stream, Path())
                 except ValueError:
                     continue
-            key = info.filename.removesuffix(".npy")
             found[key] = Member(info, shape, dtype)
         return found
 
