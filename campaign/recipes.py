@@ -387,8 +387,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         **{"kernel_size": 3, "batch_size": 20, "lr": 0.01, "image_shape": (8, 8)},
         **{"device": "cpu", "random_state": 0},
     ),
-    "estimators.SymmetryModel": _estimator(
-        estimators.SymmetryModel,
+    "estimators.SymmetryEstimator": _estimator(
+        estimators.SymmetryEstimator,
         "transform",
         **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
         **{"image_shape": (8, 8), "random_state": 0},

@@ -13,14 +13,26 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 from symmetries.groups.shapes import check_eta
+
+__all__ = [
+    "action_error",
+    "assert_action",
+    "assert_equivariant",
+    "assert_group",
+    "assert_invariant",
+    "equivariance_error",
+    "group_error",
+    "invariance_error",
+]
 
 GROUP_LAWS = ("identity", "inverse", "associativity", "closure", "log", "homomorphism")
 
 Act = Callable[[Any, Any], Any]
 
 
-def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
+def group_error(group: str | Group[Any], etas: Tensor) -> dict[str, float]:
     """How far a group is from each of the laws, at given parameters.
 
     With a, b, c = exp of each row of ``etas`` and of the rows after it:
@@ -38,7 +50,7 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
     left out for it. Errors are relative to the larger of 1 and the largest entry.
 
     Args:
-        group: the group.
+        group: the group, or its name.
         etas: (n, dim), within the group's bounds (its logarithm knows no other parameters);
             whole numbers where the group is finite.
 
@@ -50,6 +62,7 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
         >>> max(group_error(SE2(), torch.rand(8, 3, dtype=torch.float64)).values()) < 1e-14
         True
     """
+    group = named_group(group)
     check_eta(etas, group.dim)
     if etas.ndim != 2 or len(etas) == 0:
         raise invalid("etas", f"shape (n, {group.dim})", f"shape {tuple(etas.shape)}", "flatten it")
@@ -73,7 +86,7 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
 
 
 def assert_group(
-    group: Group[Any],
+    group: str | Group[Any],
     etas: Tensor,
     *,
     tolerance: float | None = None,
@@ -82,7 +95,7 @@ def assert_group(
     """Raise AssertionError unless the group keeps its laws at these parameters.
 
     Args:
-        group: the group.
+        group: the group, or its name.
         etas: (n, dim), within the group's bounds.
         tolerance: largest error allowed; 1e-4 for float32 and 1e-10 for float64 by default.
         laws: which of :func:`group_error`'s laws to check.
@@ -121,6 +134,7 @@ def action_error(action: Action, etas: Tensor, data: Tensor) -> dict[str, float]
         True
     """
     group = action.group
+    group = named_group(group)
     check_eta(etas, group.dim)
     if etas.ndim != 2 or len(etas) != len(data):
         expected = f"one row for each of {len(data)} samples"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
 from symmetries.analysis.audit_pictures import draw_audit
+from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     Readable,
     check_labelled,
@@ -25,7 +26,6 @@ from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import (
-    Classifier,
     Loaded,
     check_batches,
     load_classifier,

@@ -16,6 +16,8 @@ from symmetries.groups import SE2, Affine2, Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 
+Classifier = InvariantClassifier | RelaxedClassifier
+
 METHODS = ("invariant", "plain", "augmented", "relaxed")
 START = 0.1  # half-width at the start of learning
 COPIES = 4  # moved versions of each image for "augmented"
@@ -80,7 +82,7 @@ def train_classifier(
     precision: str = "32-true",
     progress: bool = True,
     **training: Any,  # noqa: ANN401 - of the classifier's fit
-) -> InvariantClassifier | RelaxedClassifier:
+) -> Classifier:
     """A classifier fitted to labelled images.
 
     Args:

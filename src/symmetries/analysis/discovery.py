@@ -5,6 +5,8 @@ from typing import Any
 from symmetries.analysis.densities import PoseDensity, mean_density, pose_densities
 from symmetries.analysis.inputs import (
     Readable,
+    Reading,
+    Say,
     read_images,
     resolve_background,
     without_constant,
@@ -61,33 +63,34 @@ def discover(
     """
     call = Call("discover", data=data, group=group, preset=preset, fill=fill, seed=seed)
     place = choose_device(device)
-    images = without_constant(read_images(data))
-    model, histories = train_symmetry_model(
-        images,
-        as_group(group),
-        choose_preset(preset, place),
-        fill=resolve_background(images, fill),
-        seed=seed,
-        device=device,
-        progress=progress,
-        **training,
-    )
-    return describe_symmetries(images, model, histories, call.info(seed, place))
+    training |= {"device": device, "progress": progress}
+    chosen = choose_preset(preset, place)
+    found = train_symmetry_model(data, group, chosen, fill=fill, seed=seed, **training)
+    return describe_symmetries(*found, call.info(seed, place))
 
 
 def train_symmetry_model(
-    images: ImageSet,
-    group: Group[Any],
+    data: Readable,
+    group: str | Group[Any],
     preset: str,
     *,
-    fill: float,
+    fill: float | None,
     seed: int,
+    say: Say | None = None,
+    reading: Reading | None = None,
     **training: Any,  # noqa: ANN401 - of SymmetryModel.fit
-) -> tuple[SymmetryModel, dict[str, History]]:
-    """A symmetry model fitted to images, and the log of each stage of its training."""
+) -> tuple[ImageSet, SymmetryModel, dict[str, History]]:
+    """The images, a symmetry model fitted to them, and the log of each stage of its training.
+
+    Arguments are those of :func:`discover`; ``say`` is told about a background that was found, and
+    ``reading`` says how data is read.
+    """
+    group = as_group(group)
+    images = without_constant(read_images(data, **(reading or {})))
     _, channels, height, width = images.images.shape
-    model = SymmetryModel(group, (channels, height, width), preset, fill=fill, seed=seed)
-    return model, model.fit(images, **training)
+    value = resolve_background(images, fill, say)
+    model = SymmetryModel(group, (channels, height, width), preset, fill=value, seed=seed)
+    return images, model, model.fit(images, **training)
 
 
 def describe_symmetries(

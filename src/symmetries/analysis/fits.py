@@ -5,10 +5,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from symmetries.analysis.classifiers import check_method, default_group, train_classifier
+from symmetries.analysis.classifiers import (
+    Classifier,
+    check_method,
+    default_group,
+    train_classifier,
+)
 from symmetries.analysis.fit_pictures import draw_invariant, draw_relaxed
 from symmetries.analysis.inputs import (
     Readable,
+    Reading,
+    Say,
     check_content,
     check_labelled,
     read_images,
@@ -63,49 +70,71 @@ def fit(
     chosen = group or default_group(method)
     call = Call("fit", data=data, group=chosen, method=method, half_width=half_width, seed=seed)
     place = choose_device(device)
-    if test is None:
-        seen, held_out = read_splits(data)
-    else:
-        seen, held_out = read_images(data), read_images(test, "test")
-    classifier = train_classifier(
-        check_trainable(seen, held_out),
+    found = read_and_train(
+        data,
         method,
         chosen,
         choose_preset(preset, place),
+        fill=fill,
+        test=test,
         half_width=half_width,
-        fill=resolve_background(seen, fill),
         seed=seed,
         device=device,
         place=place,
         progress=progress,
         **training,
     )
-    return describe_classifier(classifier, method, seen, held_out, place, call.info(seed, place))
+    return describe_classifier(*found, method, place, call.info(seed, place))
 
 
-def check_trainable(seen: ImageSet, test: ImageSet) -> ImageSet:
-    """The training images; raise unless both sets have labels and there is something to see."""
+def read_and_train(
+    data: Readable,
+    method: str,
+    group: str | Group[Any],
+    preset: str,
+    *,
+    fill: float | None,
+    test: Readable | None = None,
+    say: Say | None = None,
+    reading: Reading | None = None,
+    **training: Any,  # noqa: ANN401 - of train_classifier
+) -> tuple[ImageSet, ImageSet, Classifier]:
+    """Training images, test images and a fitted classifier.
+
+    Arguments are those of :func:`fit`; ``say`` is told about a background that was found, and
+    ``reading`` says how data is read.
+    """
+    how = reading or {}
+    seen, held_out = (
+        read_splits(data, **how)
+        if test is None
+        else (
+            read_images(data, **how),
+            read_images(test, "test", **how),
+        )
+    )
     check_labelled(seen)
-    check_labelled(test)
+    check_labelled(held_out)
     check_content(seen)
-    return seen
+    value = resolve_background(seen, fill, say)
+    return seen, held_out, train_classifier(seen, method, group, preset, fill=value, **training)
 
 
 def describe_classifier(
-    classifier: InvariantClassifier | RelaxedClassifier,
-    method: str,
     seen: ImageSet,
     test: ImageSet,
+    classifier: Classifier,
+    method: str,
     place: torch.device,
     run: RunInfo,
 ) -> FitResult:
     """The numbers and the pictures of a fitted classifier.
 
     Args:
-        classifier: fitted.
-        method: how it was trained.
         seen: the images that it was trained on.
         test: labelled images to measure on.
+        classifier: fitted.
+        method: how it was trained.
         place: the device for the pictures.
         run: how it was trained.
     """

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -15,6 +16,15 @@ from symmetries.data.arrays import read_npz
 from symmetries.data.convert import Images
 
 Readable = str | Path | Images
+Say = Callable[[str], None]
+
+
+class Reading(TypedDict, total=False):
+    """How named data is read; arguments of :func:`read_images`."""
+
+    folder: str | Path | None
+    size: tuple[int, int] | None
+    skip_bad: bool
 
 
 def read_images(
@@ -45,21 +55,15 @@ def read_images(
     return images if size is None else resized(images, size)
 
 
-def read_splits(
-    data: Readable,
-    *,
-    folder: str | Path | None = None,
-    size: tuple[int, int] | None = None,
-    skip_bad: bool = False,
-) -> tuple[ImageSet, ImageSet]:
+def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, ImageSet]:
     """Training and test images; a fifth is held out where the data has no test split.
 
     The same fifth in all runs, so that no audit scores images that a fit with another seed has
     seen. Arguments as in :func:`read_images`.
     """
-    train = read_images(data, folder=folder, size=size, skip_bad=skip_bad)
+    train = read_images(data, **reading)
     if isinstance(data, str | Path) and _has_test(str(data)):
-        return train, read_images(data, "test", folder=folder, size=size, skip_bad=skip_bad)
+        return train, read_images(data, "test", **reading)
     if len(train) < 2:
         raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
@@ -83,9 +87,7 @@ def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
     return replace(images, images=pictures)
 
 
-def resolve_background(
-    images: ImageSet, fill: float | None, say: Callable[[str], None] | None = None
-) -> float:
+def resolve_background(images: ImageSet, fill: float | None, say: Say | None = None) -> float:
     """The value of the background: as given, or found at the borders.
 
     Args:

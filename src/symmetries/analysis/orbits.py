@@ -23,13 +23,14 @@ from symmetries._validation.checks import (
     check_some,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import Interpolation
 from symmetries.analysis.inputs import (
     Readable,
+    Reading,
+    Say,
     read_images,
     resolve_background,
     without_constant,
@@ -38,7 +39,6 @@ from symmetries.analysis.pictures import example_indices, example_labels, for_di
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device
-from symmetries.data import ImageSet
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 from symmetries.results import OrbitCurve, OrbitResult, RunInfo
@@ -91,22 +91,29 @@ def orbit(
     """
     call = Call("orbit", data=data, group=group, fill=fill, seed=seed)
     place = choose_device(device)
-    images = without_constant(read_images(data))
-    value = resolve_background(images, fill)
     info = partial(call.info, seed, place)
-    return describe_orbits(images, as_group(group), value, seed, place, info, progress)
+    return describe_orbits(data, group, fill, seed, place, info, progress)
 
 
 def describe_orbits(
-    images: ImageSet,
-    group: Group[Any],
-    fill: float,
+    data: Readable,
+    group: str | Group[Any],
+    fill: float | None,
     seed: int,
     device: torch.device,
     info: Callable[[], RunInfo],
     progress: bool = True,
+    say: Say | None = None,
+    reading: Reading | None = None,
 ) -> OrbitResult:
-    """The curves and the pictures of :func:`orbit`; ``info`` gives what is recorded of the run."""
+    """The curves and the pictures of :func:`orbit`.
+
+    Arguments are those of :func:`orbit`; ``info`` gives what is recorded of the run, ``say`` is
+    told about a background that was found, and ``reading`` says how data is read.
+    """
+    group = as_group(group)
+    images = without_constant(read_images(data, **(reading or {})))
+    fill = resolve_background(images, fill, say)
     chosen = example_indices(images, EXAMPLES)
     with progress_bar("orbits", total=group.dim, quiet=not progress) as advance:
         study = study_orbits(
@@ -130,7 +137,7 @@ def describe_orbits(
 
 def study_orbits(
     images: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     examples: Tensor,
     steps: int = 41,
@@ -144,7 +151,7 @@ def study_orbits(
 
     Args:
         images: (N, C, H, W), N at least 2.
-        group: with continuous parameters.
+        group: with continuous parameters, or its name.
         examples: (E, C, H, W) images to keep the frames of; of any size.
         steps: positions along each parameter; odd, so that the middle one changes nothing.
         sample: number of images, drawn without replacement, that curves and yardstick use.
@@ -160,6 +167,7 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
+    group = as_group(group)
     _check_study(images, examples, group)
     check_whole(steps, "steps", most=2**16)
     if steps < 3 or steps % 2 == 0:
@@ -199,8 +207,6 @@ def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
             got = f"{low:g} to {high:g}"
             raise invalid(name, "values from 0 to 1", got, f"use {name} / {name}.max()")
     check_like(examples, images, "examples")
-    if not isinstance(group, Group):
-        raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
     if "step" in group.units:
         remedy = "name continuous parameters, such as rotation or affine"
         raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid, wrong_type
+from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.precision import in_precision
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.training import load_state
 
-Classifier = InvariantClassifier | RelaxedClassifier
 SCRIPTS = (".pt", ".pth", ".ts")
 NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 

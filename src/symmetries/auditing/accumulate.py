@@ -22,6 +22,7 @@ from symmetries.auditing.models import Model, check_classifier, untouched
 from symmetries.auditing.moves import Moves, make_moves
 from symmetries.auditing.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 
 FAR_APART = 2_654_435_761  # between the seeds of processes, of which torch keeps 32 bits
 
@@ -33,7 +34,7 @@ class InvarianceMetric(Metric):
     batches and over processes. ``compute`` gives {"value", "standard_error"}.
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         reduction: "mean", or "sum" over examples and elements.
         identity: whether the identity of a finite group counts.
         samples: elements drawn for each example where the group is continuous.
@@ -51,7 +52,7 @@ class InvarianceMetric(Metric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         reduction: Reduction = "mean",
         identity: bool = False,
@@ -62,7 +63,7 @@ class InvarianceMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         check_choice(reduction, REDUCTIONS, "reduction")
-        self.group = group
+        self.group = named_group(group)
         self.reduction: Reduction = reduction
         self.identity = identity
         self.samples = samples
@@ -120,7 +121,7 @@ class LogitInvariance(InvarianceMetric):
     """LI accumulated: the mean of 1/2 |f(x) - f(g x)|^2, or of |f(x) - f(g x)|^2 / |f(x)|^2.
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         normalised: which of the two.
         kwargs: of :class:`InvarianceMetric`.
 
@@ -136,7 +137,7 @@ class LogitInvariance(InvarianceMetric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         normalised: bool = False,
         **kwargs: Any,  # noqa: ANN401 - of the base class
@@ -161,14 +162,14 @@ class SaliencySimilarity(InvarianceMetric):
     """SI accumulated: the mean cosine of m(x) and g^-1 m(g x).
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         saliency: the maps, ``saliency(model, x, y)``.
         kwargs: of :class:`InvarianceMetric`.
     """
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         saliency: Saliency = saliency_map,
         **kwargs: Any,  # noqa: ANN401 - of the base class

@@ -28,7 +28,7 @@ def drift_curve(
     first: Tensor,
     second: Tensor,
     y: Tensor,
-    group: Group[Any] | Action,
+    group: str | Group[Any] | Action,
     *,
     betas: Sequence[float] = BETAS,
     saliency: Saliency | None = None,
@@ -48,7 +48,7 @@ def drift_curve(
         second: D2, of the same shape; row i belongs to row i of D1
             (``symmetries.data.drift`` pairs equal labels).
         y: (N,) class numbers of both.
-        group: a group or an action.
+        group: a group, its name, or an action.
         betas: degrees of drift.
         saliency: gives the maps; the paper's by default.
         steps: of the integrated gradients, for the default saliency.

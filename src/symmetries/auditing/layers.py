@@ -11,6 +11,7 @@ from symmetries._validation.checks import check_finite, check_whole, invalid, wr
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import check_examples, model_device, untouched
 from symmetries.auditing.moves import Moves, make_moves
 from symmetries.groups.base import Group
@@ -25,8 +26,8 @@ CLEARLY = 0.8  # how much smaller the error of the regular law must be for it to
 
 def layer_equivariance(
     model: nn.Module,
-    x: Tensor,
-    group: Group[Any] | Action,
+    x: Inputs,
+    group: str | Group[Any] | Action,
     *,
     layers: Sequence[str] | None = None,
     actions: Mapping[str, Act] | None = None,
@@ -46,8 +47,8 @@ def layer_equivariance(
 
     Args:
         model: the model.
-        x: (N, ...).
-        group: a group or an action.
+        x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
+        group: a group, its name, or an action.
         layers: names; by default every layer without children that returns one tensor, and those
             that say how far they are relaxed.
         actions: for some names, how an element acts on that layer's output,
@@ -71,6 +72,7 @@ def layer_equivariance(
     """
     if not isinstance(model, nn.Module):
         raise wrong_type("model", "an nn.Module", model, "only modules have layers")
+    x = inputs_of(x, model)
     check_examples(x)
     check_finite(x, "x")
     check_whole(batch_size, "batch_size")

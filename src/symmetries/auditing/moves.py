@@ -22,6 +22,7 @@ from symmetries.actions.signals import SignalAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.names import named_group
 from symmetries.groups.product import Product
 from symmetries.groups.signal import Signal
 
@@ -78,7 +79,7 @@ class Moves:
 
 
 def make_moves(
-    group: Group[Any] | Action,
+    group: str | Group[Any] | Action,
     x: Tensor,
     *,
     identity: bool = False,
@@ -91,7 +92,8 @@ def make_moves(
     Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w.
 
     Args:
-        group: a group, which then acts in its usual way on data of this shape; or an action.
+        group: a group or its name, which then acts in its usual way on data of this shape; or an
+            action.
         x: the data, (N, ...).
         identity: whether the identity of a finite group counts (the mean is then smaller by the
             factor (|G| - 1) / |G| for LI and DI).
@@ -99,16 +101,17 @@ def make_moves(
         half_width: half-widths w, one or one per parameter; the group's bounds by default.
         seed: of the sample.
     """
-    action = group if isinstance(group, Action) else _usual_action(group, x)
-    group = action.group
-    every = _all_elements(group)
+    found = named_group(group)
+    action = found if isinstance(found, Action) else _usual_action(found, x)
+    acting = action.group
+    every = _all_elements(acting)
     if every is None:
         check_whole(samples, "samples", most=10**6)
-        elements = _sample(group, x, samples, _half_widths(group, half_width), seed)
+        elements = _sample(acting, x, samples, _half_widths(acting, half_width), seed)
     else:
         elements = every if identity else every[1:]
         if not elements:
-            raise invalid("group", "more than the identity", repr(group), "or set identity=True")
+            raise invalid("group", "more than the identity", repr(acting), "or set identity=True")
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves
@@ -148,7 +151,7 @@ def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa:
     return ImageAction(group, **options), element
 
 
-def _usual_action(group: Group[Any], x: Tensor) -> Action:
+def _usual_action(group: object, x: Tensor) -> Action:
     if not isinstance(group, Group):
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):

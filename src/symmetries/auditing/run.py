@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
@@ -17,13 +14,14 @@ from symmetries._validation.checks import check_finite, check_flag, invalid
 from symmetries.actions.base import Action
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
+from symmetries.auditing.inputs import Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
 from symmetries.auditing.moves import make_moves
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.names import group_name
 from symmetries.results import AuditResult, Estimate, LayerError
 
 Part = Callable[[int, int], dict[str, Tensor]]
@@ -40,7 +38,7 @@ def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
 
 def audit_model(
     model: Model,
-    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]],
+    data: Labelled,
     group: Group[Any] | Action | str,
     *,
     saliency: Saliency | None = None,
@@ -66,9 +64,9 @@ def audit_model(
 
     Args:
         model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
-        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Moved to where the model is,
-            batch by batch. Arrays of floats become float64 for a model of float64, torch's default
-            dtype for others.
+        data: x (N, ...) and y (N,), class numbers, tensors or arrays; an ``ImageSet`` with labels;
+            or a ``DataLoader`` of both. Moved to where the model is, batch by batch. Arrays of
+            floats become float64 for a model of float64, torch's default dtype for others.
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
@@ -106,8 +104,7 @@ def audit_model(
     for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
         check_flag(flag, name)
     check_callable(model)
-    x, y = _pair(data, model)
-    group = parse_group(group) if isinstance(group, str) else group
+    x, y = labelled_inputs(data, model)
     with untouched(model):
         classes = check_classifier(model, x, y)
     moves = make_moves(
@@ -172,63 +169,6 @@ def _check_values(values: dict[str, Tensor]) -> None:
         raise invalid("model", expected, got, "look at the model: most of its units may be dead")
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
-
-
-def _pair(
-    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]], model: Model
-) -> tuple[Tensor, Tensor]:
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        got = type(data).__name__
-        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
-    x, y = data
-    x = _inputs(x, _float_dtype(model)) if isinstance(x, np.ndarray) else x
-    y = _labels(y) if isinstance(y, np.ndarray) else y
-    if not isinstance(y, Tensor):
-        got = type(y).__name__
-        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
-    if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
-    return x, y
-
-
-def _float_dtype(model: Model) -> torch.dtype:
-    """What arrays of floats become: float64 if the model has that, else torch's default."""
-    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
-    own = next((one.dtype for one in parameters if one.is_floating_point()), None)
-    return torch.float64 if own == torch.float64 else torch.get_default_dtype()
-
-
-def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """An array of inputs as a tensor of ``dtype``."""
-    kind, got = values.dtype.kind, values.dtype.name
-    if kind == "f":
-        return torch.tensor(_plain(values), dtype=dtype)
-    if kind == "c":
-        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
-    remedy = "use x.astype('float32') / 255"
-    if kind not in "iub":
-        remedy = "use x.astype('float32'), with all examples of one shape"
-    elif got != "uint8":
-        remedy += " if they are bytes, x.astype('float32') otherwise"
-    raise invalid("x", "floats in [0, 1]", got, remedy)
-
-
-def _labels(values: NDArray[Any]) -> Tensor:
-    """An array of labels as a tensor; whole numbers as int64."""
-    kind = values.dtype.kind
-    if kind in "iub":
-        return torch.tensor(np.ascontiguousarray(values, np.int64))
-    if kind in "fc":
-        return torch.tensor(_plain(values))  # what is said of such tensors suits it
-    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
-    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers as torch takes them: in rows, in this machine's byte order."""
-    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
-    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
-    return np.ascontiguousarray(values, dtype)
 
 
 def _measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:

@@ -1,5 +1,6 @@
 """``symmetries discover``: which transformations occur in data, and how much."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -9,10 +10,7 @@ from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
-    from symmetries.data import ImageSet
-    from symmetries.learners.symmetry_model import SymmetryModel
     from symmetries.results import SymmetryResult
-    from symmetries.training import History
 
 VERDICTS = {"absent": "dim", "partial": "green", "full": "bold green"}
 
@@ -36,24 +34,24 @@ def discover(
     [dim]Example:[/] symmetries discover digits --group rotation,translation --out out/digits
     """
     from symmetries.analysis.discovery import describe_symmetries, train_symmetry_model
-    from symmetries.analysis.inputs import read_images, resolve_background, without_constant
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
-    from symmetries.groups import parse_group
 
     words = [data, *options.given(group=group, fill=fill), *reading.words()]
     run = begin("discover", words, output.folder("discover", data), machine, output, preset)
 
-    def train() -> "tuple[ImageSet, SymmetryModel, dict[str, History]]":
-        parsed = parse_group(group)
-        images = without_constant(read_images(data, **reading_arguments(reading)))
-        value = resolve_background(images, fill, run.say)
-        model, histories = train_symmetry_model(
-            images, parsed, run.preset, fill=value, seed=run.seed, **run.training()
-        )
-        return images, model, histories
-
+    train = partial(
+        train_symmetry_model,
+        data,
+        group,
+        run.preset,
+        fill=fill,
+        seed=run.seed,
+        say=run.say,
+        reading=reading_arguments(reading),
+        **run.training(),
+    )
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         train()
         return

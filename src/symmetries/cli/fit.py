@@ -1,5 +1,6 @@
 """``symmetries fit``: a classifier that learns how much invariance its task has."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,6 @@ from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
-    from symmetries.analysis.stored_models import Classifier
-    from symmetries.data import ImageSet
     from symmetries.results import FitResult
 
 
@@ -48,9 +47,8 @@ def fit(
 
     [dim]Example:[/] symmetries fit digits --method invariant --group rotation --out out/fit
     """
-    from symmetries.analysis.classifiers import check_method, default_group, train_classifier
-    from symmetries.analysis.fits import check_trainable, describe_classifier
-    from symmetries.analysis.inputs import read_splits, resolve_background
+    from symmetries.analysis.classifiers import check_method, default_group
+    from symmetries.analysis.fits import describe_classifier, read_and_train
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
@@ -61,28 +59,27 @@ def fit(
     words += [*options.given(fill=fill), *reading.words()]
     run = begin("fit", words, output.folder("fit", data), machine, output, preset)
 
-    def train() -> "tuple[ImageSet, ImageSet, Classifier]":
-        seen, test = read_splits(data, **reading_arguments(reading))
-        classifier = train_classifier(
-            check_trainable(seen, test),
-            method,
-            chosen,
-            run.preset,
-            half_width=half_width,
-            fill=resolve_background(seen, fill, run.say),
-            seed=run.seed,
-            place=run.place,
-            **run.training(),
-        )
-        return seen, test, classifier
-
+    train = partial(
+        read_and_train,
+        data,
+        method,
+        chosen,
+        run.preset,
+        half_width=half_width,
+        fill=fill,
+        seed=run.seed,
+        place=run.place,
+        say=run.say,
+        reading=reading_arguments(reading),
+        **run.training(),
+    )
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         train()
         return
     with run.folder() as into:
         seen, test, classifier = train()
         with progress_bar("report", total=3, quiet=run.quiet) as advance:
-            result = describe_classifier(classifier, method, seen, test, run.place, run.info())
+            result = describe_classifier(seen, test, classifier, method, run.place, run.info())
             result.save(into / "metrics.json")
             advance("numbers")
             classifier.save(into / "model")

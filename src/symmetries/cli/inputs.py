@@ -1,22 +1,13 @@
 """Options about DATA as arguments of the functions that read it."""
 
 import re
-from pathlib import Path
-from typing import TypedDict
 
 from symmetries._validation.checks import invalid
-from symmetries.cli.options import Reading
+from symmetries.analysis.inputs import Reading
+from symmetries.cli import options
 
 
-class ReadingArguments(TypedDict):
-    """Arguments of :func:`symmetries.analysis.inputs.read_images`."""
-
-    folder: Path | None
-    size: tuple[int, int] | None
-    skip_bad: bool
-
-
-def reading_arguments(reading: Reading) -> ReadingArguments:
+def reading_arguments(reading: options.Reading) -> Reading:
     """The options of a command as arguments."""
     size = None if reading.resize is None else parse_size(reading.resize)
     return {"folder": reading.folder, "size": size, "skip_bad": reading.skip_bad}

@@ -28,21 +28,24 @@ def orbit(
 
     [dim]Example:[/] symmetries orbit digits --group rotation,translation --out out/digits
     """
-    from symmetries.analysis.inputs import read_images, resolve_background, without_constant
     from symmetries.analysis.orbits import describe_orbits
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
-    from symmetries.groups import parse_group
 
     machine = options.Machine(device=device, seed=seed)
     words = [data, *options.given(group=group, fill=fill), *reading.words()]
     run = begin("orbit", words, output.folder("orbit", data), machine, output)
     with run.folder() as into:
-        parsed = parse_group(group)
-        images = without_constant(read_images(data, **reading_arguments(reading)))
-        value = resolve_background(images, fill, run.say)
         result = describe_orbits(
-            images, parsed, value, run.seed, run.place, run.info, progress=not run.quiet
+            data,
+            group,
+            fill,
+            run.seed,
+            run.place,
+            run.info,
+            progress=not run.quiet,
+            say=run.say,
+            reading=reading_arguments(reading),
         )
         result.save(into / "orbit.json")
         result.to_html(into / "report.html")

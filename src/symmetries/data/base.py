@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from symmetries._validation.checks import (
     wrong_type,
 )
 from symmetries._validation.placement import check_together
+
+if TYPE_CHECKING:
+    from symmetries.data.convert import Images
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 FAR = 10.0  # beyond [0, 1], further than noise and standardised images are
@@ -210,11 +213,18 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
     return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))
 
 
-def images_to_learn(
-    images: Tensor | ImageSet, shape: Sequence[int], name: str = "images"
-) -> Tensor:
-    """The images (N, C, H, W) of a set, checked: of shape (C, H, W), at least one, finite."""
-    data = images.images if isinstance(images, ImageSet) else images
+def images_to_learn(images: "Images", shape: Sequence[int], name: str = "images") -> Tensor:
+    """Images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
+
+    Args:
+        images: a tensor, an array, a set or a ``DataLoader``, as in
+            :func:`symmetries.data.as_images`.
+        shape: (C, H, W).
+        name: of the argument, for errors.
+    """
+    from symmetries.data.convert import as_images
+
+    data = as_images(images, name)
     check_image_shape(data, shape, name)
     if len(data) == 0:
         raise invalid(name, "at least one image", "none", "check the loader")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from symmetries._utils.loading import gather_batches
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, as_array
@@ -36,7 +37,7 @@ def as_image_set(data: Images, name: str = "images") -> ImageSet:
     if isinstance(data, ImageSet):
         return data
     if isinstance(data, DataLoader):
-        data = _loaded(data)
+        data = gather_batches(data)
     elif isinstance(data, Dataset):
         return from_dataset(data, name)
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) > 2:
@@ -63,7 +64,7 @@ def as_images(data: Images, name: str = "images") -> Tensor:
     if isinstance(data, ImageSet):
         return data.images
     if isinstance(data, DataLoader):
-        data = _loaded(data)
+        data = gather_batches(data)
     elif isinstance(data, Dataset):
         return from_dataset(data).images
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) > 2:
@@ -74,16 +75,3 @@ def as_images(data: Images, name: str = "images") -> Tensor:
         remedy = f"use {name}.astype('float32') / 255 if they are bytes"
         raise invalid(name, "floats", data.dtype, remedy)
     return torch.as_tensor(np.ascontiguousarray(data, np.float32))
-
-
-def _loaded(loader: "DataLoader[Any]") -> tuple[Tensor, Tensor | None]:
-    """All batches of a loader, one after the other."""
-    images, labels = [], []
-    for batch in loader:
-        pair = isinstance(batch, tuple | list)
-        images.append(torch.as_tensor(batch[0] if pair else batch))
-        if pair and len(batch) > 1:
-            labels.append(torch.as_tensor(batch[1]))
-    if not images:
-        raise invalid("data", "at least one batch", "an empty loader", "check the data set")
-    return torch.cat(images), torch.cat(labels) if labels else None

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
+from symmetries.groups.names import as_group
 
 Sampling = Literal["random", "sobol", "grid"]
 SAMPLINGS = ("random", "sobol", "grid")
@@ -43,7 +44,7 @@ class UniformBox(nn.Module):
 
     def __init__(
         self,
-        group: Group[Any],
+        group: str | Group[Any],
         half_width: float | Sequence[float] = 0.0,
         *,
         constraint: Literal["none", "softplus", "tanh", "reflect"] = "none",
@@ -51,8 +52,7 @@ class UniformBox(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(constraint, CONSTRAINTS, "constraint")
-        if not isinstance(group, Group):
-            raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
+        group = as_group(group)
         half_width = half_width.tolist() if isinstance(half_width, Tensor) else half_width
         if not isinstance(half_width, int | float | Sequence):
             raise wrong_type("half_width", "a number, or one each", half_width, "see group.names")

@@ -28,6 +28,7 @@ class Saved:
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
+    _former_names: ClassVar[tuple[str, ...]] = ()  # of the class, in older files
     model_: Any
 
     def save(self, folder: str | Path) -> Path:
@@ -61,7 +62,7 @@ class Saved:
             ValueError: if the files are missing, changed, of a newer version, or of something else.
         """
         state, meta = load_state(folder)
-        if meta.get("estimator") != cls.__name__:
+        if meta.get("estimator") not in (cls.__name__, *cls._former_names):
             got = str(meta.get("estimator") or meta.get("learner") or "something else")
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)

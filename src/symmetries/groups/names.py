@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.groups.affine import SIX, Affine2
@@ -12,6 +12,8 @@ from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.groups.signal import ALL, Signal
+
+Other = TypeVar("Other")
 
 AFFINE_NAMES = (*SIX, "zoom", "translation", "scale", "affine", "similarity")
 COLOUR_NAMES = (*HSV, "colour")
@@ -89,6 +91,16 @@ def as_group(group: "str | Group[Any]") -> Group[Any]:
     if isinstance(group, str):
         return parse_group(group)
     raise wrong_type("group", "a Group or its name", group, "try Cyclic(4), or 'c4'")
+
+
+def named_group(group: "str | Other") -> "Group[Any] | Other":
+    """The group that a name stands for; anything else as it is, to be checked by the caller.
+
+    Example:
+        >>> named_group("c4"), named_group(Flip("x"))
+        (Cyclic(n=4), Flip(axis='x'))
+    """
+    return parse_group(group) if isinstance(group, str) else group
 
 
 def group_name(group: Group[Any]) -> str:

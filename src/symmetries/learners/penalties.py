@@ -37,6 +37,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.names import as_group
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -96,7 +97,7 @@ def orbit_penalty(logits: Tensor, kind: Penalty = "li") -> Tensor:
 
 
 def random_elements(
-    group: Group[Any],
+    group: str | Group[Any],
     n: int,
     *,
     half_width: float | Sequence[float] | None = None,
@@ -117,8 +118,7 @@ def random_elements(
         >>> random_elements(Cyclic(4), 5).shape
         torch.Size([5])
     """
-    if not isinstance(group, Group):
-        raise wrong_type("group", "a Group", group, "see symmetries.groups")
+    group = as_group(group)
     check_whole(n, "n")
     if isinstance(group, FiniteGroup):
         below = functools.partial(torch.randint, group.order)
@@ -130,7 +130,7 @@ def random_elements(
 
 def augment(
     x: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     half_width: float | Sequence[float] | None = None,
     generator: torch.Generator | None = None,
@@ -160,7 +160,7 @@ def regularised_loss(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
     y: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     nu: float | Tensor,
     kind: Penalty = "li",
@@ -200,7 +200,7 @@ def regularised_loss(
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
-    n = len(x)
+    group, n = as_group(group), len(x)
     if samples is None and isinstance(group, FiniteGroup):
         elements: Any = group.elements(x.device)
     else:

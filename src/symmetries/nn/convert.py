@@ -18,14 +18,14 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import call_model
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_kernels import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relax_convolutions(
     model: nn.Module,
-    group: PointGroup,
+    group: str | PointGroup,
     *,
     mode: str = "soft",
     relax: Mapping[str, float] | None = None,
@@ -60,7 +60,7 @@ def relax_convolutions(
         torch.Size([2, 4, 5, 5])
     """
     check_module(model)
-    check_point_group(group)
+    group = as_point_group(group)
     check_flag(learn, "learn")
     model = copy.deepcopy(model)
     names = [n for n, m in model.named_modules() if type(m) in (nn.Conv2d, nn.BatchNorm2d)]

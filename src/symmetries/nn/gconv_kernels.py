@@ -20,6 +20,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, invalid, short, wrong_type
 from symmetries._validation.placement import exact_products
 from symmetries.groups.finite import Cyclic, Dihedral, principal_steps
+from symmetries.groups.names import named_group
 from symmetries.groups.special import wrap_angle, x_cot_x
 
 PointGroup = Cyclic | Dihedral
@@ -30,20 +31,27 @@ SHIFTS = ("shift_x", "shift_y")
 START = 0.1
 
 
-def check_point_group(group: object) -> None:
-    """Raise unless ``group`` is one of rotations, with or without flips."""
-    if not isinstance(group, Cyclic | Dihedral):
-        raise wrong_type("group", "Cyclic(n) or Dihedral(n)", group, "try Cyclic(4)")
+def as_point_group(group: object) -> PointGroup:
+    """A group of rotations, with or without flips, as it is given or by its name.
+
+    Example:
+        >>> as_point_group("d4")
+        Dihedral(n=4)
+    """
+    found = named_group(group)
+    if not isinstance(found, Cyclic | Dihedral):
+        raise wrong_type("group", "Cyclic(n) or Dihedral(n)", found, "try Cyclic(4)")
+    return found
 
 
-def coordinate_names(group: PointGroup, lifting: bool = False) -> tuple[str, ...]:
+def coordinate_names(group: str | PointGroup, lifting: bool = False) -> tuple[str, ...]:
     """Names of the coordinates of T(2) times ``group``; an image to be lifted has positions only.
 
     Example:
         >>> coordinate_names(Cyclic(1)), coordinate_names(Cyclic(4))
         (('shift_x', 'shift_y'), ('shift_x', 'shift_y', 'rotation'))
     """
-    check_point_group(group)
+    group = as_point_group(group)
     names: tuple[str, ...] = SHIFTS
     if lifting:
         return names

@@ -17,7 +17,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_together
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.nn.field_norm import fused_norm, has_kernel
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_kernels import PointGroup, as_point_group
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:
@@ -35,7 +35,7 @@ def split_fields(x: Tensor, elements: int) -> Tensor:
     return x.view(n, channels // elements, elements, height, width)
 
 
-def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
+def act_on_fields(group: str | PointGroup, element: Tensor, x: Tensor) -> Tensor:
     """(g f)(y, h) = f(g^-1 y, g^-1 h): how a rotation or flip of the grid moves fields.
 
     Args:
@@ -51,6 +51,7 @@ def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
         >>> torch.equal(four, x)
         True
     """
+    group = as_point_group(group)
     fields = split_fields(x, group.order)
     pixels, index = _pixel_group(group, int(element))
     if not permutes_pixels(pixels, *x.shape[2:]):
@@ -87,10 +88,12 @@ class GroupPool(nn.Module):
         (torch.Size([2, 3, 5, 5]), torch.Size([2, 3]))
     """
 
-    def __init__(self, group: PointGroup, reduction: str = "max", space: bool = False) -> None:
+    def __init__(
+        self, group: str | PointGroup, reduction: str = "max", space: bool = False
+    ) -> None:
         super().__init__()
         check_choice(reduction, ("max", "mean", "sum"), "reduction")
-        check_point_group(group)
+        group = as_point_group(group)
         self.group = group
         self.reduction = reduction
         self.space = space
@@ -123,10 +126,10 @@ class FieldNorm2d(nn.Module):
         True
     """
 
-    def __init__(self, fields: int, group: PointGroup, eps: float = 1e-5) -> None:
+    def __init__(self, fields: int, group: str | PointGroup, eps: float = 1e-5) -> None:
         super().__init__()
         check_whole(fields, "fields")
-        check_point_group(group)
+        group = as_point_group(group)
         check_number(eps, "eps", least=0)
         self.weight = nn.Parameter(torch.ones(fields))
         self.bias = nn.Parameter(torch.zeros(fields))
@@ -160,11 +163,11 @@ class FieldBatchNorm2d(nn.Module):
     """
 
     def __init__(
-        self, fields: int, group: PointGroup, eps: float = 1e-5, momentum: float = 0.1
+        self, fields: int, group: str | PointGroup, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
         check_whole(fields, "fields")
-        check_point_group(group)
+        group = as_point_group(group)
         check_number(eps, "eps", least=0)
         check_number(momentum, "momentum", 0, 1)
         self.weight = nn.Parameter(torch.ones(fields))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_choice, check_floats, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.natural import NaturalLinear
 from symmetries.nn.orbit import OrbitAverage
@@ -129,7 +130,7 @@ class InvariantModel(nn.Module):
 def shallow_model(
     shape: tuple[int, int, int],
     outputs: int,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     half_widths: Sequence[float | Sequence[float]] = (0.1,),
     learn: bool | Sequence[bool] = True,
@@ -148,7 +149,7 @@ def shallow_model(
     Args:
         shape: (C, H, W) of the images.
         outputs: number of classes or of values.
-        group: ``Affine2`` or ``SE2``.
+        group: ``Affine2`` or ``SE2``, or the name of one.
         half_widths: at the start, for each run; its length is the number of runs.
         learn: whether widths are trained, for all runs or for each.
         constraint: see :class:`UniformBox`.
@@ -169,6 +170,7 @@ def shallow_model(
         torch.Size([1, 5, 32])
     """
     check_choice(posterior, POSTERIORS, "posterior")
+    group = named_group(group)
     moves = isinstance(group, Group) and group.exp(torch.zeros(1, group.dim))
     if not isinstance(moves, Tensor) or moves.shape[-2:] != (3, 3):
         remedy = "use Affine2 or SE2, by name rotation, translation, scale, affine, se2, ...; "

@@ -12,8 +12,8 @@ from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import PlaneKernel
 from symmetries.nn.gconv_kernels import (
     PointGroup,
+    as_point_group,
     check_as_conv2d,
-    check_point_group,
     coordinate_names,
     one_number,
     padding_of,
@@ -86,7 +86,7 @@ class PlaneConv2d(PlaneKernel):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        group: PointGroup,
+        group: str | PointGroup,
         mode: str | None = None,
         relax: Mapping[str, float] | None = None,
         learn: bool = True,
@@ -109,7 +109,7 @@ class PlaneConv2d(PlaneKernel):
         counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": step}
         for name, value in {**counts, "kernel_size": k}.items():
             check_whole(value, name)
-        check_point_group(group)
+        group = as_point_group(group)
         elements = group.order
         fields = (in_channels, out_channels, 1 if self.lifting else elements, elements)
         super().__init__(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_images, check_whole, wrong_type
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_kernels import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 
@@ -22,7 +22,7 @@ class Symmetry:
     """What the layers of a network have in common.
 
     Args:
-        group: rotations and flips, beside the translations.
+        group: rotations and flips, beside the translations; or the name of the group.
         mode: "strict", "soft" or "partial".
         relax: for "soft", omega' of each relaxed coordinate at the start.
         learn: whether omega' (or the partial fraction) is learned.
@@ -30,7 +30,7 @@ class Symmetry:
 
     Example:
         >>> from symmetries.groups import Cyclic
-        >>> Symmetry(Cyclic(4), "soft", {"rotation": 0.5}).lifting()["mode"]
+        >>> Symmetry("c4", "soft", {"rotation": 0.5}).lifting()["mode"]
         'soft'
         >>> Symmetry(Cyclic(4), "partial").lifting()["mode"]  # always the whole group
         'strict'
@@ -43,7 +43,7 @@ class Symmetry:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_point_group(self.group)
+        object.__setattr__(self, "group", as_point_group(self.group))
 
     def layer(self) -> dict[str, Any]:
         """Arguments of a group convolution; its output goes through a norm and a relu.

@@ -7,12 +7,13 @@ layer of a perceptron and pools over the group behind it).
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from symmetries._utils.lazy import former_name
 from symmetries._validation.checks import (
     check_choice,
     check_floats,
@@ -24,6 +25,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
 from symmetries.groups.finite import Cyclic, Dihedral, FiniteGroup, Flip
+from symmetries.groups.names import named_group
 
 Pool = Literal["max", "mean"]
 POOLS = ("max", "mean")
@@ -31,7 +33,7 @@ LARGEST_KERNEL = 1001
 LARGEST_CHANNELS = 100_000
 
 
-def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
+def pixel_permutations(group: str | FiniteGroup, shape: Sequence[int]) -> Tensor:
     """(|G|, C H W): for each element and pixel, the pixel that it comes from; (g x)_i = x_p(g, i).
 
     Args:
@@ -44,8 +46,7 @@ def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
         [[0, 1, 2, 3], [2, 3, 0, 1]]
     """
     _check_shape(shape)
-    if not isinstance(group, FiniteGroup):
-        raise wrong_type("group", "a finite group", group, "try Cyclic(4)")
+    group = _finite(group)
     size = math.prod(shape)
     numbers = torch.arange(size, dtype=torch.float64).reshape(1, *shape)
     moved = ImageAction(group).orbit(group.elements(), numbers).reshape(group.order, size)
@@ -56,6 +57,13 @@ def pixel_permutations(group: FiniteGroup, shape: Sequence[int]) -> Tensor:
     return table
 
 
+def _finite(group: object) -> FiniteGroup:
+    found = named_group(group)
+    if not isinstance(found, FiniteGroup):
+        raise wrong_type("group", "a finite group", found, "try Cyclic(4)")
+    return found
+
+
 def _check_shape(shape: Sequence[int]) -> None:
     if not isinstance(shape, Sequence) or isinstance(shape, str) or len(shape) != 3:
         raise invalid("shape", "(C, H, W)", shape, "give the shape of one image")
@@ -63,7 +71,7 @@ def _check_shape(shape: Sequence[int]) -> None:
         check_whole(size, "shape")
 
 
-def group_permutations(group: FiniteGroup, channels: int) -> Tensor:
+def group_permutations(group: str | FiniteGroup, channels: int) -> Tensor:
     """(|G|, channels |G|): how the group moves functions on itself, (g f)(k) = f(g^-1 k).
 
     For layers behind a tied layer that keeps the group's axis.
@@ -73,8 +81,7 @@ def group_permutations(group: FiniteGroup, channels: int) -> Tensor:
         >>> group_permutations(Cyclic(3), 1).tolist()
         [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
-    if not isinstance(group, FiniteGroup):
-        raise wrong_type("group", "a finite group", group, "try Cyclic(4)")
+    group = _finite(group)
     check_whole(channels, "channels", most=LARGEST_CHANNELS)
     elements = group.elements()
     back = group.compose(group.inverse(elements)[:, None], elements[None, :])
@@ -86,7 +93,7 @@ class TiedLinear(nn.Module):
     """h_c(g) = <g w_c, x> + b_c: a linear layer with every filter in all poses of a finite group.
 
     Moving the input by k moves the output along the group: h(k x)(g) = h(x)(k^-1 g). So whatever
-    acts on each entry alike, followed by :class:`GroupPool`, is exactly invariant.
+    acts on each entry alike, followed by :class:`TiedPool`, is exactly invariant.
 
     Args:
         permutations: (|G|, D), how the group moves inputs of D numbers; of
@@ -98,7 +105,7 @@ class TiedLinear(nn.Module):
     Example:
         >>> from symmetries.groups import Cyclic
         >>> turns = pixel_permutations(Cyclic(4), (1, 6, 6))
-        >>> layer = nn.Sequential(TiedLinear(turns, 8), nn.ReLU(), GroupPool("mean"))
+        >>> layer = nn.Sequential(TiedLinear(turns, 8), nn.ReLU(), TiedPool("mean"))
         >>> x = torch.rand(2, 1, 6, 6)
         >>> torch.allclose(layer(x), layer(x.rot90(1, (2, 3))), atol=1e-6)
         True
@@ -180,7 +187,7 @@ class TiedConv2d(nn.Module):
         in_channels: int,
         features: int,
         kernel_size: int,
-        group: FiniteGroup,
+        group: str | FiniteGroup,
         *,
         bias: bool = True,
         padding: int = 0,
@@ -197,6 +204,7 @@ class TiedConv2d(nn.Module):
         check_whole(padding, "padding", least=0)
         for name, size in (("stride", stride), ("dilation", dilation)):
             check_whole(size, name)
+        group = _finite(group)
         if not isinstance(group, Cyclic | Dihedral | Flip):
             remedy = "shifts need no tying: a convolution has them"
             raise wrong_type("group", "turns and flips: Cyclic, Dihedral or Flip", group, remedy)
@@ -237,7 +245,7 @@ class TiedConv2d(nn.Module):
 
 
 def tie(
-    layer: nn.Linear | nn.Conv2d, group: FiniteGroup, shape: Sequence[int] | None = None
+    layer: nn.Linear | nn.Conv2d, group: str | FiniteGroup, shape: Sequence[int] | None = None
 ) -> TiedLinear | TiedConv2d:
     """A layer like this one whose filters come in all poses of a group; put a pool behind it.
 
@@ -250,7 +258,7 @@ def tie(
         >>> from symmetries.groups import Cyclic
         >>> plain = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> first = tie(plain[1], Cyclic(4), (1, 6, 6))
-        >>> tied = nn.Sequential(first, plain[2], GroupPool("max"), plain[3])
+        >>> tied = nn.Sequential(first, plain[2], TiedPool("max"), plain[3])
         >>> x = torch.rand(2, 1, 6, 6)
         >>> torch.allclose(tied(x), tied(x.rot90(1, (2, 3))), atol=1e-6)
         True
@@ -271,7 +279,7 @@ def tie(
     return made.to(layer.weight)
 
 
-def _tied_convolution(layer: nn.Conv2d, group: FiniteGroup) -> TiedConv2d:
+def _tied_convolution(layer: nn.Conv2d, group: str | FiniteGroup) -> TiedConv2d:
     if layer.groups != 1 or layer.padding_mode not in ("zeros", "circular"):
         got = f"groups={layer.groups}, padding_mode={layer.padding_mode!r}"
         remedy = "use a plain convolution with padding by zeros or circular"
@@ -307,14 +315,14 @@ def _has_bias(layer: nn.Linear | nn.Conv2d) -> bool:
     return layer.bias is not None
 
 
-class GroupPool(nn.Module):
+class TiedPool(nn.Module):
     """The largest or mean value over the group: (N, features, |G|, ...) to (N, features, ...).
 
     Args:
         how: "max" or "mean".
 
     Example:
-        >>> GroupPool("max")(torch.arange(6.0).reshape(1, 2, 3)).tolist()
+        >>> TiedPool("max")(torch.arange(6.0).reshape(1, 2, 3)).tolist()
         [[2.0, 5.0]]
     """
 
@@ -333,3 +341,7 @@ class GroupPool(nn.Module):
     def extra_repr(self) -> str:
         """What print(pool) says."""
         return repr(self.how)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any attribute of the module
+    return former_name(__name__, name, {"GroupPool": TiedPool})

@@ -20,13 +20,11 @@ from symmetries.results import (
 )
 
 __all__ = [
-    "Page",
     "audit_page",
     "fit_page",
     "orbit_page",
     "page_html",
     "plot",
-    "render",
     "sweep_page",
     "symmetry_page",
 ]

@@ -9,7 +9,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
 
 
-class Symmetry(Protocol):
+class SymmetryLike(Protocol):
     """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
 
     ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
@@ -33,7 +33,7 @@ class Symmetry(Protocol):
         """Prototypes (N, C, H, W) of images."""
 
 
-def as_module(symmetry: Symmetry) -> nn.Module:
+def as_module(symmetry: SymmetryLike) -> nn.Module:
     """The same, for what a module can do; raise if it is none, or no symmetry model."""
     if not isinstance(symmetry, nn.Module) or not hasattr(symmetry, "prototype"):
         remedy = "fit a symmetries.learners.symmetry_model.SymmetryModel first"
