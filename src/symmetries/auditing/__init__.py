@@ -20,15 +20,16 @@ from symmetries.auditing.metrics import (
 from symmetries.auditing.run import audit_model
 from symmetries.auditing.saliency import map_similarity, saliency_map, saliency_similarity
 from symmetries.auditing.spectrum import largest_singular_value
-from symmetries.results import AuditResult, DriftPoint, Estimate, LayerError
+
+# The types that the measures return; their home is symmetries.results.
+from symmetries.results import AuditResult as AuditResult
+from symmetries.results import DriftPoint as DriftPoint
+from symmetries.results import Estimate as Estimate
+from symmetries.results import LayerError as LayerError
 
 __all__ = [
-    "AuditResult",
     "DistributionInvariance",
-    "DriftPoint",
-    "Estimate",
     "InvarianceMetric",
-    "LayerError",
     "LogitInvariance",
     "SaliencySimilarity",
     "audit_model",

@@ -63,7 +63,7 @@ class InvarianceMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         check_choice(reduction, REDUCTIONS, "reduction")
-        self.group = named_group(group)
+        self.group: Group[Any] | Action = named_group(group)
         self.reduction: Reduction = reduction
         self.identity = identity
         self.samples = samples

@@ -122,3 +122,6 @@ class SymmetryResult(ShownResult):
     classes: dict[str, ClassSymmetries]
     quality: Quality
     run: RunInfo
+
+    def __getitem__(self, name: str) -> Transformation:
+        return next(part for part in self.transformations if part.name == name)
