@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from symmetries._utils.loading import gather_batches
 from symmetries._validation.checks import invalid
+from symmetries._validation.loading import gather_batches
 from symmetries.auditing.models import Model
 
 

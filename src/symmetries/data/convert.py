@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from symmetries._utils.loading import gather_batches
 from symmetries._validation.checks import invalid, wrong_type
+from symmetries._validation.loading import gather_batches
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.datasets import from_dataset
