@@ -11,10 +11,10 @@ from symmetry_step import GROUP
 from torch import Tensor, nn
 
 from symmetries.training import TrainConfig
-from symmetries.training.ensemble import Ensemble, Job
+from symmetries.training.ensemble import Ensemble, TrainJob
 from symmetries.training.fabric import make_fabric, place
 from symmetries.training.graph import GraphedUpdate, wants_graph
-from symmetries.training.matmul_precision import fast_products
+from symmetries.training.matmul_precision import use_matmul_precision
 from symmetries.training.optim import build_optimizer, set_lr
 from symmetries.training.schedule import lr_factor
 from symmetries.training.source import join_batches, make_batches
@@ -22,7 +22,7 @@ from symmetries.training.step import Step, Steps
 from symmetries.training.update import Objective, Update
 
 LONG = 10**6  # steps that a run is told it has: rates and weights stay near their start
-Jobs = Callable[[], list[Job]]
+Jobs = Callable[[], list[TrainJob]]
 
 
 @dataclass(frozen=True)
@@ -55,26 +55,28 @@ def symmetry(
     sizes: Sizes, preset: str, stage: str, products: str | None = None, models: int = 1
 ) -> Jobs:
     """A stage of the symmetry model; the group and the images' size are the paper's for MNIST."""
-    from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+    from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
-    config = PRESETS["quick" if sizes.dry else preset]
+    config = told = SymmetryConfig.preset(preset)
     if sizes.dry:
-        told = PRESETS[preset]
-        names = ("interpolation", "angles", "circular", "alignment", "settling")
-        names += ("prototype_noise", "holdout", "moments")
-        config = replace(config, **{name: getattr(told, name) for name in names})
+        same = {"interpolation": told.interpolation, "holdout": told.holdout}
+        same |= {"angles": told.network.angles, "moments": told.network.moments}
+        same |= {"circular": told.flow.circular, "alignment": told.objective.alignment}
+        same |= {"idempotence": told.objective.idempotence}
+        same |= {"prototype_noise": told.objective.prototype_noise}
+        config = SymmetryConfig.preset("quick").replace(**same)
     if products is not None:
-        config = replace(config, products=products)
+        config = config.replace(matmul_precision=products)
     batch = {"batch_size": 16} if sizes.dry else {}
-    for name in ("inference", "generative"):
-        config = replace(config, **{name: replace(getattr(config, name), steps=LONG, **batch)})
+    length = {"steps": LONG, **batch}
+    config = config.replace(inference=length, generative=length)
     images = sizes.images(sizes.of(8192, 64), 1, sizes.of(28, 12))
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         made = []
         for seed in range(models):
             model = SymmetryModel(GROUP, tuple(images.shape[1:]), config, seed=seed)
-            made.append(next(model.fitting(images, stages=(stage,), **sizes.run())))
+            made.append(next(model.train_jobs(images, stages=(stage,), **sizes.run())))
         return made
 
     return jobs
@@ -86,7 +88,7 @@ def invariant_weights(sizes: Sizes, kind: str, runs: int = 1) -> Jobs:
 
     images, labels = _labelled(sizes)
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         return [_caught(source, lambda: source.library(images, labels, kind, runs, LONG))]
 
     return _small(sizes, jobs)
@@ -100,7 +102,7 @@ def natural(sizes: Sizes, runs: int) -> Jobs:
 
     images, labels = _labelled(sizes)
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         few = sizes.of(runs, 2)
         job = _caught(learner, lambda: source.natural(images, labels, few, 3000))
         job.model.log_noise.requires_grad_()  # as while it trains: the loop wants a gradient
@@ -120,7 +122,7 @@ def relaxed(sizes: Sizes, mode: str, rotations: int, precision: str, matmul: str
         matmul: how exact products in float32 are; None leaves torch's default.
     """
     from symmetries.groups import Cyclic
-    from symmetries.learners.relaxed import fitting
+    from symmetries.learners.relaxed import train_jobs
     from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 
     count, side = sizes.of(2048, 16), sizes.of(32, 8)
@@ -128,12 +130,12 @@ def relaxed(sizes: Sizes, mode: str, rotations: int, precision: str, matmul: str
     relax = {"rotation" if rotations > 1 else "translation": 0.5} if mode == "soft" else None
     small = {"width": 4, "kernel_size": 3, "last_kernel": 2} if sizes.dry else {}
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         torch.manual_seed(0)
         model = RelaxedResNet(3, 10, Symmetry(Cyclic(rotations), mode, relax), **small)
         batch = sizes.of(64, 4)
-        config = TrainConfig(LONG, batch, precision=precision, **sizes.run())
-        job = next(fitting(model, images, labels, config, penalty=0.1 if relax else 0.0))
+        config = TrainConfig(LONG, batch).replace(precision=precision, **sizes.run())
+        job = next(train_jobs(model, images, labels, config, penalty=0.1 if relax else 0.0))
         return [job if matmul is None else replace(job, products=matmul)]
 
     return jobs
@@ -142,33 +144,31 @@ def relaxed(sizes: Sizes, mode: str, rotations: int, precision: str, matmul: str
 def vae(sizes: Sizes, augmented: bool = False) -> Jobs:
     """The VAE, which is also the step of InvVAE (on prototypes); or that of AugVAE."""
     from symmetries.learners.symmetry_model import SymmetryModel
-    from symmetries.learners.vae import VAE
-    from symmetries.learners.vae.config import resolve_config
+    from symmetries.learners.vae import VAE, VAEConfig
 
-    config = replace(resolve_config("quick" if sizes.dry else "paper"), steps=LONG)
+    config = VAEConfig.preset("quick" if sizes.dry else "paper").replace(steps=LONG)
     images = sizes.images(sizes.of(4096, 128), 1, sizes.of(28, 8))
     shape = (1, *images.shape[2:])
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         augment = None
         if augmented:
             symmetry_model = SymmetryModel(GROUP, shape, "quick" if sizes.dry else "paper")
             augment = symmetry_model.to(sizes.device).augment
-        return [next(VAE(shape, config).fitting(images, augment=augment, **sizes.run()))]
+        return [next(VAE(shape, config).train_jobs(images, augment=augment, **sizes.run()))]
 
     return jobs
 
 
 def invariant_vae(sizes: Sizes) -> Jobs:
     """The invariant VAE, all networks at once."""
-    from symmetries.learners.invariant_vae import InvariantVAE
-    from symmetries.learners.invariant_vae.config import resolve_config
+    from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 
-    config = replace(resolve_config("quick" if sizes.dry else "paper"), steps=LONG)
-    config = replace(config, batch_size=8) if sizes.dry else config
+    config = InvariantVAEConfig.preset("quick" if sizes.dry else "paper").replace(steps=LONG)
+    config = config.replace(batch_size=8) if sizes.dry else config
     images = sizes.images(sizes.of(4096, 64), 1, sizes.of(28, 8))
     shape = (1, *images.shape[2:])
-    return lambda: [next(InvariantVAE("rotation", shape, config).fitting(images, **sizes.run()))]
+    return lambda: [next(InvariantVAE("rotation", shape, config).train_jobs(images, **sizes.run()))]
 
 
 def penalties(sizes: Sizes) -> Jobs:
@@ -182,14 +182,14 @@ def penalties(sizes: Sizes) -> Jobs:
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
         return regularised_loss(model, *batch, Cyclic(4), nu=1.0)
 
-    def jobs() -> list[Job]:
+    def jobs() -> list[TrainJob]:
         torch.manual_seed(0)
         layers: list[nn.Module] = [nn.Linear(784, 128), nn.ReLU()]
         for _ in range(4):
             layers += [nn.Linear(128, 128), nn.ReLU()]
         model = nn.Sequential(nn.Flatten(), *layers, nn.Linear(128, 9))
-        config = TrainConfig(LONG, sizes.of(128, 8), **sizes.run())
-        return [Job(model, loss, (images, labels), config)]
+        config = TrainConfig(LONG, sizes.of(128, 8)).replace(**sizes.run())
+        return [TrainJob(model, loss, (images, labels), config)]
 
     return jobs
 
@@ -234,7 +234,7 @@ def _small(sizes: Sizes, jobs: Jobs) -> Jobs:
     """With small layers in a dry run."""
     import invariant_step_cuda as source
 
-    def made() -> list[Job]:
+    def made() -> list[TrainJob]:
         if not sizes.dry:
             return jobs()
         with mock.patch.multiple(source, UNITS=32, SAMPLES=4, BATCH=16, DEVICE=sizes.device):
@@ -246,17 +246,17 @@ def _small(sizes: Sizes, jobs: Jobs) -> Jobs:
 class _Caught(Exception):
     """Carries what a function would have trained."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TrainJob) -> None:
         super().__init__()
         self.job = job
 
 
-def _caught(module: object, call: Callable[[], object]) -> Job:
+def _caught(module: object, call: Callable[[], object]) -> TrainJob:
     """What a function hands to the ``train`` of its module."""
 
     def train(model: Any, loss: Any, data: Any, config: Any, **options: Any) -> None:  # noqa: ANN401
         options.pop("on_step", None)
-        raise _Caught(Job(model, loss, data, config, **options))
+        raise _Caught(TrainJob(model, loss, data, config, **options))
 
     with mock.patch.object(module, "train", train):
         try:
@@ -279,11 +279,11 @@ class Running:
     """
 
     def __init__(
-        self, jobs: list[Job], graph: str, loss_of: Callable[[Any], Any] = lambda loss: loss
+        self, jobs: list[TrainJob], graph: str, loss_of: Callable[[Any], Any] = lambda loss: loss
     ) -> None:
         job, several = jobs[0], len(jobs) > 1
-        wanted = graph if job.config.graph == "auto" else "off"
-        self.config = config = replace(job.config, graph=wanted)
+        wanted = graph if job.config.hardware.graph == "auto" else "off"
+        self.config = config = job.config.replace(graph=wanted)
         self.products = job.products
         fabric = make_fabric(config)
         device = fabric.device
@@ -309,7 +309,11 @@ class Running:
 
     def context(self) -> AbstractContextManager[None]:
         """The rounding of products that the job asks for."""
-        return fast_products(self.products, self.config.device) if self.products else nullcontext()
+        return (
+            use_matmul_precision(self.products, self.config.device)
+            if self.products
+            else nullcontext()
+        )
 
     def go(self, steps: int) -> dict[str, Tensor]:
         """So many steps more; the numbers of the last one."""

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,10 @@ from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.groups import Cyclic
 from symmetries.learners import relaxed
-from symmetries.learners.invariant_vae import InvariantVAE
-from symmetries.learners.invariant_vae.config import resolve_config as joint_config
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.penalties import regularised_loss
-from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.config import resolve_config as symmetry_config
-from symmetries.learners.vae import VAE
-from symmetries.learners.vae.config import resolve_config as vae_config
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.ops._dispatch import VARIABLE
 from symmetries.training import Step, TrainConfig, TrainJob, ensemble, fit_together
@@ -79,9 +75,9 @@ class Data:
 
 def symmetry(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     """Both stages of the symmetry model."""
-    config = symmetry_config("quick")
-    stages = {n: replace(getattr(config, n), steps=STEPS) for n in ("inference", "generative")}
-    model = SymmetryModel("rotation,translation", data.shape, replace(config, **stages), seed=seed)
+    config = SymmetryConfig.preset("quick")
+    stages = {n: getattr(config, n).replace(steps=STEPS) for n in ("inference", "generative")}
+    model = SymmetryModel("rotation,translation", data.shape, config.replace(**stages), seed=seed)
     return model.train_jobs(data.train, **run), lambda: judge(model, data.test)
 
 
@@ -92,7 +88,7 @@ def fixed() -> torch.Generator:
 
 def vae(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     """The VAE: its bound in nats."""
-    model = VAE(data.shape, replace(vae_config("quick"), steps=STEPS), seed=seed)
+    model = VAE(data.shape, VAEConfig.preset("quick").replace(steps=STEPS), seed=seed)
     return model.train_jobs(data.train, **run), lambda: {
         "bound": float(model.bound(data.test, 20, fixed()).mean())
     }
@@ -100,7 +96,7 @@ def vae(data: Data, seed: int, run: dict[str, Any]) -> Fit:
 
 def joint(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     """The invariant VAE: its bound in nats."""
-    config = replace(joint_config("quick"), steps=2 * STEPS)
+    config = InvariantVAEConfig.preset("quick").replace(steps=2 * STEPS)
     model = InvariantVAE("rotation", data.shape, config, seed=seed)
     return model.train_jobs(data.train, **run), lambda: {
         "bound": float(model.bound(data.test[:500], 10, fixed()).mean())
@@ -122,9 +118,9 @@ def relaxed_network(data: Data, seed: int, run: dict[str, Any]) -> Fit:
     torch.manual_seed(seed)
     symmetries = Symmetry(Cyclic(4), "soft", {"rotation": 0.1})
     model = RelaxedResNet(1, 10, symmetries, width=4, kernel_size=3, last_kernel=2)
-    config = TrainConfig(2 * STEPS, 128, seed=seed, **run)
-    jobs = relaxed.train_jobs(model, data.train, data.labels, config, penalty=0.1)
-    return jobs, lambda: classified(model, data)
+    config = TrainConfig(2 * STEPS, 128, seed=seed).replace(**run)
+    fitting = relaxed.train_jobs(model, data.train, data.labels, config, penalty=0.1)
+    return fitting, lambda: classified(model, data)
 
 
 def penalised(data: Data, seed: int, run: dict[str, Any]) -> Fit:
@@ -138,7 +134,7 @@ def penalised(data: Data, seed: int, run: dict[str, Any]) -> Fit:
         return regularised_loss(model, *batch, Cyclic(4), nu=1.0)
 
     def train_jobs() -> Any:  # noqa: ANN401
-        config = TrainConfig(STEPS, 128, seed=seed, **run)
+        config = TrainConfig(STEPS, 128, seed=seed).replace(**run)
         yield TrainJob(model, loss, (data.train, data.labels), config, products="tf32")
 
     return train_jobs(), lambda: classified(model, data)

@@ -65,10 +65,11 @@ MODES = ("off", "auto")
 Case = tuple[str, Callable[..., dict[str, Tensor]], dict[str, Any], dict[str, Any], bool]
 
 # Name, loss, model, settings, and whether a graph is expected.
+ADAMW = {"algorithm": "adamw", "weight_decay": 0.1}
 CASES: list[Case] = [
     ("adam", plain, {}, {}, True),
-    ("adamw, warm-up", plain, {}, {"optimizer": "adamw", "warmup": 10, "weight_decay": 0.1}, True),
-    ("sgd, momentum", plain, {}, {"optimizer": "sgd", "momentum": 0.9, "lr": 0.05}, True),
+    ("adamw, warm-up", plain, {}, {**ADAMW, "warmup": 0.05}, True),
+    ("sgd, momentum", plain, {}, {"algorithm": "sgd", "momentum": 0.9, "lr": 0.05}, True),
     ("clipped", plain, {}, {"clip": 0.5}, True),
     ("dropout", plain, {"dropout": 0.3}, {}, True),
     ("batch norm", plain, {"norm": True}, {}, True),
@@ -84,8 +85,8 @@ def run(case: Case, graph: str, steps: int, device: str) -> tuple[Tensor, float,
     generator = torch.Generator().manual_seed(1)
     data = (torch.randn(4096, 64, generator=generator), torch.arange(4096) % 10)
     model = mlp(**build)
-    config = TrainConfig(
-        **{"steps": steps, "batch_size": 128, "lr": 1e-3, "seed": 3, **settings},
+    config = TrainConfig(steps, 128, 1e-3, 3).replace(
+        **settings,
         device=device,
         graph=graph,
         progress=False,

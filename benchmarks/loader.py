@@ -58,7 +58,7 @@ def milliseconds(data: tuple[Tensor, Tensor], resident: bool) -> float:
     share = source.DEVICE_SHARE
     source.DEVICE_SHARE = share if resident else 0.0  # as if nothing would fit
     try:
-        config = TrainConfig(STEPS, BATCH, log_every=STEPS // 4, progress=False)
+        config = TrainConfig(STEPS, BATCH, progress=False).replace(log_every=STEPS // 4)
         history = train(network(), loss, data, config)
     finally:
         source.DEVICE_SHARE = share

@@ -57,7 +57,8 @@ def bare(steps: int) -> None:
 
 def looped(steps: int, out: Path | None, progress: bool = False) -> None:
     """The same through the training loop."""
-    config = TrainConfig(steps, BATCH, device="cpu", progress=progress, out=out, warmup=10)
+    config = TrainConfig(steps, BATCH, device="cpu", progress=progress, out=out)
+    config = config.replace(warmup=10 / steps)
     train(OneNumber(), loss, (torch.ones(64 * BATCH),), config)
 
 

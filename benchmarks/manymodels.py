@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,10 @@ from torch import Tensor, nn
 
 from symmetries.groups import Cyclic
 from symmetries.learners import relaxed
-from symmetries.learners.invariant_vae import InvariantVAE
-from symmetries.learners.invariant_vae.config import resolve_config as joint_config
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.penalties import regularised_loss
-from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.config import resolve_config as symmetry_config
-from symmetries.learners.vae import VAE
-from symmetries.learners.vae.config import resolve_config as vae_config
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.training import History, Step, TrainConfig, TrainJob, fit_together
 from symmetries.training.matmul_precision import use_matmul_precision
@@ -50,13 +46,13 @@ Case = tuple[str, str, Callable[[int], Any]]
 
 def symmetry(preset: str, side: int, stage: str, dropout: bool = True) -> Callable[[int], Any]:
     """One stage of the symmetry model."""
-    config = symmetry_config(preset)
+    config = SymmetryConfig.preset(preset)
     if not dropout:
-        config = replace(config, feature_dropout=0.0, conditioner_dropout=0.0)
+        config = config.replace(feature_dropout=0.0, conditioner_dropout=0.0)
     batch = config.inference.batch_size if GPU else 32
     short = {"steps": STEPS, "batch_size": batch}
-    stages = {name: replace(getattr(config, name), **short) for name in ("inference", "generative")}
-    config = replace(config, holdout=0.0, **stages)
+    stages = {name: getattr(config, name).replace(**short) for name in ("inference", "generative")}
+    config = config.replace(holdout=0.0, **stages)
     images = torch.rand(2048, 1, side, side)
 
     def make(seed: int) -> Any:  # noqa: ANN401
@@ -68,16 +64,16 @@ def symmetry(preset: str, side: int, stage: str, dropout: bool = True) -> Callab
 
 def vae(preset: str, side: int) -> Callable[[int], Any]:
     """The convolutional VAE."""
-    config = replace(vae_config(preset), steps=STEPS)
-    config = config if GPU else replace(config, batch_size=32)
+    config = VAEConfig.preset(preset).replace(steps=STEPS)
+    config = config if GPU else config.replace(batch_size=32)
     images = torch.rand(2048, 1, side, side)
     return lambda seed: VAE((1, side, side), config, seed=seed).train_jobs(images, **RUN)
 
 
 def joint(preset: str, side: int) -> Callable[[int], Any]:
     """The invariant VAE."""
-    config = replace(joint_config(preset), steps=STEPS)
-    config = config if GPU else replace(config, batch_size=32)
+    config = InvariantVAEConfig.preset(preset).replace(steps=STEPS)
+    config = config if GPU else config.replace(batch_size=32)
     images = torch.rand(2048, 1, side, side)
     shape = (1, side, side)
     return lambda seed: InvariantVAE("rotation", shape, config, seed=seed).train_jobs(images, **RUN)
@@ -93,7 +89,7 @@ def relaxed_network(width: int, side: int, kernel: int, batch: int) -> Callable[
         last = min(kernel, side // 4)
         size = {"width": width, "kernel_size": kernel, "last_kernel": last}
         model = RelaxedResNet(3, 10, symmetries, **size)
-        config = TrainConfig(STEPS, batch, seed=seed, **RUN)
+        config = TrainConfig(STEPS, batch, seed=seed).replace(**RUN)
         return relaxed.train_jobs(model, images, labels, config, penalty=0.1)
 
     return make
@@ -115,7 +111,7 @@ def perceptron(penalised: bool) -> Callable[[int], Any]:
         for _ in range(4):
             layers += [nn.Linear(128, 128), nn.ReLU()]
         model = nn.Sequential(nn.Flatten(), *layers, nn.Linear(128, 9))
-        config = TrainConfig(STEPS, 128 if GPU else 32, seed=seed, **RUN)
+        config = TrainConfig(STEPS, 128 if GPU else 32, seed=seed).replace(**RUN)
         history = yield TrainJob(model, loss, (images, labels), config, products="tf32")
         return history
 

@@ -15,7 +15,6 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from symmetries.data import load, rotated
-from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.losses import generative_loss, lie_inference_loss
 from symmetries.ops.amx import has_amx
 from symmetries.training import Step
@@ -43,7 +42,7 @@ PLANTED = 45.0  # degrees, on the CPU
 def judge(model: SymmetryModel, images: Tensor) -> dict[str, float]:
     """The two objectives on images that were not trained on, in float32."""
     step = Step(1, 0, images.device)
-    config = replace(model.config, alignment=0.0)
+    config = model.config.replace(alignment=0.0)
     step.begin(0)
     first = lie_inference_loss(model.inference, images, step, model.act, config)
     step.begin(0)
@@ -99,12 +98,11 @@ def main() -> None:
 
 def trained(products: str, seed: int, images: Tensor, steps: tuple[int, int]) -> SymmetryModel:
     """A model after so many steps of each stage."""
-    base = PRESETS["default" if GPU else "quick"]
-    config = replace(
-        base,
-        products="tf32" if products == "float32" else products,
-        inference=replace(base.inference, steps=steps[0]),
-        generative=replace(base.generative, steps=steps[1]),
+    base = SymmetryConfig.preset("default" if GPU else "quick")
+    config = base.replace(
+        matmul_precision="tf32" if products == "float32" else products,
+        inference={"steps": steps[0]},
+        generative={"steps": steps[1]},
     )
     model = SymmetryModel(GROUP, tuple(images.shape[1:]), config, seed=seed)
     device = "cuda" if GPU else "cpu"

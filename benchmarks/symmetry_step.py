@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.ops.affine_exp import generators
@@ -38,7 +38,7 @@ from common import interleaved, medians, record
 
 GROUP = "shift_x,shift_y,rotation,scale_x,scale_y"
 SHAPE = (1, 28, 28)
-CONFIG = replace(PRESETS["paper"], interpolation="bilinear")
+CONFIG = SymmetryConfig.preset("paper").replace(interpolation="bilinear")
 
 
 def straightforward(model: SymmetryModel, images: Tensor, step: Step) -> Tensor:
@@ -197,9 +197,9 @@ def floor_pieces(stage: str, products: str, config: SymmetryConfig = CONFIG) -> 
     input; backward the gradient between them, the norm's two inputs and its output, and once more
     for the weights) and parameters of splines six times.
     """
-    batch, k = config.inference.batch_size, config.samples
+    batch, k = config.inference.batch_size, config.objective.samples
     pixels, dim = SHAPE[0] * SHAPE[1] * SHAPE[2], 5
-    f = (pixels, *config.widths)
+    f = (pixels, *config.network.widths)
     picture = 4 * pixels / BANDWIDTH
     model = SymmetryModel(GROUP, SHAPE, config)
     net = model.inference if stage == "inference" else model.generative
@@ -213,15 +213,15 @@ def floor_pieces(stage: str, products: str, config: SymmetryConfig = CONFIG) -> 
             "optimiser": optimiser,
         }
     rows = k * batch
-    features, base = (pixels, *config.features), (config.features[-1], *config.base)
-    wide = config.conditioner * config.layers
+    features, base = (pixels, *config.flow.features), (config.flow.features[-1], *config.flow.base)
+    wide = config.flow.conditioner * config.flow.layers
     units = 8 * BYTES[products] * rows * wide
-    splines = 6 * 4 * rows * (3 * config.bins - 1) * dim / 2 * config.layers
+    splines = 6 * 4 * rows * (3 * config.flow.bins - 1) * dim / 2 * config.flow.layers
     return {
         "warps": picture * (2 * (rows + batch) + 2 * rows),
         "inference network": network_floor(f, rows + batch, products, trained=False),
         "features": network_floor(features, rows, products, trained=True),
-        "context to the flow": 3 * 2 * rows * config.features[-1] * wide / RATES[products],
+        "context to the flow": 3 * 2 * rows * config.flow.features[-1] * wide / RATES[products],
         "base": network_floor(base, rows, products, trained=True, first=False),
         "flow": (units + splines) / BANDWIDTH,
         "optimiser": optimiser,
@@ -244,8 +244,7 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
         ("off", "bilinear", "bf16"),
     ):
         count = steps if graph == "auto" else steps // 20
-        config = replace(
-            CONFIG,
+        config = CONFIG.replace(
             interpolation=interpolation,
             products=products,
             inference=replace(CONFIG.inference, steps=count),
@@ -254,7 +253,7 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
         model = SymmetryModel(GROUP, SHAPE, config)
         run = {"device": "cuda", "progress": False, "graph": graph, "log_every": count // 4}
         for stage in stages:
-            history = model.fit(images, stages=(stage,), **run)[stage]
+            history = model.fit(images, stages=(stage,), **run)
             seconds = history.times[-1] - history.times[1]
             each = seconds / (history.step[-1] - history.step[1])
             row = {

@@ -50,7 +50,8 @@ FACES = (actions, auditing, data, distributions, estimators, groups, orbits, swe
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
-    *("TransformationSummary", "Parameter", "Invariance", "OrbitStudy"),
+    *("AuditResult", "Parameter", "OrbitStudy"),
+    *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
 FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models
@@ -267,7 +268,7 @@ def _loss(model: nn.Module, batch: Any, step: Any) -> dict[str, Tensor]:  # noqa
 
 def _config(**settings: Any) -> training.TrainConfig:  # noqa: ANN401
     fields = {"steps": 2, "batch_size": 4, "lr": 1e-3, "progress": False, "device": "cpu"}
-    return training.TrainConfig(**{**fields, **settings})
+    return training.TrainConfig(1, 1).replace(**{**fields, **settings})
 
 
 def _train(model: nn.Module, images: Any, labels: Any, **settings: Any) -> Any:  # noqa: ANN401
@@ -275,7 +276,7 @@ def _train(model: nn.Module, images: Any, labels: Any, **settings: Any) -> Any: 
 
 
 def _vaes() -> list[vae.VAE]:
-    small = vae.VAEConfig(2, channels=(4,), strides=(2,), hidden=8, steps=2, batch_size=4)
+    small = vae.VAEConfig.preset("quick").replace(steps=2, batch_size=4)
     return [vae.VAE((1, 8, 8), small, seed=seed) for seed in (0, 1)]
 
 
@@ -312,7 +313,7 @@ def _fit_relaxed(model: nn.Module, images: Any, labels: Any, **more: Any) -> Any
 
 
 def _natural(images: Any, labels: Any, **settings: Any) -> Any:  # noqa: ANN401
-    config = invariant_weights.NaturalConfig(**{"steps": 2, "samples": 2, **settings})
+    config = invariant_weights.NaturalConfig(steps=2, samples=2).replace(**settings)
     return invariant_weights.fit_natural(_model(), images, labels, config)
 
 
@@ -387,16 +388,16 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         **{"kernel_size": 3, "batch_size": 20, "lr": 0.01, "image_shape": (8, 8)},
         **{"device": "cpu", "random_state": 0},
     ),
-    "estimators.SymmetryModel": _estimator(
-        estimators.SymmetryModel,
+    "estimators.SymmetryEstimator": _estimator(
+        estimators.SymmetryEstimator,
         "transform",
         **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
         **{"image_shape": (8, 8), "random_state": 0},
-        config=symmetry_model.SymmetryConfig(
+        config=symmetry_model.SymmetryConfig().replace(
             widths=(8,),
             features=(8,),
-            inference=symmetry_model.Stage(2, 8),
-            generative=symmetry_model.Stage(2, 8),
+            inference=training.Recipe(2, 8),
+            generative=training.Recipe(2, 8),
         ),
     ),
     "training.train": lambda: (
@@ -424,10 +425,10 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {"folder": _saved_vae(), "learner": "vae", "what": "VAE"},
     ),
     "training.TrainConfig": lambda: (
-        training.TrainConfig,
+        lambda **fields: training.TrainConfig(1, 1).replace(**fields),
         {
             **{"steps": 2, "batch_size": 4, "lr": 0.1, "warmup": 0, "schedule": "cosine"},
-            **{"final_lr": 0.0, "clip": 1.0, "weight_decay": 0.0, "optimizer": "adam"},
+            **{"final": 0.0, "clip": 1.0, "weight_decay": 0.0, "algorithm": "adam"},
             **{"betas": (0.9, 0.99), "momentum": 0.0, "seed": 0, "checkpoint_every": 1},
             **{"log_every": 1, "device": "cpu", "precision": "32-true", "devices": 1, "nodes": 1},
             **{"graph": "off", "workers": 0, "skip_bad": 0},
@@ -520,7 +521,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "sweeps.read_config": _path(sweeps.read_config, "sweep.toml"),
     "learners.invariant_vae.InvariantVAEConfig": lambda: (
-        invariant_vae.InvariantVAEConfig,
+        invariant_vae.InvariantVAEConfig().replace,
         _defaults(invariant_vae.InvariantVAEConfig),
     ),
     "learners.invariant_weights.NaturalConfig": lambda: (
@@ -528,8 +529,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {
             **{"images": [x()], "labels": y(), "steps": 2, "batch_size": 6, "samples": 2},
             **{"sampling": "sobol", "draws": 2, "rate": 0.3, "lr": 0.1, "chunk": 4, "seed": 0},
-            **{"body_lr": 0.1, "betas": (0.9, 0.99), "schedule": "cosine", "width_every": 1},
-            **{"warmup": 0, "body_warmup": 0, "fresh": True},
+            **{"body_lr": 0.1, "betas": (0.9, 0.99), "schedule": "cosine", "head_every": 1},
+            **{"head_only": 0, "fresh": True},
         },
     ),
     "learners.invariant_weights.augerino_loss": lambda: (
@@ -601,17 +602,25 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         relaxed.accuracy,
         {"model": _relaxed(), "images": x(), "labels": y(), "batch_size": 5},
     ),
-    "learners.symmetry_model.Stage": lambda: (
-        lambda **fields: symmetry_model.Stage(**fields).train_config(),
+    "training.Recipe": lambda: (
+        lambda **fields: training.Recipe(**fields).train_config(),
         {"steps": 2, "batch_size": 2, "lr": 0.1, "warmup": 0.1, "final": 0.1, "clip": 1.0},
     ),
     "learners.symmetry_model.SymmetryConfig": lambda: (
-        symmetry_model.SymmetryConfig,
+        symmetry_model.SymmetryConfig().replace,
         {**_defaults(symmetry_model.SymmetryConfig), "widths": (8,), "inference": _stage()},
     ),
     "learners.vae.InvVAE": lambda: (_inv_vae, {"images": x(), "refine": 0}),
+    "learners.relaxed.RelaxedConfig": lambda: (
+        relaxed.RelaxedConfig().replace,
+        {**_defaults(relaxed.RelaxedConfig), "kernel_size": 3},
+    ),
+    "learners.invariant_weights.InvariantWeightsConfig": lambda: (
+        invariant_weights.InvariantWeightsConfig().replace,
+        {**_defaults(invariant_weights.InvariantWeightsConfig), "sigma": 0.3},
+    ),
     "learners.vae.VAEConfig": lambda: (
-        vae.VAEConfig,
+        vae.VAEConfig().replace,
         {**_defaults(vae.VAEConfig), "channels": (4,), "strides": (1,)},
     ),
     "nn.autoencoder.ChannelNorm": _module(autoencoder.ChannelNorm, x(c=4), channels=4),
@@ -627,7 +636,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda images, width: _relaxed_of(width)(images),
         {"images": x(), "width": 2},
     ),
-    "nn.plane_kernel.PlaneKernel": lambda: (
+    "nn.conv_kernel.ConvKernel": lambda: (
         lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
         {"size": (8, 8)},
     ),
@@ -649,14 +658,15 @@ def _open(config: Any, folder: Any) -> Any:  # noqa: ANN401
 
 
 def _defaults(kind: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The numbers and words among the defaults of a dataclass."""
-    made = kind()
-    fields = {name: getattr(made, name) for name in kind.__dataclass_fields__}
+    """The numbers and words among the defaults of a configuration and its parts but recipes."""
+    fields = {}
+    for name, value in kind().to_dict().items():
+        fields |= value if isinstance(value, dict) and "steps" not in value else {name: value}
     return {name: v for name, v in fields.items() if isinstance(v, int | float | str)}
 
 
-def _stage() -> symmetry_model.Stage:
-    return symmetry_model.Stage(2, 8)
+def _stage() -> training.Recipe:
+    return training.Recipe(2, 8)
 
 
 def _relaxed_of(width: int) -> nn.Module:

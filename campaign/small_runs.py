@@ -4,9 +4,7 @@ Each takes a folder and returns the trained module. Data and networks are tiny, 
 every few steps; everything else is what users run.
 """
 
-import dataclasses
 import hashlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import symmetries.training
-from symmetries.training import TrainConfig
+from symmetries._utils.config import presets_of
+from symmetries.training import Recipe, TrainConfig
 
 CHECKPOINT_EVERY = 3
 JOINT_STEPS = 14
@@ -25,7 +24,12 @@ _checked = TrainConfig.__post_init__
 
 def _often(config: TrainConfig) -> None:
     """Every run with checkpoints every few steps, in as many processes as there are."""
-    for name, value in {"checkpoint_every": CHECKPOINT_EVERY, "device": "cpu", **WORLD}.items():
+    parts = {
+        "logging": config.logging.replace(checkpoint_every=CHECKPOINT_EVERY),
+        "hardware": config.hardware.replace(**WORLD),
+        "device": "cpu",
+    }
+    for name, value in parts.items():
         object.__setattr__(config, name, value)
     _checked(config)
 
@@ -33,8 +37,7 @@ def _often(config: TrainConfig) -> None:
 TrainConfig.__post_init__ = _often  # type: ignore[method-assign]
 
 from symmetries.groups import Affine2, Cyclic  # noqa: E402
-from symmetries.learners.invariant_vae import PRESETS as JOINT_PRESETS  # noqa: E402
-from symmetries.learners.invariant_vae import InvariantVAE  # noqa: E402
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig  # noqa: E402
 from symmetries.learners.invariant_weights import (  # noqa: E402
     NaturalConfig,
     augerino_loss,
@@ -45,9 +48,7 @@ from symmetries.learners.penalties import regularised_loss  # noqa: E402
 from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
 from symmetries.learners.sparse_gp import SparseGP  # noqa: E402
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
-from symmetries.learners.symmetry_model.config import Stage  # noqa: E402
-from symmetries.learners.vae import PRESETS as VAE_PRESETS  # noqa: E402
-from symmetries.learners.vae import VAE, InvVAE  # noqa: E402
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig  # noqa: E402
 from symmetries.nn.invariant_model import shallow_model  # noqa: E402
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry  # noqa: E402
 
@@ -70,15 +71,20 @@ def labels() -> Tensor:
 
 def config(out: Path | None, resume: bool, **changes: Any) -> TrainConfig:  # noqa: ANN401
     """Settings of the small runs."""
-    settings = {"steps": 14, "batch_size": 16, "lr": 3e-3, "warmup": 2, "seed": 3, "log_every": 4}
-    settings |= {"progress": False, "out": out, "resume": resume and out is not None}
-    return TrainConfig(**(settings | changes))
+    settings = {"steps": 14, "batch_size": 16, "lr": 3e-3, "warmup": 1 / 7, "seed": 3}
+    settings |= {
+        "log_every": 4,
+        "progress": False,
+        "out": out,
+        "resume": resume and out is not None,
+    }
+    return TrainConfig(1, 1).replace(**(settings | changes))
 
 
 def small_config(**changes: Any) -> SymmetryConfig:  # noqa: ANN401
     """A symmetry model of a few units and steps."""
-    stage = Stage(steps=12, batch_size=16, lr=1e-3)
-    return SymmetryConfig(
+    stage = Recipe(steps=12, batch_size=16, lr=1e-3)
+    return SymmetryConfig().replace(
         widths=(16, 8),
         samples=2,
         features=(16, 8),
@@ -131,7 +137,8 @@ def natural(out: Path | None, resume: bool) -> nn.Module:
     """The ELBO by natural-gradient steps."""
     torch.manual_seed(0)
     model = shallow_model((1, 8, 8), 3, Affine2("rotation"), features=12, seed=0)
-    settings = NaturalConfig(steps=14, batch_size=16, samples=4, draws=2, warmup=2, seed=3)
+    settings = NaturalConfig(steps=14, batch_size=16, samples=4, draws=2, seed=3)
+    settings = settings.replace(head_only=2)
     more = {"out": out, "resume": resume} if out is not None else {}
     fit_natural(model, [images()], labels(), settings, **more)
     return model
@@ -187,7 +194,7 @@ def relaxed_without_batch_norm(out: Path | None, resume: bool) -> nn.Module:
 
 def variational_autoencoder(out: Path | None, resume: bool) -> nn.Module:
     """A VAE."""
-    settings = dataclasses.replace(VAE_PRESETS["quick"], steps=14, batch_size=16, latent=3)
+    settings = VAEConfig.preset("quick").replace(steps=14, batch_size=16, latent=3)
     model = VAE((1, 8, 8), settings, seed=1)
     model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
     return model
@@ -195,7 +202,7 @@ def variational_autoencoder(out: Path | None, resume: bool) -> nn.Module:
 
 def invariant_vae(out: Path | None, resume: bool) -> nn.Module:
     """A VAE of prototypes, given a symmetry model."""
-    settings = dataclasses.replace(VAE_PRESETS["quick"], steps=14, batch_size=16, latent=3)
+    settings = VAEConfig.preset("quick").replace(steps=14, batch_size=16, latent=3)
     model = InvVAE(SymmetryModel("rotation", (1, 8, 8), "quick", seed=1), settings, seed=1)
     model.fit(images(), out=out, resume=resume and out is not None, progress=False, log_every=4)
     return model
@@ -204,7 +211,7 @@ def invariant_vae(out: Path | None, resume: bool) -> nn.Module:
 def joint_vae(out: Path | None, resume: bool) -> nn.Module:
     """The VAE whose prototypes and transformations are learned in one piece."""
     small = {"steps": JOINT_STEPS, "batch_size": 16, "latent": 3, "channels": (4, 4), "samples": 2}
-    settings = dataclasses.replace(JOINT_PRESETS["quick"], **small)
+    settings = InvariantVAEConfig.preset("quick").replace(**small)
     model = InvariantVAE("rotation", (1, 8, 8), settings, seed=1)
     pictures = images().double() if WORLD.get("precision") == "64-true" else images()
     model.fit(pictures, out=out, resume=resume and out is not None, progress=False, log_every=4)
@@ -239,15 +246,13 @@ LEARNERS: dict[str, Learner] = {
 
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
-    from symmetries.cli import classifiers
-    from symmetries.cli import relaxed as relaxed_command
-    from symmetries.learners.symmetry_model import config as symmetry_config
+    from symmetries.analysis import audits, augmentation, classifiers
 
-    classifiers.PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
-    relaxed_command.PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
-    symmetry_config.PRESETS["quick"] = small_config()
-    sys.modules["symmetries.cli.audit"].PART = 8  # type: ignore[attr-defined]
-    sys.modules["symmetries.cli.augment"].AT_ONCE = 64  # type: ignore[attr-defined]
+    classifiers.INVARIANT_PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
+    classifiers.RELAXED_PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
+    presets_of(SymmetryConfig)["quick"] = small_config()
+    audits.PART = 8
+    augmentation.AT_ONCE = 64
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -1,6 +1,5 @@
 """What the README and the documentation say is run, and their links lead somewhere."""
 
-import dataclasses
 import importlib.util
 import json
 import re
@@ -14,8 +13,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from symmetries.cli import app, classifiers, relaxed
-from symmetries.learners.symmetry_model import PRESETS
+from symmetries._utils.config import presets_of
+from symmetries.analysis import classifiers
+from symmetries.cli import app
+from symmetries.learners.symmetry_model import SymmetryConfig
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -38,15 +39,15 @@ NOT_RUN = ("symmetries reproduce", "symmetries data fetch")
 @pytest.fixture
 def short_trainings(monkeypatch):
     """The preset "quick" made much quicker: pages are tested here, not the learning."""
-    quick = PRESETS["quick"]
-    stage = dataclasses.replace(quick.inference, steps=4, batch_size=16)
-    short = dataclasses.replace(
-        quick, widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
-    )
-    monkeypatch.setitem(PRESETS, "quick", short)
+    quick = SymmetryConfig.preset("quick")
+    stage = quick.inference.replace(steps=4, batch_size=16)
+    short = quick.replace(widths=(16,), features=(16,), layers=2, inference=stage, generative=stage)
+    monkeypatch.setitem(presets_of(SymmetryConfig), "quick", short)
     size = {"features": 24, "steps": 4, "batch_size": 100}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16})
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
+    )
 
 
 @pytest.fixture

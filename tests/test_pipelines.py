@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from torch.utils.data import DataLoader, TensorDataset
 
 from symmetries.estimators import InvariantRegressor, RelaxedClassifier
-from symmetries.learners.symmetry_model import PRESETS, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
 RNG = np.random.default_rng(0)
 CLASSES = np.arange(40) % 2
@@ -33,7 +33,7 @@ def test_cross_validation_of_a_pipeline(estimator, targets):
 
 def test_augment_in_a_data_loader():
     images = torch.rand(12, 1, 8, 8)
-    model = SymmetryModel("rotation", (1, 8, 8), PRESETS["quick"])
+    model = SymmetryModel("rotation", (1, 8, 8), SymmetryConfig.preset("quick"))
 
     def moved(items):
         pictures, labels = (torch.stack(part) for part in zip(*items, strict=True))

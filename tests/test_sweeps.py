@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,14 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from symmetries._utils.config import presets_of
 from symmetries.cli import app
-from symmetries.learners.symmetry_model.config import PRESETS, Stage
+from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import RunInfo, SweepResult
 from symmetries.sweeps import SweepConfig, collect, join, read_config
 from symmetries.sweeps.objectives import OBJECTIVES, Task
 from symmetries.sweeps.study import _split, open_study, process_name
-from symmetries.training import NonFiniteError, train
+from symmetries.training import NonFiniteError, Recipe, train
 
 PAPERS = Path(__file__).parents[1] / "papers"
 RUN = RunInfo(command="x", seed=0, device="cpu", time=0.0, created="now", versions={})
@@ -33,7 +33,7 @@ def toy(task, *, lr=0.1, power=2, steps=8, bad=False):
     def loss(model, batch, step):
         return {"loss": model.weight.abs().pow(power).sum()}
 
-    train(model, loss, (torch.zeros(4, 1),), task.config(steps, 4, lr, optimizer="sgd"))
+    train(model, loss, (torch.zeros(4, 1),), task.config(steps, 4, lr, algorithm="sgd"))
     return {"distance": float(model.weight.abs()), "steps": float(steps)}
 
 
@@ -184,10 +184,10 @@ TOY = {"steps": 2, "batch_size": 16, "features": 8, "width": 2, "layers": 1, "ke
 @pytest.mark.parametrize("path", sorted(PAPERS.glob("*/sweep*.toml")), ids=lambda p: p.stem)
 def test_the_papers_grids_start(path, tmp_path, monkeypatch):
     """Each as it is but for its size: the first value of every list, two steps, a few digits."""
-    small = Stage(steps=2, batch_size=16)
+    small = Recipe(steps=2, batch_size=16)
     networks = {"widths": (8,), "features": (8,), "base": (8,), "conditioner": 8, "samples": 2}
-    paper = replace(PRESETS["paper"], **networks, inference=small, generative=small)
-    monkeypatch.setitem(PRESETS, "paper", paper)
+    paper = SymmetryConfig.preset("paper").replace(**networks, inference=small, generative=small)
+    monkeypatch.setitem(presets_of(SymmetryConfig), "paper", paper)
     found = read_config(path)
     search = {
         name: [TOY.get(name, values[0])] if isinstance(values, list) else values

@@ -11,7 +11,7 @@ from networks import Perceptrons
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from symmetries.auditing.moves import make_moves
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.saliency import mean_similarity, saliency_map
 from symmetries.groups import FiniteGroup
 from symmetries.learners.penalties import ConstrainedWeight, Penalty, orbit_penalty
@@ -161,12 +161,10 @@ def fit_together(
         steps=steps,
         batch_size=batch_size,
         lr=methods[0].rate,
-        schedule="constant",
         device=device.type,
-        log_every=check_every,
         progress=progress,
         seed=seeds[0],
-    )
+    ).replace(schedule="constant", log_every=check_every)
     history = train(model, loss, (torch.arange(len(x)),), config, on_step=on_step)
     share = history.seconds / len(methods)
     return [chooser.result(i * len(seeds), len(seeds), share) for i in range(len(methods))]

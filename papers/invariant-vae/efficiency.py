@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import measures
@@ -18,8 +17,9 @@ from versions import drawn_ahead, fit_versions, planted_anew, scores_of_versions
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.names import parse_group
-from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel, at_mean_size
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, at_mean_size
 from symmetries.learners.vae import VAE, InvVAE, fixed_augmentation
+from symmetries.training import Recipe
 
 SMALLEST = 12_500
 TEST = 3000  # loaded in all experiments; the first of them are scored
@@ -29,18 +29,17 @@ TRAINED = 500  # images that were learned from, for the bound on them
 CHUNK = 2048
 COPIES = 8  # turned, of an image, whose prototypes are compared
 # Symmetry models of MNIST, as on their own page; the sizes of their networks are the paper's.
-OURS = replace(
-    PRESETS["paper"],
+OURS = SymmetryConfig.preset("paper").replace(
     angles="circle",
     moments="centre",
     loss="one-sided",
     alignment=1.0,
-    settling=0.2,
-    settling_form="norm",
-    settling_range=0.05,
-    variety=0.25,
+    idempotence=0.2,
+    idempotence_form="norm",
+    idempotence_range=0.05,
+    affine_jitter=0.25,
     holdout=0.1,
-    products="bf16",
+    matmul_precision="bf16",
     interpolation="bilinear",
 )
 FITTED: dict[tuple[Any, ...], tuple[SymmetryModel, dict[str, Any]]] = {}  # of this process
@@ -56,19 +55,20 @@ def symmetry_model(
     It resamples by cubic B-splines, as the sets were made.
     """
     first, second = setting.symmetry
-    config = OURS if setting.source in WHOLE else PRESETS["quick"]
+    config = OURS if setting.source in WHOLE else SymmetryConfig.preset("quick")
     batch = config.inference.batch_size
-    config = replace(
-        config,
-        inference=Stage(steps=first, batch_size=batch, lr=1e-3, warmup=0.1),
-        generative=Stage(steps=second, batch_size=batch, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+    config = config.replace(
+        inference=Recipe(steps=first, batch_size=batch, lr=1e-3, warmup=0.1),
+        generative=Recipe(
+            steps=second, batch_size=batch, lr=3e-3, warmup=0.1, final=0.03, clip=2.0
+        ),
     )
     shape = tuple(data.images.shape[1:])
     model = SymmetryModel(setting.group, shape, config, seed=seed)
     run: dict[str, Any] = {"device": setting.device, "progress": False, "log_every": 500}
-    histories = model.fit(data, stages=("inference",), **run)
+    histories = model.fit(data, stages=("inference",), **run).stages
     trained: dict[str, Any] = {"zoom": at_mean_size(model, data.images)}
-    histories |= model.fit(data, stages=("generative",), **run)
+    histories |= model.fit(data, stages=("generative",), **run).stages
     model.act = ImageAction(model.group, interpolation="bspline", fill=model.act.fill)
     trained |= {name: training(history) for name, history in histories.items()}
     return model, trained
@@ -100,10 +100,10 @@ def runs(
             test = sets.load("test", added, images=TEST, **where)
             test = test.subset(torch.arange(min(setting.count, len(test))))
             small = whole.subset(torch.arange(min(SMALLEST, len(whole))))
-            steps = setting.vae.steps
+            steps = setting.vae.training.steps
             cell = {"source": setting.source, "added": added, "seed": seed, "steps": steps}
-            cell |= {"channels": list(setting.vae.channels), "lr": setting.vae.lr}
-            cell |= {"half": setting.vae.half, "hidden": setting.vae.hidden}
+            cell |= {"channels": list(setting.vae.network.channels), "lr": setting.vae.training.lr}
+            cell |= {"half": setting.vae.network.half, "hidden": setting.vae.network.hidden}
             cell |= {name: True for name in ("live", "own") if getattr(setting, name)}
             keys = [
                 {**cell, "size": size, "kind": kind}
@@ -185,7 +185,7 @@ def fit_vae(
     kind, seed = key["kind"], key["seed"]
     shape = tuple(data.images.shape[1:])
     run: dict[str, Any] = {"device": setting.device, "progress": False}
-    run["log_every"] = max(1, setting.vae.steps // 10)
+    run["log_every"] = max(1, setting.vae.training.steps // 10)
     seen = seen_of(data)
     learned, held = data.images.split((seen, len(data) - seen))
     model: VAE | InvVAE
@@ -214,7 +214,10 @@ def fit_vae(
         model.to(vae.device)
     del learned
     vae.encoder.half_precision = vae.decoder.half_precision = False  # errors as small as noise
-    row = training(history) | {"samples": setting.samples, "batch_size": setting.vae.batch_size}
+    row = training(history) | {
+        "samples": setting.samples,
+        "batch_size": setting.vae.training.batch_size,
+    }
     if kind == "AugVAE":
         few = (HELD_OUT_IMAGES, HELD_OUT_SAMPLES)
         row["versions"] = scores_of_versions(vae, symmetry, held, *few)

@@ -6,7 +6,6 @@ to see: minutes on a CPU.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import joint
@@ -17,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from symmetries.data import ImageSet
-from symmetries.learners.invariant_vae import PRESETS, InvariantVAE
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 
 PLANTED = 45.0  # degrees
 TEST, CODED = 3000, 5000  # images; those that a classifier of codes learns from
@@ -28,17 +27,16 @@ SPACES: dict[str, tuple[str, float]] = {  # the group, and how far shifts and sc
     "the same, twice as far": (joint.AFFINE, 0.5),
     "the same, three times as far": (joint.AFFINE, 0.75),
 }
-OURS = replace(
-    PRESETS["default"],
+OURS = InvariantVAEConfig.preset("default").replace(
     channels=(16, 32),
     strides=(2, 2),
     hidden=64,
     features=(256, 128),
     batch_size=128,
     lr=2e-3,
-    warmup=100,
+    warmup=0.02,
 )
-NETWORKS = {"ours": OURS, "paper": replace(OURS, angles="line", views=1, features=(64, 32))}
+NETWORKS = {"ours": OURS, "paper": OURS.replace(angles="line", views=1, features=(64, 32))}
 
 
 def runs(
@@ -59,7 +57,7 @@ def runs(
             if done(key):
                 continue
             reach = {part: far for part in group.split(",") if part != "rotation"} or None
-            longer = replace(config, steps=steps)
+            longer = config.replace(steps=steps)
             model, row = joint.fit(group, data, longer, device, reach, seed)
             test = measures.on(sets.load("test", PLANTED, folder, source, TEST), model.device)
             scored = 100 if source == "digits" else 500

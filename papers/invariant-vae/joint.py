@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def fit(
 ) -> tuple[InvariantVAE, dict[str, Any]]:
     """A model fitted to all images but those held out, and how its training went."""
     model = InvariantVAE(group, tuple(data.images.shape[1:]), config, bounds=bounds, seed=seed)
-    every = max(1, config.steps // 20)
+    every = max(1, config.training.steps // 20)
     seen = data.images[: seen_of(data)]
     history = model.fit(seen, device=device, progress=False, log_every=every)
     return model, training(history)
@@ -225,7 +224,7 @@ def ablation_run(
 ) -> dict[str, Any]:
     """One side of a comparison."""
     train_set, test = both
-    model, row = fit("rotation", train_set, replace(config, **changes), device)
+    model, row = fit("rotation", train_set, config.replace(**changes), device)
     test = measures.on(test, model.device)
     generator = torch.Generator(model.device).manual_seed(0)
     q = model.sample_eta(test.images, 32, generator)[..., 0]

@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import joint
 
-from symmetries.learners.invariant_vae import PRESETS, InvariantVAEConfig
+from symmetries.learners.invariant_vae import InvariantVAEConfig
 
 HERE = Path(__file__).parent
 PARTS = (
@@ -23,18 +22,16 @@ PARTS = (
     "samples",
     "images",
 )
-QUICK = replace(
-    PRESETS["quick"],
+QUICK = InvariantVAEConfig.preset("quick").replace(
     channels=(8, 16),
     hidden=32,
     samples=3,
     features=(64, 32),
     steps=40,
     batch_size=32,
-    warmup=10,
+    warmup=0.25,
 )
-SHAPES = replace(
-    QUICK,
+SHAPES = QUICK.replace(
     latent=3,
     channels=(8, 8),
     samples=4,
@@ -42,7 +39,7 @@ SHAPES = replace(
     base=(16,),
     conditioner=16,
     lr=1e-2,
-    warmup=20,
+    warmup=0.5,
 )
 
 
@@ -111,6 +108,6 @@ def joint_config(arguments: argparse.Namespace) -> InvariantVAEConfig:
         return QUICK
     if arguments.shapes:
         paper = {"angles": "line", "views": 1, "features": (64, 32)} if arguments.paper else {}
-        return replace(SHAPES, steps=arguments.short, **paper)
-    config = PRESETS["paper" if arguments.paper else "default"]
-    return replace(config, steps=arguments.steps, half=not arguments.full_precision)
+        return SHAPES.replace(steps=arguments.short, **paper)
+    config = InvariantVAEConfig.preset("paper" if arguments.paper else "default")
+    return config.replace(steps=arguments.steps, half=not arguments.full_precision)

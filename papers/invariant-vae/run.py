@@ -165,17 +165,17 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
     config = joint_config(arguments)
     group = joint.AFFINE if part == "affine" else "rotation"
     if part in ("learned-noise", "same-learned"):
-        config = replace(config, learn_noise=True)
+        config = config.replace(learn_noise=True)
     source = arguments.source
     if part in SAME and source == "mnist":
         source = "mnist-alike"
     count = 2000 if source in SETS else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
     for added in planted:
-        key = {"part": part, "steps": config.steps, "added": float(added)}
+        key = {"part": part, "steps": config.training.steps, "added": float(added)}
         if results.has(key):
             continue
-        upright = f"rotation-{arguments.base or config.steps}-0.0.npz"
+        upright = f"rotation-{arguments.base or config.training.steps}-0.0.npz"
         base = joint.stored_angles(arguments.out / upright)
         test = 3000 if source in SETS else 1000
         both = (
@@ -216,7 +216,9 @@ def ablations(arguments: argparse.Namespace, results: Results) -> Any:  # noqa: 
     """Three conjectures, each with and without."""
     on_mnist = arguments.source == "mnist"
     config = joint_config(arguments) if on_mnist else SHAPES
-    config = replace(config, steps=arguments.short, samples=arguments.views or config.samples)
+    config = config.replace(
+        steps=arguments.short, samples=arguments.views or config.objective.samples
+    )
     images = {"mnist": arguments.images, "digits": 400}.get(arguments.source, 2000)
     count = {"mnist": 500, "digits": 50}.get(arguments.source, 200)
     for which in arguments.which:

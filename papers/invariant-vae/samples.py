@@ -67,12 +67,12 @@ def fitted(
     least = key["least_noise"]
     if key["kind"] == "joint":
         learned = {"learn_noise": True, "least_noise": least}  # from where it is otherwise fixed
-        config = replace(config, **(learned if least < config.noise else {"noise": least}))
+        config = config.replace(**(learned if least < config.objective.noise else {"noise": least}))
         model, row = joint.fit("rotation", data, config, setting.device, seed=key["seed"])
         model.encoder.half_precision = model.decoder.half_precision = False
         return model, row
     start = max(0.2, 1.5 * least)
-    setting = replace(setting, vae=replace(setting.vae, least_noise=least, initial_noise=start))
+    setting = replace(setting, vae=setting.vae.replace(least_noise=least, initial_noise=start))
     symmetry = None
     if key["kind"] in ("AugVAE", "InvVAE"):
         small = data.subset(torch.arange(min(efficiency.SMALLEST, len(data))))

@@ -1,11 +1,11 @@
 """What is run for Figure 9, and for new images: sizes, rotations, seeds, networks."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from joint import AFFINE, SAMPLES
 
-from symmetries.learners.vae import PRESETS, VAEConfig
+from symmetries.learners.vae import VAEConfig
 
 LARGEST = 50_000
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")  # and "planted": see versions.py
@@ -47,7 +47,7 @@ def seeds_of(arguments: Any) -> range:  # noqa: ANN401 - argparse's
 def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
     """The grid that the command line asks for."""
     if arguments.quick:
-        vae = replace(PRESETS["quick"], steps=60)
+        vae = VAEConfig.preset("quick").replace(steps=60)
         return Setting(
             (700,),
             (90.0,),
@@ -63,8 +63,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
             versions=2000,
         )
     if arguments.small:
-        vae = replace(
-            PRESETS["quick"],
+        vae = VAEConfig.preset("quick").replace(
             latent=10,
             initial_noise=0.08,
             least_noise=0.01,
@@ -81,7 +80,7 @@ def figure9_setting(arguments: Any) -> Setting:  # noqa: ANN401 - argparse's
         tuple(arguments.sizes),
         tuple(arguments.rotations),
         tuple(seeds_of(arguments)),
-        VAEConfig(
+        VAEConfig().replace(
             channels=tuple(arguments.channels),
             strides=(2, 2, 1)[: len(arguments.channels)],
             hidden=arguments.hidden,

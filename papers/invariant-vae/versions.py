@@ -66,7 +66,7 @@ def fit_versions(
         return elbo_loss(model, x, step)
 
     def train_jobs() -> TrainJobs[History]:
-        config = vae.config.train_config(seed=mix(vae.seed, 0), **run)
+        config = vae.config.training.train_config(seed=mix(vae.seed, 0), **run)
         history = yield TrainJob(
             vae, loss, (images, torch.arange(len(images))), config, products="tf32"
         )

@@ -20,7 +20,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, refitted_elbo
 from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 from symmetries.training import TrainConfig, train
 
 GROUP = Affine2("affine")
@@ -129,8 +129,8 @@ def bounds(
     seen, unseen = slice(how.seen), slice(how.seen, how.seen + how.unseen)
     config = TrainConfig(
         steps=how.steps, batch_size=how.batch_size, lr=how.lr, seed=how.seed,
-        device=str(labels.device), progress=False, log_every=how.steps,
-    )  # fmt: skip
+        device=str(labels.device), progress=False,
+    ).replace(log_every=how.steps)  # fmt: skip
     few = len(labels[seen])
     loss = elbo_loss(few, samples=how.samples, sampling="sobol", sets=sets)
     train(model, loss, (*(part[seen] for part in parts), labels[seen]), config)

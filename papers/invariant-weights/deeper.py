@@ -11,7 +11,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, evaluate
 from symmetries.learners.sparse_gp import SparseGP
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.variational import VariationalLinear
 from symmetries.training import TrainConfig, train
 
@@ -59,9 +59,8 @@ def one(
     model = InvariantModel(body, head, [box]).to(device)
     rest = [p for p in model.parameters() if p.requires_grad and p is not box.free]
     config = TrainConfig(
-        steps=steps, batch_size=BATCH, seed=seed, device=str(device), progress=False,
-        log_every=max(1, steps // 50),
-    )  # fmt: skip
+        steps=steps, batch_size=BATCH, seed=seed, device=str(device), progress=False
+    ).replace(log_every=max(1, steps // 50))
     loss = elbo_loss(len(data), samples=SAMPLES, sampling="sobol", rest=0.1)
     started = clock(device)
     groups = [{"params": rest}, {"params": [box.free], "lr": 0.01}]

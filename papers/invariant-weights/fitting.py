@@ -10,7 +10,13 @@ from torch import Tensor
 from trainings import Natural, Stochastic
 from widths import cross, find_widths, start_widths, tried
 
-from symmetries.learners.invariant_weights import augerino_loss, elbo_loss, evaluate, fit_natural
+from symmetries.learners.invariant_weights import (
+    augerino_loss,
+    elbo_loss,
+    evaluate,
+    fit_natural,
+    width_rows,
+)
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.training import TrainConfig, train
 from symmetries.training.step import Step
@@ -34,7 +40,8 @@ def fit_natural_job(
     looks, done = [], 0
     if how.coarse is not None:
         looks, done = find_widths(model, how, images, labels, sets, seed), how.coarse.steps
-    fine = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
+    found = fit_natural(model, images, labels, replace(how.fine, seed=seed), sets=sets)
+    fine = width_rows(found)
     return looks + [[step + done, *row] for step, *row in fine]
 
 
@@ -61,8 +68,8 @@ def fit_stochastic_job(
     groups = [{"params": rest}, {"params": widths, "lr": how.width_lr}]
     config = TrainConfig(
         steps=how.steps, batch_size=how.batch_size, lr=how.lr, seed=seed, device=device,
-        progress=False, log_every=max(1, how.steps // 8),
-    )  # fmt: skip
+        progress=False,
+    ).replace(log_every=max(1, how.steps // 8))  # fmt: skip
     looks = []
     every = max(1, how.steps // LOOKS)
     times = {round(how.steps * (i / (FRAMES - 1)) ** 2) for i in range(FRAMES)}

@@ -85,36 +85,48 @@ CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
 TURNS = Crossed(draws=6)  # one width, from several starts
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search
 
-FULL = NaturalConfig(chunk=2000, samples=32, draws=8, rate=0.7, batch_size=10**6, search=0)
+FULL = NaturalConfig(chunk=2000, samples=32, draws=8, batch_size=10**6, search=0).replace(rate=0.7)
 
 
-def natural() -> Natural:
+SHARED = 250  # images that share their random transformations: few, so that there are many draws
+
+
+def natural(sampling: str = "sobol", learn_prior: bool = True) -> Natural:
     """Gradients on a part of the examples, a line search there, the last layer anew on all."""
-    coarse = replace(FULL, steps=24, lr=0.3, warmup=6, schedule="constant", betas=(0.8, 0.95))
-    return Natural(coarse, replace(FULL, steps=16, warmup=16), search=32)
+    chunk = SHARED if sampling == "random" else FULL.chunk
+    full = FULL.replace(sampling=sampling, chunk=chunk)
+    coarse = full.replace(steps=24, lr=0.3, head_only=6, schedule="constant", betas=(0.8, 0.95))
+    fine = full.replace(steps=16, head_only=16)
+    return Natural(coarse, fine, search=32, learn_prior=learn_prior)
 
 
 def gradient() -> Natural:
     """Gradients alone, first on a part of the examples, then on all."""
-    coarse = replace(FULL, steps=50, rate=0.5, lr=0.3, warmup=8)
-    fine = replace(FULL, steps=10, rate=0.5, lr=0.15, warmup=2, fresh=False)
+    coarse = FULL.replace(steps=50, rate=0.5, lr=0.3, head_only=8)
+    fine = FULL.replace(steps=10, rate=0.5, lr=0.15, head_only=2, fresh=False)
     return Natural(coarse, fine, examples=10_000)
 
 
 def minibatch() -> Natural:
     """Many small steps, the last layer at every third: the slowest way."""
-    fine = NaturalConfig(900, 1000, samples=64, lr=0.2, head_every=3, search=0)
+    fine = NaturalConfig(900, 1000, samples=64, lr=0.2, search=0).replace(head_every=3)
     return Natural(None, fine)
 
 
 def fixed(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) -> Natural:
     """Full-batch steps for widths that stay: all examples from the start."""
-    fine = replace(FULL, steps=16, warmup=16, sampling=sampling, samples=samples)
+    fine = FULL.replace(steps=16, head_only=16, sampling=sampling, samples=samples)
     return Natural(None, fine, learn_prior=learn_prior)
+
+
+def fixed_anew(learn_prior: bool) -> Natural:
+    """The same with the paper's sampling: 32 random transformations for every few images."""
+    how = fixed("random", learn_prior=learn_prior)
+    return replace(how, fine=how.fine.replace(chunk=SHARED))
 
 
 def small_stages() -> Natural:
     """The search in small: less than a minute on a CPU."""
-    coarse = replace(FULL, steps=16, samples=16, lr=0.3, draws=4, warmup=6)
-    fine = replace(coarse, steps=16, warmup=16)
+    coarse = FULL.replace(steps=16, samples=16, lr=0.3, draws=4, head_only=6)
+    fine = coarse.replace(steps=16, head_only=16)
     return Natural(coarse, fine, 500, search=16)

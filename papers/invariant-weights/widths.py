@@ -13,7 +13,7 @@ from torch import Tensor
 from trainings import Natural, natural
 from turns import line_search
 
-from symmetries.learners.invariant_weights import fit_natural, search_widths
+from symmetries.learners.invariant_weights import fit_natural, search_widths, width_rows
 from symmetries.nn.invariant_model import InvariantModel
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -33,10 +33,11 @@ def find_widths(
     """The first stage: gradients and a search, on some of the examples."""
     part, config = slice(how.examples), replace(how.coarse, seed=seed)
     few, started = [t[part] for t in images], clock(labels.device)
-    looks = fit_natural(model, few, labels[part], config, sets=sets)
+    looks = width_rows(fit_natural(model, few, labels[part], config, sets=sets))
     middle = clock(labels.device)
     if how.search:
         options = {"sets": sets, "samples": how.search, "draws": config.draws, "seed": seed}
+        options["sampling"] = config.sampling
         chunk = max(1, config.chunk * config.samples // how.search)  # as much at a time
         search_widths(model, few, labels[part], steps=8, chunk=chunk, **options)
     seconds = clock(labels.device) - middle

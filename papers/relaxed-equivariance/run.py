@@ -187,12 +187,13 @@ def execute(run: Run, arguments: argparse.Namespace) -> Row:
         steps,
         run.batch_size,
         lr=run.lr,
-        warmup=steps // 60,  # 5 of 300 epochs
-        final_lr=1e-6,
         seed=run.seed,
         device=arguments.device,
-        precision="32-true" if small else arguments.precision,
         progress=False,
+    ).replace(
+        warmup=5 / 300,  # of 300 epochs
+        final=1e-6 / run.lr,
+        precision="32-true" if small else arguments.precision,
     )
     start = time.perf_counter()
     history = fit(

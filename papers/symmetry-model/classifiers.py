@@ -130,7 +130,7 @@ def one(
     loss = plain_loss
     if way in ("full", "augerino"):
         loss = moving_loss(act, bounds if way == "full" else None)
-    config = TrainConfig(steps, 128, lr=1e-3, warmup=steps // 20, seed=seed, progress=False)
+    config = TrainConfig(steps, 128, lr=1e-3, seed=seed, progress=False).replace(warmup=0.05)
     train(net, loss, (images, labels), config)
     found = {"accuracy": accuracy(net, test, act if box is not None else None)}
     if box is not None:

@@ -10,7 +10,6 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.symmetry_model.coordinates import named_log
 from symmetries.learners.symmetry_model.summary import VERSIONS
 from symmetries.learners.symmetry_model.widths import highest_density_width, small_sample_factor
 from symmetries.ops.affine_inverse import affine_inverse
@@ -162,7 +161,7 @@ def best_in_family(group: Affine2, wanted: Tensor) -> Tensor:
 
     The distance is |T_p^-1 W - 1|^2.
     """
-    best = torch.nan_to_num(named_log(group, wanted)).requires_grad_()
+    best = torch.nan_to_num(group.named_log(wanted)).requires_grad_()
     optimiser = torch.optim.Adam([best], lr=0.02)
     one = torch.eye(3, device=wanted.device)
     for _ in range(FLOOR_STEPS):
@@ -186,7 +185,7 @@ def family_floor(group: Affine2, eta: Tensor, bounds: Sequence[float]) -> dict[s
     moved, here = group.exp(random), group.exp(eta)[:, None]
     best = best_in_family(group, moved @ here)
     gap = group.inverse(moved) @ group.exp(best) @ group.inverse(here)
-    misses = torch.nan_to_num(named_log(group, gap))
+    misses = torch.nan_to_num(group.named_log(gap))
     factor = small_sample_factor(VERSIONS)
     return {
         name: factor * float(highest_density_width(misses[..., i]).mean())

@@ -17,7 +17,6 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from tasks import ABLATIONS, OURS_NAME, QUICK_TASKS, TASKS, Task, with_steps
 from symmetries._utils.provenance import provenance
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
-from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
 HERE = Path(__file__).parent
 FAMILY_IMAGES = 256
@@ -114,15 +113,14 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     changes = dict(ABLATIONS.get(arguments.task, {}).get(variant, {}))
     bounds = changes.pop("bounds", task.bounds)
     group = changes.pop("group", task.group)
-    config = with_steps(replace(task.config, **changes), *arguments.steps)
+    config = with_steps(task.config.replace(**changes), *arguments.steps)
     shape = tuple(train.images.shape[1:])
     model = SymmetryModel(group, shape, config, bounds=bounds, seed=seed)
     histories, seconds = {}, 0.0
     for stage in ("inference", "generative"):
         start = time.perf_counter()
-        histories |= model.fit(
-            train, stages=(stage,), device=arguments.device, progress=False, log_every=500
-        )
+        run: dict[str, Any] = {"device": arguments.device, "progress": False, "log_every": 500}
+        histories |= model.fit(train, stages=(stage,), **run).stages
         seconds += time.perf_counter() - start
         if stage == "inference" and not arguments.ablations:
             x = test.images[: arguments.looked_at].to(model.device)
@@ -168,13 +166,19 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
 
 
 def settings(config: SymmetryConfig) -> dict[str, Any]:
-    """Where a configuration differs from the paper's, and how it settles."""
-    paper = PRESETS["paper"].to_dict()
+    """Where a configuration differs from the paper's, and its loss of idempotence."""
+    own, paper = flat(config), flat(SymmetryConfig.preset("paper"))
     return {
         name: value
-        for name, value in config.to_dict().items()
-        if value != paper[name] or name.startswith("settling")
+        for name, value in own.items()
+        if value != paper[name] or name.startswith("idempotence")
     }
+
+
+def flat(config: SymmetryConfig) -> dict[str, Any]:
+    """Fields of networks and objectives beside each other, and both stages."""
+    parts = config.to_dict()
+    return parts.pop("network") | parts.pop("objective") | parts.pop("flow") | parts
 
 
 def prototype_measures(model: SymmetryModel, x: torch.Tensor) -> dict[str, Any]:

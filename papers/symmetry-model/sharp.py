@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,11 +11,13 @@ from torch import Tensor
 from symmetries.actions.images import ImageAction
 from symmetries.data import digits
 from symmetries.groups.affine import Affine2
-from symmetries.learners.symmetry_model import PRESETS, SymmetryConfig, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
 NOISES = (0.0, 0.35, 0.5, 0.7)
 FEW, MANY = 10.0, 60.0  # degrees by which digits from 0 to 4, and from 5 on, are turned
 MASS = 0.9
+
+QUICK = SymmetryConfig.preset("quick")
 
 
 def drawn(n: int, degrees: float, side: int = 16, finer: int = 2) -> Tensor:
@@ -56,25 +57,25 @@ def sets() -> Iterator[tuple[str, Tensor, Tensor | None, list[float]]]:
     yield f"digits, ±{FEW:g} and ±{MANY:g}", images, labels, [2 * MASS * d for d in (FEW, MANY)]
 
 
-def study(device: str, share: float, quick: SymmetryConfig = PRESETS["quick"]) -> Iterator[Any]:
+def study(device: str, share: float, quick: SymmetryConfig = QUICK) -> Iterator[Any]:
     """Width of the rotation by the noise on prototypes, with one inference network for each set."""
     for name, images, labels, planted in sets():
         shape = (1, images.shape[2], images.shape[3])
-        config = replace(
-            quick,
-            inference=replace(quick.inference, steps=round(quick.inference.steps * share)),
-            generative=replace(quick.generative, steps=round(quick.generative.steps * share)),
+        config = quick.replace(
+            inference=quick.inference.replace(steps=round(quick.inference.steps * share)),
+            generative=quick.generative.replace(steps=round(quick.generative.steps * share)),
         )
         first = SymmetryModel("rotation", shape, config)
         first.fit(images, stages=("inference",), device=device, progress=False)
         for noise in NOISES:
-            model = SymmetryModel("rotation", shape, replace(config, prototype_noise=noise))
+            model = SymmetryModel("rotation", shape, config.replace(prototype_noise=noise))
             model.inference.load_state_dict(first.inference.state_dict())
             model.fit(images, stages=("generative",), device=device, progress=False)
-            found = model.summary(images, labels)["rotation"]
+            summary = model.summary(images, labels)
+            found = summary["rotation"]
             widths = [found.width90]
             if labels is not None:
-                each = [found.per_class[str(digit)] for digit in range(10)]
+                each = [summary.classes[str(digit)].width90["rotation"] for digit in range(10)]
                 widths = [sum(half) / 5 for half in (each[:5], each[5:])]
             row = {"data": name, "prototype_noise": noise, "planted": planted, "width90": widths}
             yield row | {"floor": found.noise_floor, "verdict": found.verdict}

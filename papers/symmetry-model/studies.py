@@ -15,7 +15,6 @@ import argparse
 import json
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,10 +27,11 @@ from tasks import SETTLINGS, SPRITES_PAPER, TASKS, WIDE, sprites_small
 from symmetries._utils.provenance import provenance
 from symmetries.data import ImageSet, digits, load, rotated
 from symmetries.groups.affine import Affine2
-from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryConfig, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.training import Recipe
 
 FAMILY = ("rotation", "translation")
-QUICK = PRESETS["quick"]
+QUICK = SymmetryConfig.preset("quick")
 CHOSEN = "norm 0.2, range 0.05, start 0"  # on MNIST
 HELD_OUT = 50_000  # of MNIST's images; those after it are not learned from
 GIVEN = (("none", False), ("centre", False), ("centre", True), ("size", False), ("size", True))
@@ -66,7 +66,8 @@ def fitted(
     model = SymmetryModel(group, tuple(data.images.shape[1:]), config, seed=seed)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        histories = model.fit(data, stages=stages, device=device, progress=False, log_every=20)
+        run = {"device": device, "progress": False, "log_every": 20}
+        histories = model.fit(data, stages=stages, **run).stages
     ends = {name: fmean(h["loss"][-3:]) for name, h in histories.items()}
     too_few = any("too few images" in str(warning.message) for warning in said)
     agreement = {"agreement": fmean(histories["inference"]["agreement"][-5:])}
@@ -83,11 +84,10 @@ def few_images(device: str, share: float) -> Iterator[Row]:
             (Affine2(*FAMILY), 400, 0.5),
             (Affine2(*FAMILY), QUICK.generative.steps, QUICK.feature_dropout),
         ):
-            config = replace(
-                QUICK,
+            config = QUICK.replace(
                 feature_dropout=dropout,
-                inference=replace(QUICK.inference, steps=round(1500 * share)),
-                generative=replace(QUICK.generative, steps=round(steps * share)),
+                inference=QUICK.inference.replace(steps=round(1500 * share)),
+                generative=QUICK.generative.replace(steps=round(steps * share)),
             )
             model, ends = fitted(family, data, config, device, "inference", "generative")
             row: Row = {"images": len(data), "eta": "exact" if family.closed else "f(x)"}
@@ -100,8 +100,8 @@ def turns(device: str, share: float) -> Iterator[Row]:
     """Floor of the rotation of small sprites by shape, given the centre, with turns forgiven."""
     data = sprites_small("train", 0.0, None)
     for turned in (False, True):
-        stage = Stage(steps=round(600 * share), batch_size=64, lr=1e-3, warmup=0.1)
-        config = replace(QUICK, moments="centre", turns=turned, inference=stage)
+        stage = Recipe(steps=round(600 * share), batch_size=64, lr=1e-3, warmup=0.1)
+        config = QUICK.replace(moments="centre", turns=turned, inference=stage)
         model, ends = fitted(Affine2(*FAMILY), data, config, device, "inference")
         floors = {name: part[1] for name, part in by_class(model, data).items()}
         yield {"turns": turned, "floor": floors} | ends
@@ -115,12 +115,11 @@ def moments(device: str, share: float) -> Iterator[Row]:
         ("digits, +-45 degrees", turned, {"rotation": 81.0}),
     ):
         for given, forgiven in GIVEN:
-            config = replace(
-                QUICK,
+            config = QUICK.replace(
                 moments=given,
                 turns=forgiven,
-                inference=replace(QUICK.inference, steps=round(2500 * share)),
-                generative=replace(QUICK.generative, steps=round(1200 * share)),
+                inference=QUICK.inference.replace(steps=round(2500 * share)),
+                generative=QUICK.generative.replace(steps=round(1200 * share)),
             )
             model, ends = fitted(Affine2(*FAMILY), data, config, device, "inference", "generative")
             row: Row = {"data": name, "moments": given, "turns": forgiven, "planted": planted}
@@ -139,10 +138,10 @@ def settling(device: str, share: float) -> Iterator[Row]:
     every = load("mnist").images
     learned, held = every[:HELD_OUT], every[HELD_OUT:][: round(2000 * min(1.0, 2 * share))]
     for name, change in SETTLINGS.items():
-        config = replace(TASKS["mnist-affine"].config, **change)
-        config = replace(config, inference=replace(config.inference, steps=round(4000 * share)))
+        config = TASKS["mnist-affine"].config.replace(**change)
+        config = config.replace(inference=config.inference.replace(steps=round(4000 * share)))
         model = SymmetryModel(TASKS["mnist-affine"].group, (1, 28, 28), config)
-        ends = model.fit(learned, stages=("inference",), device=device, progress=False)["inference"]
+        ends = model.fit(learned, stages=("inference",), device=device, progress=False)
         x = held.to(model.device)
         limit = torch.tensor(model.bounds, device=model.device)
         after = (model.infer(model.prototype(x)) / limit).abs().mean(0)
@@ -165,11 +164,10 @@ def presets(device: str, share: float) -> Iterator[Row]:
                 ("digits, +-45 degrees", rotated_digits),
                 ("sprites", (load("sprites"), load("sprites", "test"))),
             ):
-                config = replace(QUICK, **SETTLINGS[form])
-                config = replace(
-                    config,
-                    inference=replace(config.inference, steps=round(2500 * share)),
-                    generative=replace(config.generative, steps=round(1200 * share)),
+                config = QUICK.replace(**SETTLINGS[form])
+                config = config.replace(
+                    inference=config.inference.replace(steps=round(2500 * share)),
+                    generative=config.generative.replace(steps=round(1200 * share)),
                 )
                 both = ("inference", "generative")
                 model, ends = fitted(Affine2(*FAMILY), data, config, device, *both, seed=seed)
@@ -203,7 +201,7 @@ def collapse(device: str, share: float) -> Iterator[Row]:
     """
     data = sprites_small("train", 0.0, None)
     task = TASKS["sprites-affine-small"]
-    stage = Stage(steps=round(300 * share), batch_size=128, lr=1e-3, warmup=0.05, clip=3.0)
+    stage = Recipe(steps=round(300 * share), batch_size=128, lr=1e-3, warmup=0.05, clip=3.0)
     paper = {name: value for name, value in SPRITES_PAPER.items() if name != "bounds"} | {
         "interpolation": "bilinear",
         "loss": "symmetric",
@@ -216,7 +214,7 @@ def collapse(device: str, share: float) -> Iterator[Row]:
     x = data.images[:256]
     for name, change in AGAINST_COLLAPSE.items():
         for seed in range(3):
-            config = replace(task.config, **(paper | change))
+            config = task.config.replace(**(paper | change))
             model = SymmetryModel(task.group, (1, 32, 32), config, bounds=WIDE, seed=seed)
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")

@@ -11,8 +11,9 @@ from torch.nn.functional import avg_pool2d
 from symmetries.data import ImageSet, coloured, digits, mnist, render, rotated
 from symmetries.data.rendering import SpriteFactors
 from symmetries.data.sprite_sets import grid_factors, resampled_indices
-from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryConfig
+from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import standard_view
+from symmetries.training import Recipe
 
 AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 
@@ -20,7 +21,7 @@ AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 def settling_by(form: str, weight: float, within: float, start: float) -> dict[str, Any]:
     """How prototypes are shown to f again."""
     values = (form, weight, within, start)
-    names = ("settling_form", "settling", "settling_range", "settling_start")
+    names = ("idempotence_form", "idempotence", "idempotence_range", "idempotence_start")
     return dict(zip(names, values, strict=True))
 
 
@@ -40,18 +41,17 @@ SETTLINGS = {"squares": SQUARES} | {
     )
 }
 # As published, but for what guides training to the right optimum; see the README.
-OURS = replace(
-    PRESETS["paper"],
+OURS = SymmetryConfig.preset("paper").replace(
     angles="circle",
     loss="one-sided",
     alignment=1.0,
     **settling_by("norm", 0.2, 0.05, 0.0),
     moments="centre",
-    variety=0.25,
+    affine_jitter=0.25,
     holdout=0.1,
-    products="bf16",
+    matmul_precision="bf16",
     interpolation="bilinear",
-    inference=Stage(lr=1e-3, warmup=0.1),
+    inference=Recipe(lr=1e-3, warmup=0.1),
 )
 
 
@@ -139,17 +139,16 @@ TASKS = {
     "mnist-colour": Task(
         "colour",
         mnist_coloured,
-        replace(
-            OURS,
+        OURS.replace(
             **SQUARES,
             squash="tanh",
             loss="symmetric",
             alignment=0.0,  # colours have no local minima, and clipped ones no right answer
-            variety=0.0,
+            affine_jitter=0.0,
             invertibility=0.0,
             blur=3.0,
-            inference=Stage(lr=1e-3, warmup=0.1, final=1e-4, clip=2.0),
-            generative=Stage(steps=15_000, lr=3e-3, final=0.03, clip=2.0),
+            inference=Recipe(lr=1e-3, warmup=0.1, final=1e-4, clip=2.0),
+            generative=Recipe(steps=15_000, lr=3e-3, final=0.03, clip=2.0),
         ),
         # The paper has 2.301: most of that range ends at saturation 1, where it cannot be undone.
         {"saturation": 0.7},
@@ -157,37 +156,35 @@ TASKS = {
     "sprites-affine": Task(
         AFFINE,
         sprites_planted,
-        replace(
-            OURS,
+        OURS.replace(
             **SQUARES,
-            variety=0.0,
+            affine_jitter=0.0,
             centring=0.1,
             moments="size",
             turns=True,
             invertibility=1.0,
             blur=3.0,
             feature_dropout=0.05,
-            inference=Stage(lr=1e-3, warmup=0.05, clip=3.0),
-            generative=Stage(lr=1e-3, final=0.03, clip=2.0),
+            inference=Recipe(lr=1e-3, warmup=0.05, clip=3.0),
+            generative=Recipe(lr=1e-3, final=0.03, clip=2.0),
         ),
         NARROW,
     ),
 }
 # What --quick runs: rotation was planted, shifts were not.
-QUICK = replace(
-    PRESETS["quick"],
+QUICK = SymmetryConfig.preset("quick").replace(
     moments="centre",
     widths=(256, 128),
     features=(64,),
     layers=2,
     conditioner=32,
     base=(32,),
-    inference=Stage(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
-    generative=Stage(steps=250, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+    inference=Recipe(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
+    generative=Recipe(steps=250, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
 )
 QUICK_TASKS = {
     "digits-rotation": Task("rotation,translation", digits_rotated, QUICK),
-    "sprites-rotation": Task("rotation,translation", sprites_turned, replace(QUICK, turns=True)),
+    "sprites-rotation": Task("rotation,translation", sprites_turned, QUICK.replace(turns=True)),
 }
 TASKS |= QUICK_TASKS
 
@@ -198,18 +195,18 @@ PAPER = {
     "moments": "none",
     "alignment": 0.0,
     "turns": False,
-    "settling": 0.0,
+    "idempotence": 0.0,
     "centring": 0.0,
-    "variety": 0.0,
+    "affine_jitter": 0.0,
     "circular": "none",
     "interpolation": "bspline",
-    "inference": Stage(),
+    "inference": Recipe(),
 }
 MNIST_PAPER = PAPER | {"loss": "symmetric"}
 SPRITES_PAPER = PAPER | {
     "bounds": WIDE,
     "squash": "tanh",
-    "inference": Stage(lr=1e-3, warmup=0.05, clip=3.0),
+    "inference": Recipe(lr=1e-3, warmup=0.05, clip=3.0),
 }
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "mnist-affine": {
@@ -217,11 +214,11 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "deterministic": {"sampled": False},
         "symmetric": {"loss": "symmetric"},
         "blur 3": {"blur": 3.0},
-        "no variety": {"variety": 0.0},
+        "no variety": {"affine_jitter": 0.0},
         "pinned": {"pinned": True},
         "no moments": {"moments": "none"},
         "no alignment": {"alignment": 0.0},
-        "no settling": {"settling": 0.0},
+        "no settling": {"idempotence": 0.0},
         "six parameters": {"group": "affine"},
         **SETTLINGS,
         "paper": MNIST_PAPER,
@@ -253,12 +250,12 @@ SMALL = {
     "base": (64,),
     "layers": 4,
     "conditioner": 64,
-    "inference": Stage(steps=2500, batch_size=128, lr=1e-3, warmup=0.1),
-    "generative": Stage(steps=800, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+    "inference": Recipe(steps=2500, batch_size=128, lr=1e-3, warmup=0.1),
+    "generative": Recipe(steps=800, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
 }
 for _name, _load in (("mnist-colour", mnist_coloured_small), ("sprites-affine", sprites_small)):
     _task = TASKS[_name]
-    TASKS[f"{_name}-small"] = replace(_task, load=_load, config=replace(_task.config, **SMALL))
+    TASKS[f"{_name}-small"] = replace(_task, load=_load, config=_task.config.replace(**SMALL))
 
 
 def with_steps(
@@ -266,8 +263,7 @@ def with_steps(
 ) -> SymmetryConfig:
     """The same with other numbers of steps."""
     first, second = config.inference, config.generative
-    return replace(
-        config,
-        inference=replace(first, steps=inference or first.steps),
-        generative=replace(second, steps=generative or second.steps),
+    return config.replace(
+        inference=first.replace(steps=inference or first.steps),
+        generative=second.replace(steps=generative or second.steps),
     )

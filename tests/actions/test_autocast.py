@@ -6,7 +6,7 @@ import torch
 from symmetries.actions.points import PointAction
 from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups import SE2, Affine2, Dihedral
-from symmetries.nn.gconv_kernels import relative_coordinates
+from symmetries.nn.gconv_sampling import relative_coordinates
 from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.affine_product import affine_product
 from symmetries.ops.gaussian_blur import gaussian_blur

@@ -1,12 +1,11 @@
 """Commands run in a folder of their own, with trainings of a few steps."""
 
-import dataclasses
-
 import pytest
 from typer.testing import CliRunner
 
+from symmetries._utils.config import presets_of
 from symmetries.cli import app
-from symmetries.learners.symmetry_model import PRESETS
+from symmetries.learners.symmetry_model import SymmetryConfig
 
 
 @pytest.fixture
@@ -20,11 +19,11 @@ def run(monkeypatch, tmp_path):
 @pytest.fixture
 def tiny(monkeypatch):
     """The preset "quick" made much quicker: the commands are tested here, not the learning."""
-    quick = PRESETS["quick"]
-    inference = dataclasses.replace(quick.inference, steps=12, batch_size=16)
-    generative = dataclasses.replace(quick.generative, steps=12, batch_size=16)
-    config = dataclasses.replace(
-        quick, widths=(16,), features=(16,), layers=2, inference=inference, generative=generative
+    quick = SymmetryConfig.preset("quick")
+    inference = quick.inference.replace(steps=12, batch_size=16)
+    generative = quick.generative.replace(steps=12, batch_size=16)
+    config = quick.replace(
+        widths=(16,), features=(16,), layers=2, inference=inference, generative=generative
     )
-    monkeypatch.setitem(PRESETS, "quick", config)
+    monkeypatch.setitem(presets_of(SymmetryConfig), "quick", config)
     return config

@@ -15,7 +15,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,11 @@ from torch import Tensor, nn
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2
 from symmetries.learners import relaxed
-from symmetries.learners.invariant_vae import InvariantVAE
-from symmetries.learners.invariant_vae.config import PRESETS as JOINT
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_weights import NaturalConfig, elbo_loss, fit_natural
 from symmetries.learners.penalties import regularised_loss
-from symmetries.learners.symmetry_model import PRESETS as SYMMETRY
-from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.learners.vae import PRESETS as VAES
-from symmetries.learners.vae import VAE, InvVAE
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig
 from symmetries.nn.invariant_model import shallow_model
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig, train
@@ -59,22 +55,21 @@ def images(channels: int = 1, count: int = 64, side: int = 8) -> Tensor:
 def symmetry(group: str) -> Losses:
     """Both stages of the symmetry model."""
     model = _symmetry_model(group)
-    histories = model.fit(images(3 if group == "colour" else 1), **RUN)
-    return {f"symmetry model, {group}, {stage}": h["loss"] for stage, h in histories.items()}
+    history = model.fit(images(3 if group == "colour" else 1), **RUN)
+    return {f"symmetry model, {group}, {stage}": h["loss"] for stage, h in history.stages.items()}
 
 
 def _symmetry_model(group: str) -> SymmetryModel:
     stage = {"steps": STEPS, "batch_size": 16, "lr": RATE}
-    config = replace(
-        SYMMETRY["quick"],
+    config = SymmetryConfig.preset("quick").replace(
         widths=(32, 16),
         features=(16, 16),
         base=(8,),
         layers=2,
         conditioner=16,
-        products="tf32",  # float32 on every processor
-        inference=replace(SYMMETRY["quick"].inference, **stage),
-        generative=replace(SYMMETRY["quick"].generative, **stage),
+        matmul_precision="tf32",  # float32 on every processor
+        inference=stage,
+        generative=stage,
     )
     shape = (3 if group == "colour" else 1, 8, 8)
     return SymmetryModel(group, shape, config, seed=3)
@@ -93,7 +88,7 @@ def vae(kind: str) -> Losses:
     """VAE; AugVAE and InvVAE with a symmetry model of random weights."""
     sizes = {"channels": (4, 8), "hidden": 16, "latent": 3, "steps": STEPS, "batch_size": 16}
     sizes["lr"] = RATE
-    config = replace(VAES["quick"], **sizes)
+    config = VAEConfig.preset("quick").replace(**sizes)
     if kind == "InvVAE":
         history = InvVAE(_random_symmetry_model(), config, seed=4).fit(images(), **RUN)
     else:
@@ -105,8 +100,9 @@ def vae(kind: str) -> Losses:
 def invariant_vae() -> Losses:
     """All networks at once."""
     sizes = {"channels": (4, 8), "hidden": 16, "latent": 3, "steps": STEPS, "batch_size": 16}
-    sizes["lr"] = RATE
-    model = InvariantVAE("rotation", (1, 8, 8), replace(JOINT["quick"], **sizes), seed=5)
+    sizes |= {"lr": RATE, "warmup": 0.5}
+    config = InvariantVAEConfig.preset("quick").replace(**sizes)
+    model = InvariantVAE("rotation", (1, 8, 8), config, seed=5)
     return {"invariant VAE": model.fit(images(), **RUN)["loss"]}
 
 
@@ -118,7 +114,7 @@ def invariant_weights(kind: str) -> Losses:
         posterior="full", learn_prior=True, scale=0.1, bias=False,
     )  # fmt: skip
     x, labels = images(), torch.arange(64) % 4
-    config = TrainConfig(STEPS, 16, seed=6, **RUN)
+    config = TrainConfig(STEPS, 16, seed=6).replace(**RUN)
     history = train(model, elbo_loss(len(x), samples=8), (x, labels), config)
     return {f"invariant weights, {kind}": history["loss"]}
 
@@ -145,7 +141,7 @@ def relaxed_network(mode: str, which: str) -> Losses:
     options = {"hidden": 16, "features": 16}
     symmetry_of = Symmetry(group, mode, relax, options=options)
     model = RelaxedCNN(1, 4, symmetry_of, width=4, kernel_size=3)
-    config = TrainConfig(STEPS, 8, lr=RATE, seed=8, **RUN)
+    config = TrainConfig(STEPS, 8, lr=RATE, seed=8).replace(**RUN)
     labels = torch.arange(64) % 4
     history = relaxed.fit(model, images(), labels, config, penalty=0.1)
     return {f"relaxed, {mode} {which}": history["loss"]}
@@ -161,7 +157,7 @@ def penalties(kind: str) -> Losses:
             model, *batch, Cyclic(4), nu=0.5, kind=kind, generator=step.generator
         )
 
-    config = TrainConfig(STEPS, 16, seed=9, **RUN)
+    config = TrainConfig(STEPS, 16, seed=9).replace(**RUN)
     history = train(model, loss, (images(), torch.arange(64) % 4), config)
     return {f"penalties, {kind}": history["loss"]}
 

@@ -162,3 +162,69 @@ def test_the_derivative_of_the_round_trip_is_one_at_zero(group):
 def test_wrong_number_of_parameters(group, extra):
     with pytest.raises(ValueError, match=r"eta: expected shape \(\.\.\., .*group\.names"):
         group.exp(torch.zeros(2, group.dim + extra))
+
+
+def same(a, b):
+    """Whether two elements are one, up to whole turns of a colour that is not wrapped."""
+    if isinstance(a, tuple):
+        return all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(torch.allclose(a.double(), b.double(), atol=1e-10))
+
+
+@pytest.mark.parametrize("group", LIE + FINITE + MIXED + NO_HOMOMORPHISM + FAMILIES, ids=repr)
+def test_what_learners_ask_a_group(group):
+    """Properties of a group against what its elements do."""
+    generator = torch.Generator().manual_seed(0)
+    unit = 2 * torch.rand(20, group.dim, generator=generator, dtype=torch.float64) - 1
+    eta = torch.stack(
+        [
+            (unit[:, i] * p.bound).round() if p.unit == "step" else 0.9 * p.bound * unit[:, i]
+            for i, p in enumerate(group.parameters)
+        ],
+        -1,
+    )
+    element = group.exp(eta)
+    inverts = same(group.exp(-eta), group.inverse(element))
+    assert inverts or not group.negation_inverts
+    if not group.finite and not any(factor.finite for factor in group.factors):
+        assert group.negation_inverts == inverts
+    first, second = group.exp_pair(eta)
+    assert same(first, element)
+    assert same(second, group.inverse(element))
+    assert group.finite == isinstance(group, FiniteGroup)
+    if group.finite:
+        assert len(group.elements()) == group.order
+    else:
+        with pytest.raises(ValueError, match="expected a finite group"):
+            group.elements()
+    assert group.planar == (isinstance(element, torch.Tensor) and element.shape[-2:] == (3, 3))
+    assert [part.dim for part in group.factors] == [
+        torch.as_tensor(factor.log(part)).shape[-1]
+        for factor, part in zip(group.factors, group.parts(element), strict=True)
+        if factor.closed
+    ] or not group.closed
+    assert same(group.whole(group.parts(element)), element)
+    assert group.named_log(element).shape == eta.shape
+    nothing = group.distance_to_identity(group.identity(1, dtype=torch.float64))
+    assert nothing.tolist() == [0.0]
+    if group.positional:
+        target = 0.1 * unit[:, :2]
+        reached = group.exp(group.generator_shifts(torch.cat((target, eta[:, 2:]), -1)))
+        torch.testing.assert_close(reached[:, :2, 2], target)
+    if group.zoom_columns:
+        zoomed = eta.clone()
+        zoomed[:, list(group.zoom_columns)] += 0.3
+        ratio = torch.linalg.det(group.exp(zoomed)) / torch.linalg.det(element)
+        torch.testing.assert_close(ratio, torch.full_like(ratio, 0.6).exp())
+
+
+@pytest.mark.parametrize(
+    ("group", "changes"),
+    [
+        *((Colour("hue"), True), (SE2(), False), (Cyclic(4), False), (Signal("shift"), False)),
+        *((Signal("offset"), True), (MIXED[0], True), (MIXED[1], False)),
+    ],
+    ids=repr,
+)
+def test_colours_and_amplitudes_change_values(group, changes):
+    assert group.changes_values == changes

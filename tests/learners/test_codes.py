@@ -2,7 +2,6 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,14 +10,13 @@ from torch import nn
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups.finite import Cyclic
-from symmetries.learners.invariant_vae import PRESETS as JOINT_PRESETS
-from symmetries.learners.invariant_vae import InvariantVAE
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
 from symmetries.nn.autoencoder import gaussian_log_prob
 from symmetries.nn.codes import draw_codes, fitted_prior
 
 SHAPE = (1, 8, 8)
-TINY = VAEConfig(
+TINY = VAEConfig().replace(
     latent=2,
     channels=(4, 8),
     strides=(2, 1),
@@ -28,8 +26,7 @@ TINY = VAEConfig(
     steps=3,
     batch_size=8,
 )
-JOINT = replace(
-    JOINT_PRESETS["quick"],
+JOINT = InvariantVAEConfig.preset("quick").replace(
     latent=1,
     channels=(4,),
     strides=(2,),
@@ -38,7 +35,7 @@ JOINT = replace(
     sampled=False,
     steps=2,
     batch_size=4,
-    warmup=1,
+    warmup=0.5,
 )
 untrained = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -133,7 +130,7 @@ def test_with_the_fitted_prior_the_joint_bound_is_the_sum_over_turns_and_the_int
     x = torch.rand(3, *SHAPE, generator=torch.Generator().manual_seed(0))
     z = torch.linspace(-5, 5, 201)[:, None]
     with torch.no_grad():
-        moved = model.act.orbit(model.elements(x.device), model.decode(z))
+        moved = model.act.orbit(model.group.elements(x.device), model.decode(z))
         fit = gaussian_log_prob(x[:, None, None], moved, model.noise).sum((3, 4, 5))
         log_joint = fit + model.log_prior(z) + model.codes.log_prob(z)[:, None]
         exact = torch.logsumexp(log_joint.flatten(1), 1) + math.log(0.05)
@@ -170,7 +167,7 @@ def test_prototypes_are_of_fitted_codes():
     images, prototypes = model.sample(300, torch.Generator().manual_seed(0), codes="fitted")
     assert float(prototypes.abs().min()) > 1.5
     torch.testing.assert_close(images, prototypes)
-    joint = InvariantVAE("c4", SHAPE, replace(JOINT, latent=2))
+    joint = InvariantVAE("c4", SHAPE, JOINT.replace(latent=2))
     joint.encoder = TwoKinds()
     joint.decode = lambda z: z[:, :1, None, None].expand(-1, *SHAPE)
     joint.fit_codes(two_kinds(), components=(2,))
@@ -191,7 +188,7 @@ def test_the_density_is_kept_in_files_and_forgotten_by_training(tmp_path, make):
     fitted = model.fit_codes(images, components=(1, 2))
     model.save(tmp_path)
     loaded = type(model).load(tmp_path)
-    z = torch.randn(7, model.config.latent)
+    z = torch.randn(7, model.config.network.latent)
     torch.testing.assert_close(loaded.codes.log_prob(z), fitted.log_prob(z))
     new = [m.sample(5, torch.Generator().manual_seed(0), "fitted") for m in (model, loaded)]
     torch.testing.assert_close(new[0], new[1])
@@ -204,7 +201,7 @@ def test_states_come_with_their_density_and_without():
     bare = {name: value.clone() for name, value in model.state_dict().items()}
     model.fit_codes(torch.rand(400, 1, 8, 8), (2,))
     other.load_state_dict(model.state_dict())
-    z = torch.randn(5, model.config.latent)
+    z = torch.randn(5, model.config.network.latent)
     torch.testing.assert_close(other.codes.log_prob(z), model.codes.log_prob(z))
     within = torch.nn.ModuleDict({"vae": VAE((1, 8, 8), "quick")})
     within.load_state_dict({f"vae.{name}": value for name, value in model.state_dict().items()})

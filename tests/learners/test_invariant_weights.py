@@ -2,13 +2,13 @@
 
 import importlib
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from symmetries.actions.images import ImageAction
 from symmetries.data import load
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.affine import Affine2
@@ -24,16 +24,17 @@ from symmetries.learners.invariant_weights import (
     refitted_elbo,
     search_widths,
     width_interval,
+    width_rows,
 )
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import TrainConfig, load_state, train
 from symmetries.training.resume import NonFiniteError
 
 ROTATION = Affine2("rotation")
 SETS = ("digits-rotated", "digits")
-SHORT = NaturalConfig(steps=6, batch_size=64, samples=4, draws=2, warmup=2)
+SHORT = NaturalConfig(steps=6, batch_size=64, samples=4, draws=2).replace(head_only=2)
 
 
 def degrees(model):
@@ -98,7 +99,7 @@ def test_a_run_alone_gives_what_it_gives_among_others(small, kind):
 
     def fitted(widths, learn):
         model = small_model(half_widths=widths, learn=learn, kind=kind)
-        looks = fit_natural(model, [images], labels, SHORT)
+        looks = width_rows(fit_natural(model, [images], labels, SHORT))
         return model.half_width.detach(), model.head.kl(), looks
 
     both = fitted((0.3, 1.0), (True, False))
@@ -155,7 +156,7 @@ def test_regression_learns_its_noise_and_the_expectation_is_closed():
     targets = images.flatten(1).mean(1, keepdim=True) * 10 + 0.1 * torch.randn(300, 1)
     options = {"features": 64, "sigma": 0.5, "prior_variance": 30.0, "task": "regression"}
     model = shallow_model((1, 6, 6), 1, ROTATION, **options)
-    config = NaturalConfig(steps=80, batch_size=300, samples=8, body_lr=0.1)
+    config = NaturalConfig(steps=80, batch_size=300, samples=8).replace(body_lr=0.1)
     fit_natural(model, [images], targets, config)
     found = evaluate(model, [images], targets)
     assert found.score.item() < 0.05
@@ -174,7 +175,7 @@ def test_deeper_networks_learn_a_width_with_a_natural_last_layer(small):
     body = OrbitAverage(cnn, box, space="features")
     model = InvariantModel(body, NaturalLinear(16, 10), [box])
     before = evaluate(model, [images], labels).score
-    config = NaturalConfig(steps=60, batch_size=120, samples=4, body_lr=0.02)
+    config = NaturalConfig(steps=60, batch_size=120, samples=4).replace(body_lr=0.02)
     fit_natural(model, [images], labels, config)
     assert evaluate(model, [images], labels).score > before + 0.4
     assert degrees(model)[0] != pytest.approx(math.degrees(0.3))
@@ -205,8 +206,8 @@ def test_augerino_rewards_width(small):
 
 def test_widths_stay_within_pi(small):
     model = small_model(half_widths=(math.pi,))
-    config = NaturalConfig(steps=12, batch_size=64, samples=4, draws=2, lr=1.0, warmup=2)
-    looks = fit_natural(model, list(small[:1]), small[1], config)
+    config = NaturalConfig(steps=12, batch_size=64, samples=4, draws=2, lr=1.0).replace(head_only=2)
+    looks = width_rows(fit_natural(model, list(small[:1]), small[1], config))
     assert all(0 <= width <= math.pi + 1e-5 for _, width in looks)
 
 
@@ -218,7 +219,7 @@ def test_a_batch_is_the_sum_of_its_chunks():
     for chunk in (90, 40):
         model = shallow_model((1, 6, 6), 1, ROTATION, features=16, sigma=0.5, task="regression")
         config = NaturalConfig(steps=5, batch_size=90, chunk=chunk, samples=4, sampling="grid")
-        fit_natural(model, [images], targets, replace(config, warmup=1, lr=0.1))
+        fit_natural(model, [images], targets, config.replace(head_only=1, lr=0.1))
         found.append((model.half_width, model.head.mean, model.log_noise))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -232,10 +233,10 @@ def test_a_stopped_run_goes_on_to_the_same_end(small, tmp_path):
             raise KeyboardInterrupt
 
     straight, resumed = small_model(), small_model()
-    looks = fit_natural(straight, [images], labels, SHORT)
+    looks = width_rows(fit_natural(straight, [images], labels, SHORT))
     with pytest.raises(KeyboardInterrupt):
         fit_natural(small_model(), [images], labels, SHORT, out=tmp_path, on_step=stop)
-    again = fit_natural(resumed, [images], labels, SHORT, out=tmp_path, resume=True)
+    again = width_rows(fit_natural(resumed, [images], labels, SHORT, out=tmp_path, resume=True))
     assert again == looks
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
@@ -260,7 +261,7 @@ def test_an_interval_holds_the_width_and_the_bound_falls_outside(small):
     """With the last layer fitted anew; wider than with the weights held, as they can adapt."""
     images, labels = small
     model = small_model(half_widths=(1.0,), learn=False, prior_variance=30.0)
-    fit_natural(model, [images], labels, replace(SHORT, steps=20, batch_size=120, rate=0.5))
+    fit_natural(model, [images], labels, SHORT.replace(steps=20, batch_size=120, rate=0.5))
     low, high = width_interval(model, images, labels, 0, samples=8, drop=0.2)
     assert 0 <= low < 1.0 < high <= math.pi + 1e-6
     widths = (1.0, low, max(0.0, 2 * low - 1.0))
@@ -273,16 +274,85 @@ def test_an_interval_holds_the_width_and_the_bound_falls_outside(small):
         refitted_elbo(small_model(posterior="full"), [images], labels, torch.ones(1, 1))
 
 
+def test_few_random_transformations_pay_for_the_variance_of_their_average():
+    """Against the closed form for a Gaussian likelihood: the price is the variance over S."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(60, 1, 8, 8, generator=generator)
+    targets = torch.randn(60, 2, generator=generator)
+    model = shallow_model((1, 8, 8), 2, ROTATION, features=24, task="regression", bias=False)
+    width = torch.tensor([[2.0]])
+    few, many = 4, 2000
+    phi = torch.stack(
+        [
+            model.features_at(images, model.noise(many, "grid")[k : k + 1], width)[0]
+            for k in range(many)
+        ]
+    )
+    with torch.no_grad():
+        for _ in range(3):  # a last layer that has learned something
+            sums = model.head.sums(phi.mean(0)[None], targets[None], torch.ones(1, 60, 2))
+            model.head.step(sums, 1.0)
+        outputs, head = phi @ model.head.mean[0].T, model.head
+        spread = outputs.var(0).sum()
+        covariance = head.root[0].mT @ head.root[0]
+        apart = phi - phi.mean(0)
+        spread = spread + torch.einsum("snd,cde,sne->", apart, covariance, apart) / many
+        options = {"steps": 0, "chunk": 2}
+        even = refitted_elbo(model, [images], targets, width, samples=many, **options)
+        noisy = [
+            refitted_elbo(
+                model, [images], targets, width, samples=few, sampling="random", seed=i, **options
+            )
+            for i in range(60)
+        ]
+    price = float(even - torch.cat(noisy).mean())
+    assert price == pytest.approx(float(spread) / (2 * few), rel=0.1)
+    with pytest.raises(ValueError, match="sampling"):
+        refitted_elbo(model, [images], targets, width, sampling="often")
+
+
+def test_a_search_with_few_random_transformations_finds_less(digits):
+    data, found = digits["digits-rotated"].subset(range(300)), []
+    for sampling in ("sobol", "random"):
+        model = small_model()
+        options = {"samples": 2, "steps": 4, "halvings": 1, "chunk": 50, "sampling": sampling}
+        search_widths(model, [data.images], data.labels, **options)
+        found += degrees(model)
+    assert found[1] < found[0] - 20
+
+
+@pytest.mark.parametrize("sectors", [2, 6])
+def test_labels_of_the_pose_identify_a_width(digits, sectors):
+    """In which of n sectors a 7 points: the narrower the sectors, the less f may be averaged."""
+    data = digits["digits"]
+    upright = data.images[data.labels == 7].repeat(3, 1, 1, 1)
+    turns = torch.rand(len(upright), 1, generator=torch.Generator().manual_seed(0))
+    images = ImageAction(ROTATION, fill=0.0)(ROTATION.exp(2 * math.pi * turns), upright)
+    labels = (sectors * turns[:, 0]).long().clamp(0, sectors - 1)
+    options = {"features": 48, "sigma": 0.5}
+    grid = [math.radians(width) for width in range(0, 181, 15)]
+    held = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=grid, learn=False, **options)
+    sets, width = [0] * len(grid), held.half_width.detach()
+    bound = refitted_elbo(held, [images], labels, width, sets=sets, fresh=True, samples=64)
+    best = 15 * int(bound.argmax())
+    model = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=(0.1, 3.0), **options)
+    search_widths(model, [images], labels, sets=[0, 0])
+    assert all(abs(found - best) <= 10 for found in degrees(model))
+    assert 0 < best < 180 / sectors + 1
+
+
 def test_every_start_ends_at_the_same_width_and_a_trained_last_layer(digits):
     """Fully rotated digits, the ordinary way: gradients, a search, the last layer anew."""
     data = digits["digits-rotated"].subset(range(500))
     starts, learn = (0.1, 1.5, 0.7), (True, True, False)
     model = small_model(half_widths=starts, learn=learn, features=64, prior_variance=50.0)
-    config = NaturalConfig(24, batch_size=500, samples=8, draws=4, rate=0.6, search=5)
+    config = NaturalConfig(24, batch_size=500, samples=8, draws=4, search=5).replace(rate=0.6)
     steps = []
-    looks = fit_natural(
+    history = fit_natural(
         model, [data.images], data.labels, config, on_step=lambda step, fit: steps.append(step)
     )
+    looks = width_rows(history)
+    assert list(history.stages) == ["gradient", "searched"]
     first, second, fixed = degrees(model)
     assert first == pytest.approx(second, abs=8)
     assert first > 160

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from symmetries.learners.symmetry_model import PRESETS, SymmetryModel, at_mean_size
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, at_mean_size
 
 AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 
@@ -11,8 +11,8 @@ AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
 def some_model(group, **changes):
     """A symmetry model that finds something else in every image."""
     config = {"widths": (16,), "features": (8,), "layers": 2, "conditioner": 8} | changes
-    quick = PRESETS["quick"]
-    model = SymmetryModel(group, (1, 8, 8), type(quick)(**(vars(quick) | config)))
+    quick = SymmetryConfig.preset("quick")
+    model = SymmetryModel(group, (1, 8, 8), quick.replace(**config))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for part in (model.inference.head.weight, model.inference.head.bias):

@@ -2,15 +2,14 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import pytest
 import torch
 
 from symmetries.data.base import ImageSet
-from symmetries.learners.symmetry_model import PRESETS, Stage, SymmetryModel, fitting
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, fitting
 from symmetries.learners.symmetry_model.health import warn_if_by_heart, warn_if_collapsed
-from symmetries.training import fit_many
+from symmetries.training import Recipe, fit_many
 
 SIDE = 16
 
@@ -49,18 +48,17 @@ def shapes(n, angle, shift, seed=0):
 
 def small(**changes):
     """The quick preset, quicker still, and given the centre."""
-    config = replace(
-        PRESETS["quick"],
+    config = SymmetryConfig.preset("quick").replace(
         moments="centre",
         widths=(128, 64),
         features=(32,),
         layers=2,
         conditioner=32,
         base=(32,),
-        inference=Stage(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
-        generative=Stage(steps=400, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+        inference=Recipe(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
+        generative=Recipe(steps=400, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
     )
-    return replace(config, **changes)
+    return config.replace(**changes)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +67,7 @@ def turned():
     images = shapes(1000, math.radians(60), 0.0)
     group = "rotation,translation"
     model = SymmetryModel(group, (1, SIDE, SIDE), small(), bounds={"shift_x": 0.2, "shift_y": 0.2})
-    histories = model.fit(images, progress=False, device="cpu")
+    histories = model.fit(images, progress=False, device="cpu").stages
     return model, images, histories
 
 
@@ -81,10 +79,13 @@ def test_planted_rotation_is_found_and_absent_shift_is_not(turned):
     assert rotation.width90 == pytest.approx(108, rel=0.2)  # 90 % of 120 degrees
     assert rotation.noise_floor < 20
     assert summary["shift_x"].verdict == summary["shift_y"].verdict == "absent"
-    assert set(rotation.per_class) == {"0", "1"}
+    assert set(summary.classes) == {"0", "1"}
+    assert set(summary.classes["0"].width90) == {"shift_x", "shift_y", "rotation"}
     assert summary.content_kept > 0.9
-    steps = torch.tensor(rotation.edges).diff()
-    assert float((steps * torch.tensor(rotation.density)).sum()) == pytest.approx(1.0, abs=1e-4)
+    steps = torch.tensor(rotation.histogram.edges).diff()
+    assert float((steps * torch.tensor(rotation.histogram.density)).sum()) == pytest.approx(
+        1.0, abs=1e-4
+    )
     assert rotation.unit == "degrees"
     assert summary["shift_x"].unit == "pixels"
 
@@ -161,7 +162,7 @@ def test_histories_show_learning(turned):
 def test_every_group_of_images_runs(group, channels, size):
     torch.manual_seed(0)
     images = torch.rand(12, channels, *size)
-    stage = Stage(steps=2, batch_size=4)
+    stage = Recipe(steps=2, batch_size=4)
     config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
     model = SymmetryModel(group, (channels, *size), config)
     with warnings.catch_warnings():
@@ -181,7 +182,7 @@ def test_every_group_of_images_runs(group, channels, size):
 
 def test_a_finite_group_learns_which_elements_occur():
     images = shapes(400, 0.1, 0.0)
-    stage = Stage(steps=120, batch_size=64, lr=3e-3, warmup=0.1)
+    stage = Recipe(steps=120, batch_size=64, lr=3e-3, warmup=0.1)
     config = small(samples=1, inference=stage, generative=stage)
     found = {}
     for name, data in (
@@ -199,7 +200,7 @@ def test_a_finite_group_learns_which_elements_occur():
 
 def test_stages_resume_apart(tmp_path):
     images = shapes(64, 1.0, 0.0)
-    stage = Stage(steps=6, batch_size=16)
+    stage = Recipe(steps=6, batch_size=16)
     config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
     whole = SymmetryModel("rotation", (1, SIDE, SIDE), config)
     whole.fit(images, progress=False, device="cpu")
@@ -216,14 +217,14 @@ def test_stages_resume_apart(tmp_path):
 
 
 def test_a_run_goes_on_with_its_own_settings_only(tmp_path):
-    images, stage = shapes(32, 1.0, 0.0), Stage(steps=2, batch_size=8)
+    images, stage = shapes(32, 1.0, 0.0), Recipe(steps=2, batch_size=8)
     config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
     shape, run = (1, SIDE, SIDE), {"progress": False, "device": "cpu", "out": tmp_path}
     SymmetryModel("rotation", shape, config).fit(images, **run)
     for name, other in (
         ("fill", SymmetryModel("rotation", shape, config, fill=0.5)),
         ("bounds", SymmetryModel("rotation", shape, config, bounds=[1.0])),
-        ("samples", SymmetryModel("rotation", shape, replace(config, samples=1))),
+        ("samples", SymmetryModel("rotation", shape, config.replace(samples=1))),
     ):
         with pytest.raises(ValueError, match=f"^{name}: expected .* as in the checkpoint"):
             other.fit(images, resume=True, **run)
@@ -235,7 +236,7 @@ def test_a_run_goes_on_with_its_own_settings_only(tmp_path):
 @pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
 @pytest.mark.parametrize("group", ["rotation,translation", "c4"])
 def test_other_precisions_train_and_leave_the_model_as_it_was(group, precision):
-    stage = Stage(steps=2, batch_size=8)
+    stage = Recipe(steps=2, batch_size=8)
     config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
     model, images = SymmetryModel(group, (1, SIDE, SIDE), config), shapes(32, 1.0, 0.0)
     model.fit(images, progress=False, device="cpu", precision=precision)
@@ -246,11 +247,11 @@ def test_other_precisions_train_and_leave_the_model_as_it_was(group, precision):
 def test_an_image_set_and_a_cnn():
     images = shapes(32, 1.0, 0.0)
     data = ImageSet(images, torch.arange(32) % 2, "shapes", ("a", "b"))
-    stage = Stage(steps=2, batch_size=8)
-    config = small(network="cnn", widths=(16,), features=(16,), inference=stage, generative=stage)
+    stage = Recipe(steps=2, batch_size=8)
+    config = small(kind="cnn", widths=(16,), features=(16,), inference=stage, generative=stage)
     model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
     model.fit(data, progress=False, device="cpu")
-    assert set(model.summary(data, n=64)["rotation"].per_class) == {"a", "b"}
+    assert set(model.summary(data, n=64).classes) == {"a", "b"}
 
 
 def test_collapse_is_said_with_the_remedy():
@@ -273,7 +274,7 @@ def test_too_few_images_are_said(monkeypatch):
     asked = []
     monkeypatch.setattr(fitting, "warn_if_by_heart", lambda *numbers: asked.append(numbers))
     for steps in (2, 3):  # 18 images are learned from, 8 in a step
-        stage = Stage(steps=steps, batch_size=8)
+        stage = Recipe(steps=steps, batch_size=8)
         config = small(
             widths=(16,), features=(16,), holdout=0.25, inference=stage, generative=stage
         )
@@ -288,7 +289,7 @@ def test_too_few_images_are_said(monkeypatch):
 
 
 def test_edges_that_are_steps_are_said():
-    config = small(inference=Stage(steps=2, batch_size=8))
+    config = small(inference=Recipe(steps=2, batch_size=8))
     soft = shapes(16, math.pi / 4, 0.0)
     for images, said in (((soft > 0.5).float(), True), (soft, False)):
         with warnings.catch_warnings(record=True) as caught:
@@ -300,7 +301,7 @@ def test_edges_that_are_steps_are_said():
 
 def test_bounds_that_leave_the_frame_are_said():
     images = shapes(64, 1.0, 0.0)
-    stage = Stage(steps=1, batch_size=8)
+    stage = Recipe(steps=1, batch_size=8)
     config = small(widths=(16,), features=(16,), inference=stage, generative=stage)
     model = SymmetryModel("translation", (1, SIDE, SIDE), config, bounds=(1.5, 1.5))
     with pytest.warns(RuntimeWarning, match="out of its frame"):

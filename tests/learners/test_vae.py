@@ -2,7 +2,6 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,8 +12,7 @@ from symmetries.data import digits
 from symmetries.groups.affine import Affine2
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic
-from symmetries.learners.symmetry_model import PRESETS as SYMMETRY_PRESETS
-from symmetries.learners.symmetry_model import Stage, SymmetryModel
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.learners.vae.model import elbo_loss
@@ -27,10 +25,10 @@ from symmetries.nn.autoencoder import (
     importance_bound,
 )
 from symmetries.nn.codes import fitted_prior
-from symmetries.training import Step
+from symmetries.training import Recipe, Step
 
 SHAPE = (1, 8, 8)
-TINY = VAEConfig(
+TINY = VAEConfig().replace(
     latent=3,
     channels=(4, 8),
     strides=(2, 1),
@@ -130,7 +128,7 @@ def test_the_noise_is_set_to_its_optimum():
     vae.fit_noise(x)
     # Codes are exact, and samples of them add what the posterior is wide.
     assert float(vae.noise.detach().mean()) == pytest.approx(0.4, rel=0.05)
-    vae.config = replace(TINY, initial_noise=1.0, least_noise=0.9)
+    vae.config = TINY.replace(initial_noise=1.0, least_noise=0.9)
     vae.fit_noise(x)
     assert float(vae.noise.detach().min()) == pytest.approx(0.9, abs=1e-3)
 
@@ -281,7 +279,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"config: expected VAEConfig\(...\), or one of"):
         VAE(SHAPE, "huge")
     with pytest.raises(ValueError, match="initial_noise: expected more than least_noise"):
-        VAEConfig(initial_noise=0.01)
+        VAEConfig().replace(initial_noise=0.01)
     with pytest.raises(ValueError, match="z: expected codes of shape"):
         vae.decode(torch.zeros(2, 4))
     with pytest.raises(ValueError, match="strides: expected a stride for each"):
@@ -364,7 +362,9 @@ def smooth_images(n):
 
 def one_code_model(group):
     """InvVAE with a code of one number, so that the integral can be done on a grid."""
-    config = VAEConfig(latent=1, channels=(4,), strides=(2,), hidden=8, steps=1, batch_size=4)
+    config = VAEConfig().replace(
+        latent=1, channels=(4,), strides=(2,), hidden=8, steps=1, batch_size=4
+    )
     model = InvVAE(Turning(group), config)
     with torch.no_grad():
         model.noise.copy_(torch.linspace(0.8, 1.2, 64).view(SHAPE))
@@ -520,10 +520,9 @@ def test_refinement_needs_a_closed_group():
 @pytest.mark.filterwarnings("ignore:too few images:RuntimeWarning")
 def test_a_saved_invvae_bounds_as_before(tmp_path):
     images = digits("train").images[:100]
-    config = replace(
-        SYMMETRY_PRESETS["quick"],
-        inference=Stage(steps=4, batch_size=32),
-        generative=Stage(steps=4, batch_size=32),
+    config = SymmetryConfig.preset("quick").replace(
+        inference=Recipe(steps=4, batch_size=32),
+        generative=Recipe(steps=4, batch_size=32),
     )
     symmetry = SymmetryModel("rotation", SHAPE, config)
     symmetry.fit(images, progress=False, device="cpu")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
+from symmetries.nn.natural_linear import NaturalLinear, _factor_by_halves, inverse_factor
 from symmetries.nn.variational import VariationalLinear
 from symmetries.ops.full_moments import full_moments
 from symmetries.ops.gaussian_kl import gaussian_kl

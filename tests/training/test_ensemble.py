@@ -18,10 +18,9 @@ from symmetries.learners import relaxed
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.penalties import ConstrainedWeight, regularised_loss
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
-from symmetries.learners.symmetry_model.config import Stage
 from symmetries.learners.vae import VAE, VAEConfig
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
-from symmetries.training import Step, TrainConfig, fit_many, train
+from symmetries.training import Recipe, Step, TrainConfig, fit_many, train
 from symmetries.training.ensemble import (
     Numbers,
     TrainJob,
@@ -70,8 +69,8 @@ def network(seed: int) -> nn.Sequential:
 
 
 def config(seed: int, **changes: Any) -> TrainConfig:
-    options = {"clip": 0.1, "optimizer": "adamw", "weight_decay": 0.1, "warmup": 2, **RUN}
-    return TrainConfig(**{"steps": 8, "batch_size": 12, "seed": seed, **options, **changes})
+    options = {"clip": 0.1, "algorithm": "adamw", "weight_decay": 0.1, "warmup": 0.25, **RUN}
+    return TrainConfig(8, 12, seed=seed).replace(**{**options, **changes})
 
 
 def noisy_loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
@@ -207,13 +206,13 @@ def test_models_that_differ_are_refused() -> None:
         if again:
             yield job(3)
 
-    with pytest.raises(ValueError, match="as many trainings"):
+    with pytest.raises(ValueError, match="the same number of jobs"):
         fit_together([once(False), once(True)])
 
 
 def vae_config(**changes: Any) -> VAEConfig:
     small = {"latent": 3, "channels": (4, 4), "strides": (2, 1), "hidden": 8}
-    return VAEConfig(**{**small, "steps": 6, "batch_size": 8, **changes})
+    return VAEConfig().replace(**{**small, "steps": 6, "batch_size": 8, **changes})
 
 
 def assert_fits_alike(make: Callable[[int], Any], data: Tensor, **options: Any) -> None:
@@ -259,7 +258,7 @@ def test_vae_with_augmentation() -> None:
 def test_invariant_vae(group: str) -> None:
     small = {"latent": 3, "channels": (4,), "strides": (2,), "hidden": 8, "features": (8,)}
     small |= {"layers": 2, "bins": 4, "conditioner": 8, "base": (8,), "samples": 2}
-    chosen = InvariantVAEConfig(**{**small, "steps": 5, "batch_size": 8})
+    chosen = InvariantVAEConfig().replace(**{**small, "steps": 5, "batch_size": 8})
     assert_fits_alike(lambda s: InvariantVAE(group, (1, 8, 8), chosen, seed=s), images())
 
 
@@ -269,9 +268,9 @@ def test_invariant_vae(group: str) -> None:
     [("affine", 1, "mlp"), ("c4", 1, "cnn"), ("colour", 3, "mlp")],
 )
 def test_symmetry_model_both_stages(group: str, channels: int, network: str) -> None:
-    stage = Stage(steps=5, batch_size=8)
-    chosen = SymmetryConfig(
-        network=network,
+    stage = Recipe(steps=5, batch_size=8)
+    chosen = SymmetryConfig().replace(
+        kind=network,
         widths=(16,),
         features=(16,),
         feature_dropout=0.2,

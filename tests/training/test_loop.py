@@ -18,7 +18,7 @@ from symmetries.training import fabric as fabric_module
 from symmetries.training.batches import HostBatches, Order
 from symmetries.training.graph import wants_graph
 from symmetries.training.optim import build_optimizer
-from symmetries.training.progress import ProgressBar
+from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.schedule import lr_factor
 from symmetries.training.step import HostReadError, Step
 
@@ -38,8 +38,8 @@ def by_hand(model, optimizer, config, steps, clipped=None):
         chosen = order.indices(index)
         optimizer.zero_grad()
         (model(x[chosen]) - y[chosen]).square().mean().backward()
-        if config.clip is not None:
-            nn.utils.clip_grad_norm_(clipped or model.parameters(), config.clip)
+        if config.optimiser.clip is not None:
+            nn.utils.clip_grad_norm_(clipped or model.parameters(), config.optimiser.clip)
         for group, peak in zip(optimizer.param_groups, peaks, strict=True):
             group["lr"] = peak * lr_factor(index, config)
         optimizer.step()
@@ -47,7 +47,7 @@ def by_hand(model, optimizer, config, steps, clipped=None):
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_loop_is_the_textbook_loop(name):
-    config = make_config(optimizer=name, weight_decay=0.1, momentum=0.5, clip=0.3)
+    config = make_config(algorithm=name, weight_decay=0.1, momentum=0.5, clip=0.3)
     ours, theirs = make_model(0.0), make_model(0.0)
     train(ours, error_only, make_data(), config)
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
@@ -60,7 +60,7 @@ def test_loop_is_the_textbook_loop(name):
 
 
 def test_groups_have_their_own_rates_and_may_stay_unclipped():
-    config = make_config(optimizer="sgd", clip=0.05)
+    config = make_config(algorithm="sgd", clip=0.05)
     ours, theirs = make_model(0.0), make_model(0.0)
     groups = [
         {"params": ours[0].parameters(), "lr_multiplier": 0.1, "clip": False},
@@ -96,14 +96,14 @@ def test_bad_groups_are_named(group, message):
 
 
 def test_schedule():
-    config = TrainConfig(steps=100, batch_size=1, lr=2.0, warmup=10, final_lr=0.5)
+    config = TrainConfig(steps=100, batch_size=1, lr=2.0).replace(warmup=0.1, final=0.25)
     factors = [lr_factor(step, config) for step in range(100)]
     assert factors[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
     assert factors[10] == 1.0
     assert factors[55] == pytest.approx((1 + 0.25) / 2)
     assert all(a > b for a, b in itertools.pairwise(factors[10:]))
     assert factors[-1] == pytest.approx(0.25, abs=1e-3)
-    constant = TrainConfig(steps=100, batch_size=1, schedule="constant")
+    constant = TrainConfig(steps=100, batch_size=1).replace(schedule="constant")
     assert {lr_factor(step, constant) for step in range(100)} == {1.0}
 
 
@@ -111,8 +111,15 @@ def test_schedule():
     ("field", "value"),
     [
         *(("steps", 0), ("steps", 1.5), ("batch_size", -1), ("lr", 0.0), ("lr", float("nan"))),
-        *(("lr", "fast"), ("clip", 0.0), ("warmup", 25), ("seed", -1), ("weight_decay", -0.1)),
-        *(("schedule", "step"), ("optimizer", "lion"), ("precision", "8"), ("graph", "on")),
+        *(
+            ("lr", "fast"),
+            ("clip", 0.0),
+            ("warmup", 25),
+            ("warmup", -0.1),
+            ("seed", -1),
+            ("weight_decay", -0.1),
+        ),
+        *(("schedule", "step"), ("algorithm", "lion"), ("precision", "8"), ("graph", "on")),
         *(("device", "tpu"), ("device", "cpu:1"), ("betas", (0.9, 1.0)), ("log_every", 0)),
     ],
 )
@@ -123,7 +130,7 @@ def test_bad_settings_are_named(field, value):
 
 @pytest.mark.parametrize("name", ["resume", "tensorboard"])
 def test_some_settings_need_a_folder(name):
-    with pytest.raises(ValueError, match=f"out: expected a folder, as {name}=True"):
+    with pytest.raises(ValueError, match=f"out: expected a folder, because {name}=True"):
         make_config(**{name: True})
 
 

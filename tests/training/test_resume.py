@@ -37,7 +37,7 @@ def optimizer_state(out):
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 def test_resumed_run_is_bit_identical(tmp_path, optimizer):
-    settings = {"optimizer": optimizer, "momentum": 0.9, "weight_decay": 0.01}
+    settings = {"algorithm": optimizer, "momentum": 0.9, "weight_decay": 0.01}
     whole, parts = make_model(), make_model()
     history = train(whole, loss, make_data(), make_config(tmp_path / "whole", **settings))
     with pytest.raises(StopHere):
@@ -160,11 +160,11 @@ def test_finished_run_resumes_to_its_end(tmp_path):
 
 
 def test_constant_schedule_can_be_prolonged(tmp_path):
-    short = {"schedule": "constant", "steps": 12}
+    short = {"schedule": "constant", "steps": 12, "warmup": 1 / 4}
     plain = lambda model, batch, step: {"loss": (model(batch[0]) - batch[1]).square().mean()}  # noqa: E731
     train(make_model(), plain, make_data(), make_config(tmp_path, **short))
     longer = make_model(seed=1)
-    settings = short | {"steps": 24, "resume": True}
+    settings = short | {"steps": 24, "warmup": 1 / 8, "resume": True}  # as many
     train(longer, plain, make_data(), make_config(tmp_path, **settings))
     whole = make_model()
     train(whole, plain, make_data(), make_config(schedule="constant"))

@@ -23,7 +23,7 @@ def broken_at(*places, value=float("nan")):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 def test_a_bad_batch_moves_nothing(optimizer, value):
-    settings = {"optimizer": optimizer, "momentum": 0.9, "schedule": "constant", "warmup": 0}
+    settings = {"algorithm": optimizer, "momentum": 0.9, "schedule": "constant", "warmup": 0}
     kept = []
 
     def on_step(step, metrics):

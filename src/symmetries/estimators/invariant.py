@@ -18,7 +18,7 @@ from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
-from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
+from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural, width_rows
 from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 
 DRAWS = 64
@@ -132,12 +132,11 @@ class _InvariantEstimator(ImageEstimator):
             batch_size=self.batch_size,
             samples=self.samples,
             lr=self.lr,
-            body_lr=0.1,
             search=self.search if self.learn else 0,
             seed=seed,
-        )
+        ).replace(body_lr=0.1)
         named = {"given_seed": given_seed(self.random_state), **options}
-        self.history_ = fit_natural(model, [images], targets, config, **named)
+        self.history_ = width_rows(fit_natural(model, [images], targets, config, **named))
         fit = evaluate(model, [images], targets, samples=self.samples).log_likelihood
         self.model_: InvariantModel = model
         self.elbo_ = float(fit - model.head.kl() / len(targets))

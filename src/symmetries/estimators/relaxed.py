@@ -160,18 +160,9 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         seed = read_seed(self.random_state)
         model = self._build(seed)
         inputs = F.pad(images, model.margin)
-        config = TrainConfig(
-            **{
-                "steps": self.steps,
-                "batch_size": min(self.batch_size, len(images)),
-                "lr": self.lr,
-                "seed": seed,
-                "given_seed": given_seed(self.random_state),
-                "device": self.device,
-                "progress": False,
-                **options,
-            }
-        )
+        config = TrainConfig(self.steps, min(self.batch_size, len(images)), self.lr, seed)
+        named = {"given_seed": given_seed(self.random_state), "device": self.device}
+        config = config.replace(**{**named, "progress": False, **options})
         history = fit(model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0)
         self.loss_ = float(history["loss"][-1])
         self.history_ = {"step": history.step, **history.metrics}

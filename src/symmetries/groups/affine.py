@@ -17,7 +17,10 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats, invalid
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import check_eta, check_matrices
+from symmetries.groups.shapes import check_eta, check_matrices, distance_of_matrices
+from symmetries.ops.affine_exp import (
+    affine_exp as affine_exp,
+)
 from symmetries.ops.affine_exp import family_exp, generators, six_columns
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.affine_product import affine_product
@@ -173,6 +176,21 @@ class Affine2(Group[Tensor]):
         """Whether the span of the generators is a Lie algebra."""
         return self._closed
 
+    @property
+    def planar(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def positional(self) -> bool:
+        """Whether both shifts are among the parameters."""
+        return {"shift_x", "shift_y"} <= set(self.names)
+
+    @property
+    def negation_inverts(self) -> bool:
+        """True: elements are exponentials of sums of generators."""
+        return True
+
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 3, 3) of parameters eta (..., dim)."""
         check_eta(eta, self.dim)
@@ -189,6 +207,36 @@ class Affine2(Group[Tensor]):
         if self._full or not self.closed:
             return six
         return torch.stack([six[..., _column(name)] for name in self.names], -1)
+
+    def named_log(self, element: Tensor) -> Tensor:
+        """Logarithm (..., dim) in the family's own parameters; others of the six are dropped."""
+        eta = self.log(element)
+        return eta if self.closed else eta[..., [_column(name) for name in self.names]]
+
+    def generator_shifts(self, eta: Tensor) -> Tensor:
+        """Parameters whose shifts move the picture's centre to (shift_x, shift_y) in the end.
+
+        T = exp(sum eta_i G_i) moves the centre to phi_1(A) b, where b are the shifts in eta:
+        beside a rotation that is an arc, and b jumps to -b where the angle goes from pi to -pi. A
+        network that predicts the end of the arc needs no jump; this turns it to b = phi_1(A)^-1 t.
+
+        Args:
+            eta: (..., dim), with t in the place of the shifts.
+
+        Example:
+            >>> group = Affine2("rotation", "translation")
+            >>> eta = group.generator_shifts(torch.tensor([0.1, 0.2, 3.0]))
+            >>> [round(v, 4) for v in group.exp(eta)[:2, 2].tolist()]
+            [0.1, 0.2]
+        """
+        if not self.positional:
+            return eta
+        x, y, r, a, d, h = self.six(eta).unbind(-1)
+        u, w = phi1_coefficients(a + d, a * d - (h - r) * (h + r))
+        p00, p01, p10, p11 = u + w * a, w * (h - r), w * (h + r), u + w * d
+        inverse = 1 / (p00 * p11 - p01 * p10)
+        shifts = torch.stack((inverse * (p11 * x - p01 * y), inverse * (p00 * y - p10 * x)), -1)
+        return torch.cat((shifts, eta[..., 2:]), -1)
 
     def has_log(self, element: Tensor) -> Tensor:
         """Return whether each matrix has a real logarithm.
@@ -215,6 +263,10 @@ class Affine2(Group[Tensor]):
         """Return the inverse matrices, in closed form."""
         check_matrices(element)
         return affine_inverse(element)
+
+    def distance_to_identity(self, element: Tensor) -> Tensor:
+        """|T - I|^2 / 8, (...): (1 - cos) / 2 for a rotation, so 1 for a half turn."""
+        return distance_of_matrices(element)
 
     def identity(
         self,

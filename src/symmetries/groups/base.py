@@ -2,11 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+
+from symmetries._validation.checks import invalid
 
 Element = TypeVar("Element")
 
@@ -114,3 +117,106 @@ class Group(ABC, Generic[Element]):
     def angles(self) -> tuple[bool, ...]:
         """For each parameter, whether it is an angle."""
         return tuple(p.angle for p in self.parameters)
+
+    @property
+    def finite(self) -> bool:
+        """Whether there are finitely many elements, numbered from 0."""
+        return False
+
+    @property
+    def order(self) -> int:
+        """Number of elements of a finite group."""
+        raise invalid("group", "a finite group", repr(self), "check group.finite first")
+
+    def elements(self, device: torch.device | str | None = None) -> Tensor:
+        """All elements (order,) of a finite group, the identity first."""
+        raise invalid("group", "a finite group", repr(self), "check group.finite first")
+
+    @property
+    def planar(self) -> bool:
+        """Whether elements are affine maps of the plane, as matrices (..., 3, 3)."""
+        return False
+
+    @property
+    def positional(self) -> bool:
+        """Whether shift_x and shift_y come first, and :meth:`generator_shifts` knows them.
+
+        Such a family can put a picture anywhere, and a network may predict where its centre ends
+        instead of the generators' coordinates.
+        """
+        return False
+
+    @property
+    def zoom_columns(self) -> tuple[int, ...]:
+        """The parameters that a zoom adds to, exp(z I + A) = e^z exp(A); none without sizes."""
+        names, both = self.names, ("scale_x", "scale_y")
+        if "zoom" in names:
+            return (names.index("zoom"),)
+        return tuple(names.index(n) for n in both) if set(both) <= set(names) else ()
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether elements change values, such as colours, and not only where they are."""
+        return False
+
+    @property
+    def negation_inverts(self) -> bool:
+        """Whether exp(-eta) is the inverse of exp(eta), for every eta."""
+        return False
+
+    def exp_pair(self, eta: Tensor) -> tuple[Element, Element]:
+        """The element with parameters eta (..., dim), and its inverse."""
+        if not self.negation_inverts:
+            element = self.exp(eta)
+            return element, self.inverse(element)
+        both = unbind_element(self.exp(torch.stack((eta, -eta))))
+        return both[0], both[1]
+
+    def generator_shifts(self, eta: Tensor) -> Tensor:
+        """Parameters (..., dim) from eta with where the centre ends in the place of the shifts.
+
+        For groups that are ``positional``; others have eta as it is.
+        """
+        return eta
+
+    def named_log(self, element: Element) -> Tensor:
+        """Logarithm (..., dim) in the group's own parameters, also where it is not closed."""
+        return torch.as_tensor(self.log(element))
+
+    def distance_to_identity(self, element: Element) -> Tensor:
+        """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
+
+        The sum of (1 - cos) / 2 for angles and of squares for other parameters, unless a group
+        has a better one.
+        """
+        parts = zip(self.named_log(element).unbind(-1), self.angles, strict=True)
+        terms = [(1 - torch.cos(part)) / 2 if angle else part.square() for part, angle in parts]
+        return torch.stack(terms).sum(0)
+
+    @property
+    def factors(self) -> "tuple[Group[Any], ...]":
+        """The groups that this is a product of: itself alone unless it is a product."""
+        return (self,)
+
+    def parts(self, element: Element) -> tuple[Any, ...]:
+        """The part of an element that belongs to each of the ``factors``."""
+        return (element,)
+
+    def whole(self, parts: tuple[Any, ...]) -> Element:
+        """The element that has these parts."""
+        element: Element = parts[0]
+        return element
+
+
+def map_element(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
+    """A function of tensors applied to elements, in a product to each factor's."""
+    if isinstance(element, tuple):
+        return tuple(map_element(function, part) for part in element)
+    return function(element)
+
+
+def unbind_element(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
+    """Elements along a first axis, one by one."""
+    if isinstance(elements, tuple):
+        return list(zip(*(unbind_element(part) for part in elements), strict=True))
+    return list(elements.unbind(0))

@@ -54,6 +54,16 @@ class Colour(Group[Tensor]):
         """True: every subset of the three is a group."""
         return True
 
+    @property
+    def changes_values(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def negation_inverts(self) -> bool:
+        """True: parameters add."""
+        return True
+
     def exp(self, eta: Tensor) -> Tensor:
         """Return elements (..., 3) of parameters eta (..., dim), zero for absent parameters."""
         return torch.stack(spread(eta, self.names, HSV), -1)
@@ -78,6 +88,12 @@ class Colour(Group[Tensor]):
         """Return the negative of the element."""
         check_floats(element, "element", "...", 3)
         return -element
+
+    def distance_to_identity(self, element: Tensor) -> Tensor:
+        """(1 - cos) / 2 for the hue, the squares of the logarithms of the factors; summed."""
+        hue, saturation, value = element.unbind(-1)
+        terms = ((1 - torch.cos(hue)) / 2, saturation.square(), value.square())
+        return torch.stack(terms).sum(0)
 
     def identity(
         self,

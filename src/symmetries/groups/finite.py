@@ -40,6 +40,11 @@ class FiniteGroup(Group[Tensor]):
         return True
 
     @property
+    def finite(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def table(self) -> Tensor:
         """Cayley table (order, order): entry (a, b) is the index of "b first, then a".
 

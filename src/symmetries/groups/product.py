@@ -7,8 +7,6 @@ from torch import Tensor
 
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.shapes import check_eta
 
 ProductElement = tuple[Any, ...]
@@ -20,12 +18,12 @@ def check_learnable(group: Group[Any]) -> None:
     In a product of two groups that move pixels the effect of the first depends on the second, so
     the product's laws do not hold for images; and a finite factor has no gradient.
     """
-    if not isinstance(group, Product):
+    if group.factors[0] is group:
         return
-    if any(isinstance(factor, FiniteGroup) for factor in group.factors):
+    if any(factor.finite for factor in group.factors):
         remedy = "give one finite group (such as 'd4'), or continuous factors only"
         raise invalid("group", "no finite factor in a product", repr(group), remedy)
-    if sum(not isinstance(factor, Colour) for factor in group.factors) > 1:
+    if sum(not factor.changes_values for factor in group.factors) > 1:
         remedy = "name all parameters in one group: Affine2('rotation', 'shift_x')"
         expected = "one factor that moves pixels, and colours"
         raise invalid("group", expected, repr(group), remedy)
@@ -62,7 +60,12 @@ class Product(Group[ProductElement]):
         if twice:
             remedy = "a product needs different parameters in each factor"
             raise invalid("factors", "each name once", f"{', '.join(twice)} twice", remedy)
-        self.factors = factors
+        self._factors = factors
+
+    @property
+    def factors(self) -> tuple[Group[Any], ...]:
+        """The groups, in the order of their parameters."""
+        return self._factors
 
     def __repr__(self) -> str:
         return f"Product({', '.join(repr(factor) for factor in self.factors)})"
@@ -76,6 +79,34 @@ class Product(Group[ProductElement]):
     def closed(self) -> bool:
         """Whether every factor is closed."""
         return all(factor.closed for factor in self.factors)
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether a factor does."""
+        return any(factor.changes_values for factor in self.factors)
+
+    @property
+    def negation_inverts(self) -> bool:
+        """Whether it does in every factor."""
+        return all(factor.negation_inverts for factor in self.factors)
+
+    def parts(self, element: ProductElement) -> ProductElement:
+        """The factors' elements, which an element is the tuple of."""
+        return element
+
+    def whole(self, parts: ProductElement) -> ProductElement:
+        """The tuple of the factors' elements."""
+        return parts
+
+    def named_log(self, element: ProductElement) -> Tensor:
+        """The factors' own parameters, concatenated."""
+        pairs = zip(self.factors, element, strict=True)
+        return torch.cat([factor.named_log(part) for factor, part in pairs], -1)
+
+    def distance_to_identity(self, element: ProductElement) -> Tensor:
+        """The sum of the factors' distances."""
+        pairs = zip(self.factors, element, strict=True)
+        return torch.stack([f.distance_to_identity(part) for f, part in pairs]).sum(0)
 
     def split(self, eta: Tensor) -> tuple[Tensor, ...]:
         """Split eta (..., dim) into the parameters of each factor."""

@@ -13,7 +13,12 @@ from torch import Tensor
 from symmetries._validation.checks import check_floats
 from symmetries._validation.placement import check_same
 from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
+from symmetries.groups.shapes import (
+    check_eta,
+    check_matrices,
+    distance_of_matrices,
+    matrix_from_rows,
+)
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
 from symmetries.ops.affine_exp import exp_by_squaring, few
 from symmetries.ops.affine_inverse import affine_inverse
@@ -48,6 +53,16 @@ class SE2(Group[Tensor]):
     @property
     def closed(self) -> bool:
         """True."""
+        return True
+
+    @property
+    def planar(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def negation_inverts(self) -> bool:
+        """True: elements are exponentials of sums of generators."""
         return True
 
     def exp(self, eta: Tensor) -> Tensor:
@@ -93,6 +108,10 @@ class SE2(Group[Tensor]):
         """Return the inverse, (R, t)^-1 = (R', -R' t)."""
         check_matrices(element)
         return affine_inverse(element)
+
+    def distance_to_identity(self, element: Tensor) -> Tensor:
+        """|T - I|^2 / 8, (...): (1 - cos) / 2 for a rotation, so 1 for a half turn."""
+        return distance_of_matrices(element)
 
     def identity(
         self,

@@ -58,3 +58,10 @@ def matrix_from_rows(x_row: Sequence[Tensor], y_row: Sequence[Tensor]) -> Tensor
     zero = torch.zeros_like(x_row[0])
     entries = torch.stack((*x_row, *y_row, zero, zero, torch.ones_like(zero)), -1)
     return entries.reshape(*zero.shape, 3, 3)
+
+
+def distance_of_matrices(element: Tensor) -> Tensor:
+    """|T - I|^2 / 8 (...) of matrices T (..., 3, 3)."""
+    one = torch.eye(3, dtype=element.dtype, device=element.device)
+    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
+    return distance

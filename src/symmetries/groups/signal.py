@@ -56,6 +56,16 @@ class Signal(Group[Tensor]):
         """True: every subset of the five parameters generates a group."""
         return True
 
+    @property
+    def changes_values(self) -> bool:
+        """Whether amplitude, offset or sign is among the parameters."""
+        return bool({"amplitude", "offset", "sign"} & set(self.names))
+
+    @property
+    def negation_inverts(self) -> bool:
+        """Whether all elements are exponentials: a changed sign beside an offset is none."""
+        return not {"offset", "sign"} <= set(self.names)
+
     def exp(self, eta: Tensor) -> Tensor:
         """Return elements (..., 4) of eta (..., dim). The sign is rounded and has no gradient."""
         check_eta(eta, self.dim)

@@ -1,4 +1,4 @@
-"""Training for invariance: penalties on what a model says along orbits, and their weight.
+"""Training for invariance: penalties on how outputs change along orbits, and their weight.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
 weight-tying", sections 3.3 and 4.4. A penalty is a measure of :mod:`symmetries.auditing` with a
@@ -37,6 +37,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
 from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.names import as_group
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -96,7 +97,7 @@ def orbit_penalty(logits: Tensor, kind: Penalty = "li") -> Tensor:
 
 
 def random_elements(
-    group: Group[Any],
+    group: str | Group[Any],
     n: int,
     *,
     half_width: float | Sequence[float] | None = None,
@@ -117,10 +118,9 @@ def random_elements(
         >>> random_elements(Cyclic(4), 5).shape
         torch.Size([5])
     """
-    if not isinstance(group, Group):
-        raise wrong_type("group", "a Group", group, "see symmetries.groups")
+    group = as_group(group)
     check_whole(n, "n")
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         below = functools.partial(torch.randint, group.order)
         return per_example_random(below, (n,), 0, generator, device=device)
     width = torch.tensor(group.bounds if half_width is None else half_width, device=device)
@@ -130,7 +130,7 @@ def random_elements(
 
 def augment(
     x: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     half_width: float | Sequence[float] | None = None,
     generator: torch.Generator | None = None,
@@ -160,7 +160,7 @@ def regularised_loss(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
     y: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     nu: float | Tensor,
     kind: Penalty = "li",
@@ -200,7 +200,7 @@ def regularised_loss(
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
-    n = len(x)
+    group, n = as_group(group), len(x)
     if samples is None and isinstance(group, FiniteGroup):
         elements: Any = group.elements(x.device)
     else:
@@ -220,7 +220,7 @@ def regularised_loss(
 
 
 class ConstrainedWeight(nn.Module):
-    r"""Adjusts nu until a measure reaches its target, so that one names the invariance wanted.
+    r"""Adapts nu until a measure of invariance reaches its target.
 
     log nu moves by ``rate`` times log(e), held within [-1, 1], where e is the measured error by the
     error allowed: LI / target, or (1 - SI) / (1 - target). So nu grows while the model is not

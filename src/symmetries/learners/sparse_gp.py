@@ -1,4 +1,4 @@
-r"""A sparse Gaussian process on labels: the baseline that knows no transformation (SGPR).
+r"""A sparse Gaussian process on labels: a baseline without transformations (SGPR).
 
 Titsias's bound on the log marginal likelihood of a regression, with M inducing points Z and one
 output for each class (1 for the class, 0 for the others), all with the same squared-exponential
@@ -131,16 +131,17 @@ class SparseGP:
             steps=self.steps,
             batch_size=devices * nodes,
             lr=self.lr,
-            schedule="constant",
             seed=self.seed,
             out=None if out is None else Path(out),
             resume=resume,
-            log_every=1,
             device=str(x.device),
+            progress=progress,
+        ).replace(
+            schedule="constant",
+            log_every=1,
             devices=devices,
             nodes=nodes,
             precision="64-true" if self.dtype == torch.float64 else "32-true",
-            progress=progress,
             graph="off",
         )
         nothing = torch.zeros(devices * nodes, 1, dtype=x.dtype)  # the loss knows its data

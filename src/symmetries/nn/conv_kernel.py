@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.nn.fourier import KernelNetwork
-from symmetries.nn.gconv_kernels import (
+from symmetries.nn.fourier import KernelFunction
+from symmetries.nn.gconv_sampling import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
@@ -41,7 +41,7 @@ class _Features(NamedTuple):
     absolute: Tensor | None
 
 
-class PlaneKernel(nn.Module):
+class ConvKernel(nn.Module):
     """k(gamma(log v^-1 u), gamma'(log v)), sampled at the pixels and elements of a convolution.
 
     Args:
@@ -107,7 +107,7 @@ class PlaneKernel(nn.Module):
         self.register_buffer("turn", None, persistent=False)
         taps = k**2 if self.mask is None else int(self.mask.sum())
         fan_in = geometry.fields_in * geometry.elements_in * taps
-        self.kernel = KernelNetwork(
+        self.kernel = KernelFunction(
             relative.shape[-1],
             len(relaxed),
             (geometry.fields_out, geometry.fields_in),
@@ -278,7 +278,7 @@ class PlaneKernel(nn.Module):
         self._prepared.clear()
         self._positions.clear()
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneKernel":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConvKernel":
         self._forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_images, invalid
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_sampling import PointGroup
 from symmetries.ops.position_conv import Geometry
 
 

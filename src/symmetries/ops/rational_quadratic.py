@@ -4,9 +4,9 @@ In a bin of width w and height h with slopes d_0, d_1 at its ends, s = h / w and
 
 .. math:: y = y_0 + h \frac{s t^2 + d_0 t (1 - t)}{s + (d_0 + d_1 - 2 s) t (1 - t)}
 
-(Gregory and Delbourgo 1982; Durkan et al. 2019). Parameters lie along the *first* axis, so that all
-arithmetic runs over contiguous rows, and where a gradient follows the bin is chosen by a mask
-instead of a gather: the backward pass scatters nothing.
+(Gregory and Delbourgo 1982; Durkan et al. 2019). Parameters are along the *first* axis, so that
+all arithmetic runs over contiguous rows. If a gradient is needed, the bin is selected by a mask
+instead of a gather, so the backward pass needs no scatter.
 """
 
 import math
@@ -19,16 +19,16 @@ from symmetries._validation.checks import invalid
 from symmetries.ops._dispatch import is_followed, usable
 from symmetries.ops._vmap_rules import fold, foldable
 
-MIN_SHARE = 1e-3  # of the interval: smallest width and height of a bin
+MIN_SHARE = 1e-3  # smallest width and height of a bin, as a fraction of the interval
 MIN_SLOPE = 1e-3
-UNIT_SLOPE = math.log(math.expm1(1 - MIN_SLOPE))  # a free parameter of 0 is slope 1
+UNIT_SLOPE = math.log(math.expm1(1 - MIN_SLOPE))  # offset that makes a free parameter 0 slope 1
 
 
 def spline_rows(bins: int, circular: bool) -> int:
-    """Number of free parameters of one spline.
+    """Return the number of free parameters of one spline.
 
-    Widths and heights of the bins, and slopes at the inner knots; on a circle the slope at the
-    seam and a turn come in addition.
+    These are widths and heights of the bins, and slopes at the inner knots; a circular spline also
+    has the slope at the seam and a rotation.
     """
     return 3 * bins + 1 if circular else 3 * bins - 1
 
@@ -36,18 +36,18 @@ def spline_rows(bins: int, circular: bool) -> int:
 def rational_quadratic(
     x: Tensor, parameters: Tensor, half: float, *, inverse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Apply a spline of [-half, half] to itself, the identity outside, or its inverse.
+    """Apply a spline from [-half, half] to itself (the identity outside), or its inverse.
 
-    All parameters zero give the identity.
+    If all parameters are zero the map is the identity.
 
     Args:
         x: (...).
         parameters: (3 bins - 1, ...): free widths, heights and slopes at the inner knots.
         half: half the length of the interval.
-        inverse: undo instead.
+        inverse: if True, apply the inverse.
 
     Returns:
-        The result (...), and the logarithm of the derivative of the map that was applied (...).
+        The result (...), and the logarithm of the derivative of the applied map (...).
 
     Example:
         >>> x = torch.linspace(-4, 4, 9)
@@ -69,7 +69,7 @@ def rational_quadratic(
 
 
 def _straight(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
-    """The spline of an interval in torch's operations."""
+    """Apply the spline of an interval in torch operations."""
     bins = _bins(parameters, rest=-1)
     lengths, slopes = parameters.split((2 * bins, bins - 1))
     one = parameters.new_ones(()).expand_as(lengths[:1])
@@ -83,18 +83,18 @@ def _straight(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tupl
 def circular_spline(
     x: Tensor, parameters: Tensor, half: float, *, inverse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """A spline of the circle [-half, half) to itself, followed by a turn; or its inverse.
+    """Apply a spline from the circle [-half, half) to itself and a rotation, or their inverse.
 
-    The slopes at the two ends are one, so the map is smooth across the seam (Rezende et al. 2020).
+    The slopes at the two ends are equal, so the map is smooth at the seam (Rezende et al. 2020).
 
     Args:
         x: (...), any real numbers; wrapped first.
-        parameters: (3 bins + 1, ...): free widths, heights, slopes at all knots, and the turn.
+        parameters: (3 bins + 1, ...): free widths, heights, slopes at all knots, and the rotation.
         half: half the circumference.
-        inverse: undo instead.
+        inverse: if True, apply the inverse.
 
     Returns:
-        The result in [-half, half), and the logarithm of the derivative of what was applied.
+        The result in [-half, half), and the logarithm of the derivative of the applied map.
     """
     bins = _bins(parameters, rest=1)
     if foldable("spline", x, parameters):
@@ -112,7 +112,7 @@ def circular_spline(
 
 
 def _closed(x: Tensor, parameters: Tensor, half: float, inverse: bool) -> tuple[Tensor, Tensor]:
-    """The spline of a circle without its turn, in torch's operations."""
+    """Apply the spline of a circle without its rotation, in torch operations."""
     bins = _bins(parameters, rest=0)
     lengths, slopes = parameters.split((2 * bins, bins))
     slopes = _slopes(slopes)
@@ -135,7 +135,7 @@ def _kernel_spline(
 
 
 def wrap(x: Tensor, half: float) -> Tensor:
-    """The number in [-half, half) that differs from x by a multiple of 2 half."""
+    """Return the number in [-half, half) that differs from x by a multiple of 2 half."""
     return torch.remainder(x + half, 2 * half) - half
 
 
@@ -154,18 +154,18 @@ def _slopes(free: Tensor) -> Tensor:
 def _bin_by_mask(
     x: Tensor, lengths: Tensor, slopes: Tensor, half: float, axis: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The bin that holds x: where it begins and its lengths (2, ...) along both axes, its slopes.
+    """Return the bin that contains x: its start and lengths (2, ...) along both axes, its slopes.
 
     Args:
-        x: (...), numbers along an axis: 0 for those that go in, 1 for those that come out.
-        lengths: (2, bins, ...) of the bins along both.
-        slopes: (bins + 1, ...) at the knots.
+        x: (...), values along one axis: 0 for the input, 1 for the output.
+        lengths: (2, bins, ...) lengths of the bins along both axes.
+        slopes: (bins + 1, ...) slopes at the knots.
         half: half the length of the interval.
-        axis: of x.
+        axis: axis of x.
     """
     starts = lengths.cumsum(1) - lengths - half
     beyond = (x >= starts[axis, 1:]).to(x.dtype)
-    # One bin has a one: those whose start x has passed, less those whose end it has passed.
+    # One-hot over the bins: bins whose start is at most x, minus bins whose end is at most x.
     passed = F.pad(beyond, (0, 0) * x.ndim + (1, 1))
     passed[0] = 1
     mask = passed[:-1] - passed[1:]
@@ -176,7 +176,7 @@ def _bin_by_mask(
 def _bin_by_index(
     x: Tensor, lengths: Tensor, slopes: Tensor, half: float, axis: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same without a gradient, faster on a CPU."""
+    """Return the bin that contains x, without a gradient; faster on a CPU."""
     starts = torch.empty_like(lengths)
     starts[:, 0] = -half
     ends, along = starts.unbind(1), lengths.unbind(1)
@@ -191,7 +191,7 @@ def _bin_by_index(
 def _spline(
     x: Tensor, lengths: Tensor, slopes: Tensor, half: float, inverse: bool
 ) -> tuple[Tensor, Tensor]:
-    """The map and its logarithmic slope, of free widths and heights and of slopes at all knots."""
+    """Return the map and its log-slope, from free widths and heights and slopes at all knots."""
     bins = len(slopes) - 1
     shares = torch.softmax(lengths.unflatten(0, (2, bins)), 1)
     factor, least = 2 * half * (1 - MIN_SHARE * bins), 2 * half * MIN_SHARE

@@ -7,7 +7,7 @@ never reads a test set.
 import inspect
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.data import ImageSet
 from symmetries.groups import parse_group
-from symmetries.training import Step, TrainConfig, train
+from symmetries.training import Recipe, Step, TrainConfig, train
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,7 @@ class Task:
             out=self.out,
             device=self.device,
             progress=False,
-            log_every=max(1, steps // 20),
-            **more,
-        )
+        ).replace(log_every=max(1, steps // 20), **more)
 
 
 Objective = Callable[..., dict[str, float]]
@@ -105,7 +103,7 @@ def invariant_weights(
         seed=task.seed,
     ).to(_device(task.device))
     config = NaturalConfig(steps=steps, batch_size=batch_size, samples=samples, lr=lr)
-    fit_natural(model, [images], labels, replace(config, seed=task.seed), out=task.out)
+    fit_natural(model, [images], labels, config.replace(seed=task.seed), out=task.out)
     fit = evaluate(model, [images], labels, seed=task.seed).log_likelihood
     elbo = float((fit - model.head.kl() / len(labels))[0])
     score = float(evaluate(model, [held], truth, seed=task.seed).score[0])
@@ -125,11 +123,8 @@ def penalties(
     width: int = 128,
     layers: int = 5,
 ) -> dict[str, float]:
-    """Train a perceptron with an invariance penalty (Moskalev et al. 2023).
-
-    Returns "accuracy", "li" (logit invariance error) and "si" (saliency invariance similarity).
-    """
-    from symmetries.auditing import audit
+    """Paper 1: a perceptron with a penalty; "accuracy", "li" (logit error), "si" (saliency)."""
+    from symmetries.auditing import audit_model
     from symmetries.learners.penalties import regularised_loss
 
     check_choice(kind, ("li", "nli", "di"), "kind")
@@ -148,7 +143,7 @@ def penalties(
         return regularised_loss(model, batch[0], batch[1], parsed, **options)
 
     train(model, loss, (images, labels), task.config(steps, batch_size, lr))
-    found = audit(model.eval(), (held, truth), parsed, steps=20, layers=(), progress=False)
+    found = audit_model(model.eval(), (held, truth), parsed, steps=20, layers=(), progress=False)
     numbers = {"accuracy": found.accuracy.mean, "li": found.logit_invariance.mean}
     return numbers | {"si": found.saliency_similarity.mean if found.saliency_similarity else 0.0}
 
@@ -198,22 +193,16 @@ def symmetry_model(
 
     The loss is "agreement" for the stage "inference" and "nll" for "generative".
 
-    Settings are the fields of ``SymmetryConfig`` and of the stage: lr, clip, warmup, final, steps.
+    Settings are the fields of ``SymmetryConfig`` and of the stage's ``Recipe``: lr, steps, ...
     """
-    from symmetries.learners.symmetry_model import SymmetryModel
-    from symmetries.learners.symmetry_model.config import PRESETS, Stage
+    from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
     from symmetries.learners.symmetry_model.losses import generative_loss, lie_inference_loss
 
-    check_choice(preset, PRESETS, "preset")
     check_choice(stage, ("inference", "generative"), "stage")
-    base = PRESETS[preset]
-    own = {name: value for name, value in settings.items() if name in Stage.__dataclass_fields__}
-    rest: dict[str, Any] = {name: value for name, value in settings.items() if name not in own}
-    unknown = sorted(set(rest) - set(type(base).__dataclass_fields__))
-    if unknown:
-        raise invalid("settings", "fields of SymmetryConfig or Stage", unknown[0], "check it")
-    rest[stage] = replace(getattr(base, stage), **own)
-    model = SymmetryModel(group, task.shape, replace(base, **rest), seed=task.seed)
+    own = {name: value for name, value in settings.items() if name in Recipe.__dataclass_fields__}
+    rest = {name: value for name, value in settings.items() if name not in own}
+    config = SymmetryConfig.preset(preset).replace(**rest, **{stage: own})
+    model = SymmetryModel(group, task.shape, config, seed=task.seed)
     stages = ("inference",) if stage == "inference" else ("inference", "generative")
     model.fit(task.train, stages=stages, out=task.out, device=task.device, progress=False)
     step = Step(total=1, seed=0, device=model.device)
@@ -221,7 +210,7 @@ def symmetry_model(
     held = task.held_out.images.to(model.device)
     with torch.no_grad():
         if stage == "inference":
-            still = replace(model.config, alignment=0.0, blur=0.0)
+            still = model.config.replace(alignment=0.0, blur=0.0)
             terms = lie_inference_loss(model.inference, held, step, model.act, still)  # type: ignore[arg-type]
             return {
                 "agreement": float(terms["agreement"]),
@@ -244,20 +233,12 @@ def vae(
 
     Settings are the fields of ``VAEConfig``: lr, channels, steps, warmup, ...
     """
-    from symmetries.learners.vae import VAE
-    from symmetries.learners.vae.config import PRESETS
+    from symmetries.learners.vae import VAE, VAEConfig
 
-    check_choice(preset, PRESETS, "preset")
-    base = PRESETS[preset]
-    unknown = sorted(set(settings) - set(type(base).__dataclass_fields__))
-    if unknown:
-        raise invalid("settings", "fields of VAEConfig", unknown[0], "check the spelling")
-    values: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()
-    }
-    if "channels" in values and "strides" not in values:  # the first two layers halve the image
-        values["strides"] = (2, 2, *[1] * (len(values["channels"]) - 2))
-    model = VAE(task.shape, replace(base, **values), seed=task.seed)
+    if "channels" in settings and "strides" not in settings:  # the first two halve, as published
+        settings["strides"] = (2, 2, *[1] * (len(settings["channels"]) - 2))
+    config = VAEConfig.preset(preset).replace(**settings)
+    model = VAE(task.shape, config, seed=task.seed)
     model.fit(task.train, out=task.out, device=task.device, progress=False)
     held = task.held_out.images.to(model.device)
     generator = torch.Generator(model.device).manual_seed(0)

@@ -1,9 +1,9 @@
-"""Configuration of a training run, checked on construction."""
+"""Configuration of a training run: plain numbers, checked when they are set."""
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+from symmetries._utils.config import Config, check_parts
 from symmetries._validation.checks import (
     check_choice,
     check_number,
@@ -28,45 +28,138 @@ FREE_AT_RESUME = frozenset(
 )
 
 
+def check_betas(betas: object) -> None:
+    """Raise unless these can be Adam's."""
+    pair = isinstance(betas, tuple | list) and len(betas) == 2
+    if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
+        raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")
+
+
 @dataclass(frozen=True)
-class TrainConfig:
-    """Configuration of :func:`symmetries.training.train`: everything but model, loss and data.
+class Optimiser(Config):
+    """How the parameters move.
+
+    Args:
+        algorithm: "adam", "adamw" or "sgd".
+        warmup: share of the steps in which the learning rate rises linearly to its peak.
+        schedule: "cosine" falls from the peak to ``final``; "constant" stays.
+        final: the last learning rate as a share of the peak, where the cosine ends.
+        clip: largest norm of the gradient; None leaves it alone.
+        weight_decay: decoupled for "adamw", an L2 term for the others.
+        betas: of Adam.
+        momentum: of SGD.
+        skip_bad: how many batches with a NaN or infinite loss or gradient to leave out (and count,
+            as "skipped") before the run is stopped; 0 stops at the first one.
+    """
+
+    algorithm: str = "adam"
+    warmup: float = 0.0
+    schedule: str = "cosine"
+    final: float = 0.0
+    clip: float | None = None
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.0
+    skip_bad: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.algorithm, OPTIMIZERS, "algorithm")
+        check_choice(self.schedule, SCHEDULES, "schedule")
+        if isinstance(self.warmup, int | float) and self.warmup > 1:
+            remedy = "give a share of the steps: 0.1 warms up in the first tenth"
+            raise invalid("warmup", "a number between 0 and 1", self.warmup, remedy)
+        check_number(self.warmup, "warmup", 0, 1)
+        for name in ("final", "weight_decay", "momentum"):
+            check_number(getattr(self, name), name, least=0)
+        if self.clip is not None:
+            check_positive(self.clip, "clip")
+        check_betas(self.betas)
+        check_whole(self.skip_bad, "skip_bad", least=0)
+
+
+@dataclass(frozen=True)
+class Hardware(Config):
+    """What a run computes with.
+
+    Args:
+        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as Fabric names them.
+        devices: processes per node.
+        nodes: number of nodes.
+        graph: "auto" captures the step as a CUDA graph where that is possible; "off" never.
+        workers: loader processes for a ``Dataset``.
+    """
+
+    precision: str = "32-true"
+    devices: int = 1
+    nodes: int = 1
+    graph: str = "auto"
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.precision, PRECISIONS, "precision")
+        check_choice(self.graph, GRAPH_MODES, "graph")
+        for name, least in (("devices", 1), ("nodes", 1), ("workers", 0)):
+            check_whole(getattr(self, name), name, least=least)
+
+
+@dataclass(frozen=True)
+class Logging(Config):
+    """What a run writes and shows.
+
+    Args:
+        checkpoint_every: steps between checkpoints (one more is written at the end).
+        log_every: steps between two logged metrics. Each of them waits for the device.
+        title: what the progress bar calls the run.
+        tensorboard: also write TensorBoard event files (an extra: ``symmetries[tensorboard]``).
+    """
+
+    checkpoint_every: int = 1000
+    log_every: int = 50
+    title: str = "training"
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("checkpoint_every", "log_every"):
+            check_whole(getattr(self, name), name)
+
+
+@dataclass(frozen=True)
+class Origin(Config):
+    """What a learner that started the run was given, for messages and for resuming.
+
+    Args:
+        given_seed: the seed as the user gave it, where the run's seed was derived from it.
+        settings: of the learner, as JSON, that a resumed run must share.
+    """
+
+    given_seed: int | None = None
+    settings: str = "{}"
+
+
+@dataclass(frozen=True)
+class TrainConfig(Config):
+    """Everything that :func:`symmetries.training.train` needs besides model, loss and data.
+
+    Fields of the parts are set by their names alone with :meth:`replace`, as in
+    ``TrainConfig(100, 32).replace(warmup=0.1, log_every=10)``.
 
     Args:
         steps: number of optimiser steps of the whole run.
         batch_size: examples per step, over all processes together.
-        lr: peak learning rate.
-        warmup: number of steps over which the rate rises linearly to ``lr``.
-        schedule: "cosine" decays from ``lr`` to ``final_lr``; "constant" stays at ``lr``.
-        final_lr: learning rate at the end of the cosine schedule.
-        clip: largest norm of the gradient; None disables clipping.
-        weight_decay: weight decay (decoupled for "adamw", an L2 term for the others).
-        optimizer: "adam", "adamw" or "sgd".
-        betas: coefficients of Adam.
-        momentum: momentum of SGD.
-        seed: random seed of the order of the data and of all random numbers of the steps.
+        lr: learning rate at its peak.
+        seed: fixes the order of the data and all random numbers of the steps.
         out: folder for checkpoints and metrics; None writes nothing.
-        resume: continue from the checkpoint in ``out`` if there is one. If False, the run starts
-            from the beginning and replaces an earlier run in ``out``.
-        checkpoint_every: number of steps between checkpoints (one more is written at the end).
-        log_every: number of steps between logged metrics. Logging synchronises with the device.
+        resume: go on from the checkpoint in ``out`` if there is one. Without it, a run starts
+            afresh and what an earlier one left in ``out`` is replaced.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as in Fabric.
-        devices: number of processes per node.
-        nodes: number of nodes.
-        progress: whether to show a progress bar.
-        title: title of the progress bar.
-        tensorboard: whether to write TensorBoard event files (needs ``symmetries[tensorboard]``).
-        graph: "auto" captures the step as a CUDA graph if possible; "off" never does.
-        workers: number of loader processes for a ``Dataset``.
-        skip_bad: number of batches with a NaN or infinite loss or gradient to skip (and count,
-            as "skipped") before the run stops; 0 stops at the first one.
-        given_seed: the seed to show in messages, if ``seed`` was derived from another number.
-        settings: the learner's settings as JSON (see :func:`plain_settings`), which a resumed run
-            must share.
+        progress: show a progress bar.
+        optimiser: how the parameters move.
+        hardware: precision, processes and workers.
+        logging: what is written and shown, and how often.
+        origin: what the learner was given that started the run.
 
     Example:
-        >>> TrainConfig(steps=100, batch_size=32, warmup=10).schedule
+        >>> TrainConfig(steps=100, batch_size=32).replace(warmup=0.1).optimiser.schedule
         'cosine'
         >>> TrainConfig(steps=0, batch_size=32)
         Traceback (most recent call last):
@@ -76,75 +169,52 @@ class TrainConfig:
     steps: int
     batch_size: int
     lr: float = 1e-3
-    warmup: int = 0
-    schedule: str = "cosine"
-    final_lr: float = 0.0
-    clip: float | None = None
-    weight_decay: float = 0.0
-    optimizer: str = "adam"
-    betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.0
     seed: int = 0
     out: Path | None = None
     resume: bool = False
-    checkpoint_every: int = 1000
-    log_every: int = 50
     device: str = "auto"
-    precision: str = "32-true"
-    devices: int = 1
-    nodes: int = 1
     progress: bool = True
-    title: str = "training"
-    tensorboard: bool = False
-    graph: str = "auto"
-    workers: int = 0
-    skip_bad: int = 0
-    given_seed: int | None = None
-    settings: str = "{}"
+    optimiser: Optimiser = Optimiser()
+    hardware: Hardware = Hardware()
+    logging: Logging = Logging()
+    origin: Origin = Origin()
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "checkpoint_every", "log_every", "devices", "nodes"):
-            check_whole(getattr(self, name), name)
-        for name in ("warmup", "workers", "skip_bad"):
-            check_whole(getattr(self, name), name, least=0)
+        check_whole(self.steps, "steps")
+        check_whole(self.batch_size, "batch_size")
         check_whole(self.seed, "seed", least=0, most=2**64)
-        for name in ("final_lr", "weight_decay", "momentum"):
-            check_number(getattr(self, name), name, least=0)
         check_positive(self.lr, "lr")
-        if self.clip is not None:
-            check_positive(self.clip, "clip")
-        check_betas(self.betas)
-        if self.warmup > self.steps:
-            raise invalid("warmup", f"at most steps = {self.steps}", self.warmup, "shorten it")
-        check_choice(self.schedule, SCHEDULES, "schedule")
-        check_choice(self.optimizer, OPTIMIZERS, "optimizer")
-        check_choice(self.precision, PRECISIONS, "precision")
-        check_choice(self.graph, GRAPH_MODES, "graph")
+        parts = {"optimiser": Optimiser, "hardware": Hardware, "logging": Logging, "origin": Origin}
+        check_parts(self, parts)
         if not isinstance(self.device, str):
             raise wrong_type("device", "a name", self.device, "try 'auto', 'cpu' or 'cuda:1'")
         kind, _, number = self.device.partition(":")
         check_choice(kind, DEVICES, "device")
-        if number and not (kind == "cuda" and number.isdecimal() and self.devices == 1):
+        alone = self.hardware.devices == 1
+        if number and not (kind == "cuda" and number.isdecimal() and alone):
             remedy = "a numbered device needs devices=1; give the bare kind for several"
             raise invalid("device", "a kind, or 'cuda:N'", repr(self.device), remedy)
         if self.out is not None:
             object.__setattr__(self, "out", Path(self.out))
-        elif self.resume or self.tensorboard:
+        elif self.resume or self.logging.tensorboard:
             name = "resume" if self.resume else "tensorboard"
-            raise invalid("out", f"a folder, as {name}=True", None, "name the run's folder")
+            raise invalid("out", f"a folder, because {name}=True", None, "give a folder")
+
+    @property
+    def warmup_steps(self) -> int:
+        """The number of steps in which the learning rate rises."""
+        return round(self.optimiser.warmup * self.steps)
 
     def identity(self) -> dict[str, object]:
         """Return the fields that determine the weights, on which a resumed run must agree."""
         free = set(FREE_AT_RESUME)
-        if self.schedule == "constant":
-            free.add("steps")  # training for longer does not change the steps already done
-        fields = dataclasses.asdict(self)
-        fields["betas"] = list(self.betas)
+        if self.optimiser.schedule == "constant":
+            free.add("steps")  # training longer than first asked changes nothing done so far
+        fields: dict[str, object] = {}
+        for name, value in self.to_dict().items():
+            fields |= value if isinstance(value, dict) else {name: value}
+        # Under the names, and in the units, of the checkpoints that earlier versions wrote.
+        fields["optimizer"] = fields.pop("algorithm")
+        fields["final_lr"] = fields.pop("final") * self.lr  # type: ignore[operator]
+        fields |= {"warmup": self.warmup_steps, "betas": list(self.optimiser.betas)}
         return {name: value for name, value in fields.items() if name not in free}
-
-
-def check_betas(betas: object) -> None:
-    """Raise an error unless ``betas`` are valid coefficients of Adam."""
-    pair = isinstance(betas, tuple | list) and len(betas) == 2
-    if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
-        raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")

@@ -28,14 +28,14 @@ def make_fabric(config: TrainConfig) -> Fabric:
     allowed (learners with several networks need this), at the cost of one traversal of the graph.
     """
     kind, _, number = config.device.partition(":")
-    several = config.devices * config.nodes > 1
+    several = config.hardware.devices * config.hardware.nodes > 1
     if kind != "auto" and not several:
         as_device(config.device)
     fabric = Fabric(
         accelerator=kind,
-        devices=[int(number)] if number else config.devices,
-        num_nodes=config.nodes,
-        precision=cast(Any, config.precision),
+        devices=[int(number)] if number else config.hardware.devices,
+        num_nodes=config.hardware.nodes,
+        precision=cast(Any, config.hardware.precision),
         strategy="ddp_find_unused_parameters_true" if several else "auto",
         plugins=None if several else _single_process(),
     )

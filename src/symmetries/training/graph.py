@@ -22,8 +22,8 @@ WARMUP = 3
 
 
 def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
-    """Return whether to try a capture: on one CUDA device, unless it is turned off."""
-    return config.graph == "auto" and device.type == "cuda" and world == 1
+    """Whether to try: on one CUDA device, unless it is turned off."""
+    return config.hardware.graph == "auto" and device.type == "cuda" and world == 1
 
 
 class GraphedUpdate:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from symmetries._validation.checks import invalid
-from symmetries.training.files import write_atomic, writing
+from symmetries.training.atomic_files import write_atomic, writing
 
 
 @dataclass
@@ -22,6 +22,7 @@ class History:
         times: seconds since the run began.
         seconds: duration of the whole run, including the part before a resumption.
         steps_per_second: speed of this process's part of the run.
+        stages: the histories of the trainings that it joins, by name; see :meth:`joined`.
 
     Example:
         >>> history = History()
@@ -35,6 +36,7 @@ class History:
     times: list[float] = field(default_factory=list)
     seconds: float = 0.0
     steps_per_second: float = 0.0
+    stages: "dict[str, History]" = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> list[float]:
         return self.metrics[name]
@@ -43,6 +45,34 @@ class History:
     def last(self) -> dict[str, float]:
         """Return the latest metrics."""
         return {name: values[-1] for name, values in self.metrics.items()}
+
+    @classmethod
+    def joined(cls, stages: "Mapping[str, History]") -> "History":
+        """Return the history of trainings one after the other, whose steps count on.
+
+        A metric that a stage does not have is NaN there.
+
+        Example:
+            >>> parts = {"first": History([2], {"loss": [1.0]}, [0.5], 0.5)}
+            >>> parts["second"] = History([3], {"nll": [4.0]}, [0.1], 0.1)
+            >>> both = History.joined(parts)
+            >>> both.step, both["loss"], both.stages["second"].step
+            ([2, 5], [1.0, nan], [3])
+        """
+        names = dict.fromkeys(name for part in stages.values() for name in part.metrics)
+        whole = cls(metrics={name: [] for name in names}, stages=dict(stages))
+        done, steps = 0, 0.0
+        for part in stages.values():
+            whole.step += [done + step for step in part.step]
+            whole.times += [whole.seconds + time for time in part.times]
+            missing = [math.nan] * len(part.step)
+            for name, values in whole.metrics.items():
+                values += part.metrics.get(name, missing)
+            done = whole.step[-1] if whole.step else 0
+            whole.seconds += part.seconds
+            steps += part.seconds * part.steps_per_second
+        whole.steps_per_second = steps / whole.seconds if whole.seconds else 0.0
+        return whole
 
     def append(self, step: int, numbers: Mapping[str, float], seconds: float) -> None:
         """Append the metrics after ``step`` steps."""
@@ -69,14 +99,18 @@ class History:
             name: [value if math.isfinite(value) else str(value) for value in values]
             for name, values in self.metrics.items()
         }
-        return {"step": self.step, "metrics": metrics, "times": self.times, "names": [*metrics]}
+        found = {"step": self.step, "metrics": metrics, "times": self.times, "names": [*metrics]}
+        stages = {name: part.to_json() for name, part in self.stages.items()}
+        return found | ({"stages": stages} if stages else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "History":
         """Return the history from the output of :meth:`to_json`."""
         names = data["names"]
         metrics = {name: [float(value) for value in data["metrics"][name]] for name in names}
-        return cls(step=list(data["step"]), metrics=metrics, times=list(data["times"]))
+        stages = {name: cls.from_json(part) for name, part in data.get("stages", {}).items()}
+        step, times = list(data["step"]), list(data["times"])
+        return cls(step=step, metrics=metrics, times=times, stages=stages)
 
 
 class Writer(Protocol):

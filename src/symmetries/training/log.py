@@ -9,7 +9,7 @@ import torch
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
-from symmetries.training.progress import ProgressBar
+from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.pruning import call_hooks
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics
@@ -31,16 +31,18 @@ class Log:
     ) -> None:
         self.fabric = fabric
         self.history = history
-        self.allowed = config.skip_bad
+        self.allowed = config.optimiser.skip_bad
         self.writers: list[Writer] = []
         if config.out is not None and fabric.is_global_zero:
-            if config.tensorboard:
+            if config.logging.tensorboard:
                 self.writers.append(TensorBoardWriter(config.out / "tensorboard", first))
             self.writers.append(CsvWriter(config.out / "metrics.csv", history))
         for writer in self.writers:
             stack.callback(writer.close)
         shown = config.progress and fabric.is_global_zero
-        self.bar = stack.enter_context(ProgressBar(config.steps, first, shown, title=config.title))
+        self.bar = stack.enter_context(
+            ProgressBar(config.steps, first, shown, title=config.logging.title)
+        )
         self._start = time.perf_counter()
 
     def seconds(self) -> float:

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from symmetries._validation.checks import check_module, wrong_type
+from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
-from symmetries.training.files import FolderInUseError, folder_lock
 from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
@@ -66,10 +66,10 @@ def train(
         The history of logged metrics.
 
     Raises:
-        NonFiniteError: if the loss becomes NaN or infinite (detected at the next log), or more
-            than ``config.skip_bad`` batches were skipped.
-        LossError: if torch raises an error inside the loss; it describes the batch.
-        FolderInUseError: if another run is writing to ``config.out``.
+        NonFiniteError: if the loss becomes NaN or infinite (seen at the next look at it), or more
+            than ``config.optimiser.skip_bad`` batches were bad.
+        LossError: if torch refuses a batch inside the loss: it says what the batch was.
+        FolderInUseError: if another run writes into ``config.out``.
 
     Example:
         >>> model = nn.Linear(1, 1)
@@ -135,6 +135,7 @@ def run_loop(
                 config.out, model, optimizer, config, examples, tuple(seeds), known
             )
             first, history = _start(fabric, config, checkpoints)
+            stack.enter_context(_threads_kept(checkpoints.threads))
         batches: Batches
         if several:
             batches = join_batches(data, config, seeds, device, first)
@@ -143,7 +144,7 @@ def run_loop(
             batches = make_batches(data[0], config, device, rank, world, first)
             step = Step(config.steps, config.seed, device, rank, world)
         bad = None
-        if config.skip_bad:
+        if config.optimiser.skip_bad:
             bad = SkipNonFinite(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
         update = Update(fabric, objective, optimizer, batches, step, config, bad, several)
         advance = GraphedUpdate(update, step, model) if graphed else update
@@ -161,12 +162,12 @@ def run_loop(
                     on_step(step, metrics)
                 except KeyboardInterrupt:
                     interrupt.requested = True
-            if done == 1 or done % config.log_every == 0 or done == config.steps:
+            if done == 1 or done % config.logging.log_every == 0 or done == config.steps:
                 log.look(done, metrics, config.lr * factor, checkpoints)
             log.bar.step(done)
             stop = interrupt.requested
             if checkpoints is not None and (
-                stop or done % config.checkpoint_every == 0 or done == config.steps
+                stop or done % config.logging.checkpoint_every == 0 or done == config.steps
             ):
                 skipped = int(bad.count) if bad is not None else 0
                 _save(fabric, checkpoints, model, done, history, log.seconds(), skipped)
@@ -229,6 +230,20 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
     return error
+
+
+@contextmanager
+def _threads_kept(number: int | None) -> Iterator[None]:
+    """Go on with the number of threads of the checkpoint, by which sums are rounded."""
+    before = torch.get_num_threads()
+    if number is None or number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -47,15 +47,17 @@ def build_optimizer(
         remedy = "set requires_grad, or add parameters"
         raise invalid("model", "parameters to train", "none", remedy)
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in parameters)
-    if config.optimizer == "sgd":
-        return SGD(groups, lr=config.lr, momentum=config.momentum, fused=fused)
+    if config.optimiser.algorithm == "sgd":
+        return SGD(groups, lr=config.lr, momentum=config.optimiser.momentum, fused=fused)
     kind = adam_class(
         parameters,
-        decoupled=config.optimizer != "adam",
+        decoupled=config.optimiser.algorithm != "adam",
         capturable=lr_tensor,
-        clips=config.clip is not None,
+        clips=config.optimiser.clip is not None,
     )
-    return kind(groups, lr=config.lr, betas=config.betas, fused=fused, capturable=lr_tensor)
+    return kind(
+        groups, lr=config.lr, betas=config.optimiser.betas, fused=fused, capturable=lr_tensor
+    )
 
 
 def _group(
@@ -66,18 +68,18 @@ def _group(
         expected = f"'params' and any of {sorted(_KEYS - {'params'})}"
         raise invalid("param_groups", expected, f"keys {sorted(group)}", "rename or remove keys")
     if "lr" in group and "lr_multiplier" in group:
-        raise invalid("param_groups", "'lr' or 'lr_multiplier'", "both", "give one of them")
+        raise invalid("param_groups", "'lr' or 'lr_multiplier'", "both", "give only one of them")
     parameters = list(group["params"])
     if any(id(parameter) not in own for parameter in parameters):
-        remedy = "make them part of it: only the model is moved, saved and shared"
-        raise invalid("param_groups", "parameters of the model", "others", remedy)
+        remedy = "register them in the model: only its parameters are moved and saved"
+        raise invalid("param_groups", "parameters of the model", "other parameters", remedy)
     peak = float(group.get("lr", config.lr * group.get("lr_multiplier", 1.0)))
     device = parameters[0].device if parameters else None
     return {
         "params": parameters,
         "lr": torch.tensor(peak, dtype=torch.float32, device=device) if lr_tensor else peak,
         "peak_lr": peak,
-        "weight_decay": float(group.get("weight_decay", config.weight_decay)),
+        "weight_decay": float(group.get("weight_decay", config.optimiser.weight_decay)),
         "clip": bool(group.get("clip", True)),
     }
 

@@ -89,7 +89,7 @@ def make_batches(
     order = Order(examples, config.batch_size, config.seed, rank, world, order_device)
     if tensors is None:
         dataset: Dataset[object] = data  # type: ignore[assignment]
-        return LoadedBatches(dataset, order, device, config.workers, first, config.steps)
+        return LoadedBatches(dataset, order, device, config.hardware.workers, first, config.steps)
     if resident:
         return ResidentBatches(tuple(tensor.to(device) for tensor in tensors), order)
     return HostBatches(tensors, order, device, config.steps)

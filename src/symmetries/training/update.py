@@ -13,7 +13,7 @@ from symmetries.ops.full_moments import FactorGradient
 from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
-from symmetries.training.dropout import DropoutByRows
+from symmetries.training.example_dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
@@ -80,10 +80,14 @@ def _check_terms(terms: object) -> None:
             got = f"shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise invalid(f"loss term {name!r}", "a tensor without axes", got, "take its mean")
     if RESERVED & set(terms):
-        raise invalid("loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename")
+        raise invalid(
+            "loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename the terms"
+        )
     if not terms["loss"].requires_grad:
-        remedy = "is everything detached, or under no_grad?"
-        raise invalid("loss", "a tensor with a gradient", "none to any parameter", remedy)
+        remedy = "check whether the loss is detached or under no_grad"
+        raise invalid(
+            "loss", "a tensor with a gradient", "a loss that no parameter affects", remedy
+        )
 
 
 class Update:
@@ -116,14 +120,15 @@ class Update:
         self.optimizer = optimizer
         self.batches = batches
         self.step = step
-        self.clip = config.clip
+        self.clip = config.optimiser.clip
         if isinstance(optimizer, FusedAdam | FusedAdamW) and not several:
-            self.clip, optimizer.largest = None, config.clip  # its GPU kernels also clip
+            self.clip, optimizer.largest = None, config.optimiser.clip  # its GPU kernels also clip
         self.bad = bad
         self.several = several
-        # Autocast rounds where it helps; a model in reduced precision needs rounded inputs.
-        self.plain = config.precision == "32-true"
-        self.converts = config.precision != "32-true" and config.precision.endswith("-true")
+        # Autocast rounds where it helps; a model that is itself rounded needs rounded inputs.
+        precision = config.hardware.precision
+        self.plain = precision == "32-true"
+        self.converts = precision != "32-true" and precision.endswith("-true")
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.clipped = clipped_parameters(optimizer)
 

@@ -1,6 +1,6 @@
 """An invariant generative model learned in one piece (Allingham et al. 2022)."""
 
-from symmetries.learners.invariant_vae.config import PRESETS, InvariantVAEConfig
+from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.learners.invariant_vae.model import InvariantVAE
 
-__all__ = ["PRESETS", "InvariantVAE", "InvariantVAEConfig"]
+__all__ = ["InvariantVAE", "InvariantVAEConfig"]

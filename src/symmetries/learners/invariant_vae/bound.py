@@ -24,16 +24,16 @@ def log_weights(
     """
     n = len(x)
     mean, scale = (part[:, None] for part in model.encode(x))
-    shape = (n, k, model.config.latent)
+    shape = (n, k, model.config.network.latent)
     z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
     log_ratio = model.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
     flat = z.flatten(0, 1)
     prototypes = model.decode(flat)
-    if model.config.sampled:
+    if model.config.objective.sampled:
         noise = torch.randn(prototypes.shape, generator=generator, device=x.device)
         prototypes = prototypes + model.prototype_noise * noise
     if model.finite:
-        moved = model.act.orbit(model.elements(x.device), prototypes).unflatten(0, (n, k))
+        moved = model.act.orbit(model.group.elements(x.device), prototypes).unflatten(0, (n, k))
         fit = gaussian_log_prob(x[:, None, None], moved, model.noise).sum((3, 4, 5))
         log_p = model.log_prior(flat).unflatten(0, (n, k))
         return torch.logsumexp(fit + log_p, -1) + log_ratio

@@ -1,4 +1,4 @@
-"""What can go wrong with an invariant VAE, looked for and said with the remedy."""
+"""Warnings about an invariant VAE that failed to learn, with the remedy."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ LEAST_EXPLAINED = 0.2
 
 @torch.no_grad()
 def explained(model: "InvariantVAE", x: Tensor) -> float:
-    """Share of the images' variance that reconstructions explain: 0 is no better than a mean."""
+    """Return the share of the images' variance that is explained; the mean image has 0."""
     lost = model.reconstruction_error(x).mean()
     return float(1 - lost / x.var(0, correction=0).mean().clamp_min(1e-12))
 

@@ -18,7 +18,7 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
     .. math:: -E\left[\log N(x; T_\eta \hat x, \sigma^2) + \log p(\eta | z)
               - \log q(\eta | x)\right] + \beta\, KL(q(z | x) || p(z))
 
-    The KL of z is in closed form; beta falls from ``config.beta`` to 1 as a cosine. For a finite
+    The KL of z is in closed form; beta falls from ``beta`` to 1 as a cosine. For a finite
     group the expectation over q(g | x) is summed.
 
     Args:
@@ -29,7 +29,7 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
     Returns:
         "loss", "log_likelihood", "kl_eta" and "kl_z".
     """
-    config = model.config
+    config = model.config.objective
     mean, scale = model.encode(x, config.samples, step.generator)
     z = mean + scale * step.randn(*mean.shape)
     prototypes = model.decode(z)
@@ -61,14 +61,14 @@ def finite_terms(
     """Expected log-likelihood and KL of the element, each (B,), summed over a finite group."""
     log_q = model.log_posterior(x)
     log_p = model.log_prior(z)
-    moved = model.act.orbit(model.elements(x.device), prototypes)
+    moved = model.act.orbit(model.group.elements(x.device), prototypes)
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     q = log_q.exp()
     return (q * fit).sum(1), (q * (log_q - log_p)).sum(1)
 
 
 def beta(progress: Tensor, start: float) -> Tensor:
-    """From ``start`` to 1 as a cosine.
+    """Return the weight of the KL of z, which falls from ``start`` to 1 as a cosine.
 
     Example:
         >>> [round(beta(torch.tensor(p), 10.0).item(), 4) for p in (0.0, 0.5, 1.0)]

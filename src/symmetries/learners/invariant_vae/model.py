@@ -1,4 +1,4 @@
-"""The invariant VAE: fit it to images, ask for prototypes and spreads, draw new images."""
+"""The invariant VAE: prototypes, transformations and new images from one joint model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,32 +9,42 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._utils.eval_mode import eval_mode
-from symmetries._utils.per_example_random import per_example_random
 from symmetries._validation.checks import (
     check_generator,
     check_image_shape,
-    check_number,
     check_whole,
 )
 from symmetries._validation.diagnose import diagnose_values
 from symmetries._validation.placement import check_like
-from symmetries.actions.images import ImageAction
+from symmetries.actions.base import Action
+from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.names import as_group, group_name
+from symmetries.groups.names import group_name
 from symmetries.groups.product import check_learnable
-from symmetries.learners.invariant_vae.bound import log_weights
-from symmetries.learners.invariant_vae.config import (
-    InvariantVAEConfig,
-    resolve_config,
+from symmetries.learners.base import (
+    generative_numbers,
+    image_arguments,
+    image_meta,
+    run_options,
+    write_report,
 )
+from symmetries.learners.invariant_vae.bound import log_weights
+from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import joint_loss
 from symmetries.learners.invariant_vae.networks import Posterior, Prior
+from symmetries.learners.invariant_vae.sampling import (
+    left_over,
+    moved_back,
+    posterior_samples,
+    prior_samples,
+    views_of,
+)
+from symmetries.learners.invariant_vae.summary import InvariantVAESummary, prior_spread
 from symmetries.nn.autoencoder import (
     ConvDecoder,
     ConvEncoder,
@@ -66,12 +76,13 @@ class InvariantVAE(nn.Module):
     (equation 19), so that z cannot know them. Trained by the joint ELBO (equation 17).
 
     Args:
-        group: the transformations to look for: a group or its name.
+        action: how the transformations to look for move images: an ``ImageAction``, a group or its
+            name.
         shape: (C, H, W) of the images.
         config: a preset, "quick", "default" or "paper", or an :class:`InvariantVAEConfig`.
         bounds: how far each parameter goes, in the group's units; the group's own by default.
-        fill: background value.
-        seed: of the initial weights and of training.
+        fill: background value; that of the action by default.
+        seed: random seed of the initial weights and of training.
 
     Example:
         >>> model = InvariantVAE("rotation", (1, 8, 8), "quick")
@@ -82,46 +93,47 @@ class InvariantVAE(nn.Module):
 
     def __init__(
         self,
-        group: Group[Any] | str,
+        action: Action | Group[Any] | str,
         shape: tuple[int, int, int],
         config: InvariantVAEConfig | str = "default",
         *,
         bounds: Mapping[str, float] | Sequence[float] | None = None,
-        fill: float = 0.0,
+        fill: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.group: Group[Any] = as_group(group)
+        config = InvariantVAEConfig.resolve(config)
+        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
+        self.config = config.replace(interpolation=self.act.interpolation)
+        self.group = self.act.group
         check_learnable(self.group)
-        self.config = resolve_config(config)
-        check_number(fill, "fill")
         self.shape = shape
         self.seed = seed
         self.bounds = resolve_bounds(self.group, bounds)
-        c = self.config
-        self.act = ImageAction(self.group, interpolation=c.interpolation, fill=fill)
+        c, objective = self.config.network, self.config.objective
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
         with seeded(seed):
             self.encoder = ConvEncoder(shape, 2 * c.latent, **options)
             self.decoder = ConvDecoder(shape, c.latent, **options)
-            self.prior_eta = Prior(self.group, self.bounds, c)
-            self.posterior = Posterior(shape, self.group, self.bounds, c, self.act)
+            self.prior_eta = Prior(self.group, self.bounds, self.config)
+            self.posterior = Posterior(shape, self.group, self.bounds, self.config, self.act)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
+        self.history: History | None = None
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
-        self.register_buffer("limit", c.invariance * torch.tensor(self.bounds))
+        self.register_buffer("limit", objective.invariance * torch.tensor(self.bounds))
         self.limit: Tensor
-        start = inverse_softplus(max(c.noise - c.least_noise, 1e-6))
-        self.free_noise = nn.Parameter(torch.full(shape, start), c.learn_noise)
+        start = inverse_softplus(max(objective.noise - objective.least_noise, 1e-6))
+        self.free_noise = nn.Parameter(torch.full(shape, start), objective.learn_noise)
         free = torch.tensor(inverse_softplus(INITIAL_PROTOTYPE_NOISE))
-        self.free_prototype_noise = nn.Parameter(free, c.sampled)
+        self.free_prototype_noise = nn.Parameter(free, objective.sampled)
         self.eval()
 
     @property
     def noise(self) -> Tensor:
         """Standard deviation (C, H, W) of each pixel, given prototype and transformation."""
-        return self.config.least_noise + F.softplus(self.free_noise)
+        return self.config.objective.least_noise + F.softplus(self.free_noise)
 
     @property
     def prototype_noise(self) -> Tensor:
@@ -130,60 +142,43 @@ class InvariantVAE(nn.Module):
 
     @property
     def finite(self) -> bool:
-        """Whether the group is."""
-        return isinstance(self.group, FiniteGroup)
+        """Whether the group is finite."""
+        return self.group.finite
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return self.free_noise.device
 
-    def fit(
-        self,
-        images: Tensor | ImageSet,
-        *,
-        out: Path | str | None = None,
-        resume: bool = False,
-        device: str = "auto",
-        devices: int = 1,
-        nodes: int = 1,
-        progress: bool = True,
-        graph: str = "auto",
-        log_every: int = 50,
-    ) -> History:
+    def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401
         """Learn all networks at once.
 
         Args:
             images: (N, C, H, W), values in [0, 1] as a rule, or a set of images.
-            out: folder for checkpoints and metrics.
-            resume: go on from the checkpoint in ``out``.
-            device: "auto", "cpu", "cuda", ...
-            devices: processes of a node.
-            nodes: number of nodes.
-            progress: show a bar.
-            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
-            log_every: steps between two looks at the metrics.
+            run: fields of :class:`symmetries.training.TrainConfig`: the folder ``out`` for
+                checkpoints and metrics, ``resume``, ``device``, ``progress``, ``log_every``,
+                ``devices``, ``nodes``, ``graph``.
         """
-        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
-        run |= {"progress": progress, "graph": graph, "log_every": log_every}
         return fit_alone(self.train_jobs(images, **run))
 
     def train_jobs(self, images: Tensor | ImageSet, **run: Any) -> TrainJobs[History]:  # noqa: ANN401
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        """Yield the training job of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
         self.posterior.features.standardise(data)
-        self.codes = None  # they will change
+        self.codes = None  # training changes the codes
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             return joint_loss(model, batch[0], step)
 
         known = {"group": group_name(self.group), "bounds": self.bounds, "fill": self.act.fill}
+        run = run_options(run)
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config, **known)}
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
         history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         warn_if_collapsed(self, data)
+        self.history = history
         return history
 
     def encode(
@@ -201,22 +196,8 @@ class InvariantVAE(nn.Module):
         check_whole(views, "views")
         check_like(x, self.free_noise, "x")
         check_generator(generator)
-        if self.finite:
-            seen = self.act.orbit(self.elements(x.device), x)
-        elif self.config.invariance == 0:
-            seen = x[:, None]
-        else:
-            if generator is None and not self.training:
-                generator = torch.Generator(x.device).manual_seed(0)
-            shape = (len(x), views, self.group.dim)
-            unit = per_example_random(torch.rand, shape, 0, generator, device=x.device)
-            if not self.training:  # evenly, from a random start: less noise
-                steps = torch.arange(views, device=x.device)[:, None] / views
-                unit = torch.remainder(unit if self.group.dim > 1 else unit[:, :1] + steps, 1.0)
-            with torch.no_grad():
-                seen = self.act.orbit(self.group.exp(self.limit * (2 * unit - 1)), x)
-        parts = self.encoder(seen.flatten(0, 1))
-        mean, scale = split_gaussian(parts)
+        seen = views_of(self, x, views, generator)
+        mean, scale = split_gaussian(self.encoder(seen.flatten(0, 1)))
         count = seen.shape[:2]
         return mean.unflatten(0, count).mean(1), scale.unflatten(0, count).mean(1)
 
@@ -224,10 +205,6 @@ class InvariantVAE(nn.Module):
         """Means (N, C, H, W) of p(x_hat | z)."""
         out: Tensor = self.decoder(z)
         return out
-
-    def elements(self, device: torch.device) -> Tensor:
-        """All elements of a finite group."""
-        return cast(FiniteGroup, self.group).elements(device)
 
     def log_posterior(self, x: Tensor) -> Tensor:
         """Log q(g | x) of all elements of a finite group, (N, order)."""
@@ -241,7 +218,7 @@ class InvariantVAE(nn.Module):
 
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
-        """Prototypes (N, C, H, W): decoded mean codes, which do not know x's transformation."""
+        """Return prototypes (N, C, H, W): decoded mean codes, invariant to transformations."""
         check_image_shape(x, self.shape, "x")
         return torch.cat([self.decode(self.encode(part)[0]) for part in x.split(ROWS // VIEWS)])
 
@@ -254,7 +231,7 @@ class InvariantVAE(nn.Module):
         check_generator(generator)
         parts = x.split(max(1, ROWS // n))
         with diagnose_values(x, "x"):
-            return torch.cat([self._posterior_samples(part, n, generator) for part in parts])
+            return torch.cat([posterior_samples(self, part, n, generator) for part in parts])
 
     @torch.no_grad()
     def sample_prior_eta(
@@ -266,14 +243,14 @@ class InvariantVAE(nn.Module):
         check_generator(generator)
         parts = x.split(max(1, ROWS // max(n, VIEWS)))
         codes = [self.encode(part)[0] for part in parts]
-        return torch.cat([self._prior_samples(z, n, generator) for z in codes])
+        return torch.cat([prior_samples(self, z, n, generator) for z in codes])
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
         """Prototypes moved back (N, C, H, W), by the likeliest of some samples of q(eta | x)."""
         prototypes = self.prototype(x)
         parts = zip(x.split(512), prototypes.split(512), strict=True)
-        return torch.cat([self._moved_back(part, hat) for part, hat in parts])
+        return torch.cat([moved_back(self, part, hat) for part, hat in parts])
 
     def reconstruction_error(self, x: Tensor) -> Tensor:
         """Mean square difference (N,) between images and their reconstructions."""
@@ -297,7 +274,7 @@ class InvariantVAE(nn.Module):
         check_generator(generator)
         z = density_of(self, codes).sample(n, generator)
         prototypes = self.decode(z)
-        eta = self._prior_samples(z, 1, generator)[:, 0]
+        eta = prior_samples(self, z, 1, generator)[:, 0]
         return self.act(self.group.exp(eta), prototypes), prototypes
 
     @torch.no_grad()
@@ -320,7 +297,7 @@ class InvariantVAE(nn.Module):
         check_image_shape(x, self.shape, "x")
         check_whole(samples, "samples")
         check_generator(generator)
-        order = cast(FiniteGroup, self.group).order if self.finite else 1
+        order = self.group.order if self.finite else 1
         parts = x.split(max(1, ROWS // (samples * order)))
         with eval_mode(self), diagnose_values(x, "x"):
             return torch.cat(
@@ -329,69 +306,42 @@ class InvariantVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor | ImageSet, least: float | None = None) -> None:
-        """Set the noise of each pixel to what is left of images, at least ``least``.
+        """Set the noise of each pixel to the root mean square residual, at least ``least``.
 
         The mean of (x - T_eta mu(z))^2, z from q(z | x) and eta the likeliest of some from
         q(eta | x): as :meth:`symmetries.learners.vae.VAE.fit_noise` does it, for bounds that can be
         set beside each other. All noise is that of pixels then: prototypes lose theirs.
         """
         data = images_to_learn(images, self.shape)
-        least = self.config.least_noise if least is None else least
-        generator = torch.Generator(self.device).manual_seed(0)
-        total = torch.zeros_like(self.free_noise)
-        for part in data.split(512):
-            part = part.to(self.device)
-            mean, scale = self.encode(part)
-            z = mean + scale * torch.randn(mean.shape, generator=generator, device=self.device)
-            total += (self._moved_back(part, self.decode(z)) - part).square().sum(0)
-        scale = (total / len(data)).sqrt().clamp_min(least)
-        self.free_noise.copy_(free_scale(scale, self.config.least_noise))
+        least = self.config.objective.least_noise if least is None else least
+        scale = left_over(self, data).clamp_min(least)
+        self.free_noise.copy_(free_scale(scale, self.config.objective.least_noise))
         self.free_prototype_noise.fill_(NO_NOISE)
+
+    def summary(
+        self, images: Tensor | ImageSet, *, most: int = 512, samples: int = 100, seed: int = 0
+    ) -> InvariantVAESummary:
+        """Return how well the model describes images (N, C, H, W), and how far p(eta | z) spreads.
+
+        The first ``most`` images, with ``samples`` of the bound and of p(eta | z) for each.
+        """
+        options = {"most": most, "samples": samples, "seed": seed}
+        found, x = generative_numbers(self, images, self.shape, self.device, **options)
+        return InvariantVAESummary(**found, spread=prior_spread(self, x, samples, seed))
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
-        meta = {
-            "learner": "invariant_vae",
-            "group": group_name(self.group),
-            "shape": list(self.shape),
-            "bounds": list(self.bounds),
-            "fill": self.act.fill,
-            "seed": self.seed,
-            "config": self.config.to_dict(),
-        }
-        return save_model(folder, self, meta)
+        return save_model(folder, self, image_meta(self, "invariant_vae"))
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
         state, meta = load_learner(folder, "invariant_vae", "invariant VAE")
-        channels, height, width = meta["shape"]
-        model = cls(
-            meta["group"],
-            (channels, height, width),
-            InvariantVAEConfig.from_dict(meta["config"]),
-            bounds=meta["bounds"],
-            fill=meta["fill"],
-            seed=meta["seed"],
-        )
+        model = cls(**image_arguments(meta, InvariantVAEConfig))
         model.load_state_dict(state)
         return model.to(device)
-
-    def _posterior_samples(self, x: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-        if self.finite:
-            p = self.log_posterior(x).exp()
-            drawn = torch.multinomial(p, n, replacement=True, generator=generator)
-            return torch.as_tensor(self.group.log(drawn))
-        return self.posterior.sample(x, n, generator)[0]
-
-    def _prior_samples(self, z: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-        drawn = self.prior_eta.distribution.sample(self.prior_eta(z), n, generator)
-        return torch.as_tensor(self.group.log(drawn)) if self.finite else drawn
-
-    def _moved_back(self, x: Tensor, prototypes: Tensor, tries: int = 16) -> Tensor:
-        generator = torch.Generator(x.device).manual_seed(0)
-        eta = self._posterior_samples(x, tries, generator)
-        moved = self.act.orbit(self.group.exp(eta), prototypes)
-        best = (moved - x[:, None]).square().mean((2, 3, 4)).argmin(1)
-        return moved[torch.arange(len(x), device=x.device), best]

@@ -12,7 +12,6 @@ from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
 from symmetries.ops.spline_flow import HALF, MIN_SCALE
@@ -40,12 +39,12 @@ class Prior(nn.Module):
         self, group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig
     ) -> None:
         super().__init__()
-        self.conditional = config.conditional
-        self.distribution = make_distribution(group, bounds, config.latent, config)
+        self.conditional = config.flow.conditional
+        self.distribution = make_distribution(group, bounds, config.network.latent, config)
         windings = whole_turns(group, bounds, config)
         self.register_buffer("windings", windings, persistent=False)
         self.windings: Tensor
-        if not config.flexible and isinstance(self.distribution, ConditionalFlow):
+        if not config.flow.flexible and isinstance(self.distribution, ConditionalFlow):
             for part in (*self.distribution.couplings, self.distribution.project):
                 part.requires_grad_(False)
 
@@ -90,16 +89,18 @@ class Posterior(nn.Module):
     ) -> None:
         super().__init__()
         self.group, self.act = group, act
-        self.features = ImageFeatures(shape, config.features)
-        self.distribution = make_distribution(group, bounds, config.features[-1], config)
+        self.features = ImageFeatures(shape, config.flow.features)
+        self.distribution = make_distribution(group, bounds, config.flow.features[-1], config)
         self.dim = len(bounds)
         self.around = circle_angles(group, bounds, config)
-        views = torch.zeros(config.views if len(self.around) == 1 else 1, self.dim)
+        views = torch.zeros(config.flow.views if len(self.around) == 1 else 1, self.dim)
         self.head = nn.Sequential()
         if self.around:
-            head = nn.Linear(config.features[-1], 2 * len(self.around), bias=len(views) == 1)
+            head = nn.Linear(config.flow.features[-1], 2 * len(self.around), bias=len(views) == 1)
             if len(views) > 1:  # of turned constants nothing is left: no bias
-                nn.init.normal_(head.weight, std=INITIAL_LENGTH / math.sqrt(config.features[-1]))
+                nn.init.normal_(
+                    head.weight, std=INITIAL_LENGTH / math.sqrt(config.flow.features[-1])
+                )
                 views[:, self.around[0]] = torch.arange(len(views)) * (TURN / len(views))
             else:
                 nn.init.zeros_(head.weight)
@@ -113,7 +114,7 @@ class Posterior(nn.Module):
         self.windings: Tensor
         with torch.no_grad():
             if isinstance(self.distribution, ConditionalFlow):
-                scale = HALF * config.initial_spread - MIN_SCALE
+                scale = HALF * config.flow.initial_spread - MIN_SCALE
                 free = math.log(math.expm1(max(scale, MIN_SCALE)))
                 last: Any = self.distribution.base[-1]
                 last.bias[self.dim :] = free - UNIT
@@ -158,8 +159,8 @@ class Posterior(nn.Module):
 def circle_angles(
     group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig
 ) -> list[int]:
-    """Which parameters are angles of a whole circle, and are treated as such."""
-    if config.angles != "circle" or isinstance(group, FiniteGroup):
+    """Return the parameters that are angles over a whole circle, if they are treated as such."""
+    if config.flow.angles != "circle" or group.finite:
         return []
     whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
     return [i for i, around in enumerate(whole) if around]
@@ -180,7 +181,7 @@ def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAE
 
 
 def counted(part: Prior | Posterior) -> Tensor:
-    """The turns that are added: all of them in bounds; while training the nearest will do."""
+    """Return the whole turns to sum over: all of them, or the nearest while training."""
     return part.windings[:3] if part.training else part.windings
 
 
@@ -202,13 +203,13 @@ def make_distribution(
     group: Group[Any], bounds: Sequence[float], context: int, config: InvariantVAEConfig
 ) -> ConditionalFlow | ConditionalCategorical:
     """A conditional distribution over the group."""
-    if isinstance(group, FiniteGroup):
-        return ConditionalCategorical(group.order, context, hidden=config.conditioner)
+    if group.finite:
+        return ConditionalCategorical(group.order, context, hidden=config.flow.conditioner)
     return ConditionalFlow(
         bounds,
         context,
-        layers=config.layers,
-        bins=config.bins,
-        hidden=config.conditioner,
-        base=config.base,
+        layers=config.flow.layers,
+        bins=config.flow.bins,
+        hidden=config.flow.conditioner,
+        base=config.flow.base,
     )

@@ -1,4 +1,4 @@
-r"""How much invariance a task has, learned from the training set alone.
+r"""Learn how much invariance a task has, from the training set alone.
 
 A model averages features over transformations from a box with half-widths eta and has a Gaussian
 posterior q over its last layer. The widths maximise a lower bound on the log marginal likelihood,
@@ -13,8 +13,10 @@ a leading axis of R runs, losses are summed over it, and all runs share their ra
 that a run gives the same numbers alone as among others.
 """
 
+from symmetries.learners.invariant_weights.config import InvariantWeightsConfig
 from symmetries.learners.invariant_weights.evaluation import Evaluation, evaluate
-from symmetries.learners.invariant_weights.natural import fit_natural
+from symmetries.learners.invariant_weights.model import InvarianceSummary, InvariantWeights
+from symmetries.learners.invariant_weights.natural import fit_natural, width_rows
 from symmetries.learners.invariant_weights.natural_config import NaturalConfig
 from symmetries.learners.invariant_weights.objectives import (
     augerino_loss,
@@ -27,6 +29,9 @@ from symmetries.learners.invariant_weights.search import search_widths
 
 __all__ = [
     "Evaluation",
+    "InvarianceSummary",
+    "InvariantWeights",
+    "InvariantWeightsConfig",
     "NaturalConfig",
     "augerino_loss",
     "elbo_loss",
@@ -37,4 +42,5 @@ __all__ = [
     "refitted_elbo",
     "search_widths",
     "width_interval",
+    "width_rows",
 ]

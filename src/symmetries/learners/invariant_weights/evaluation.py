@@ -1,4 +1,4 @@
-"""How good a model is: expected log-likelihood, accuracy, and the bound itself."""
+"""Evaluation of a model: expected log-likelihood, accuracy and outputs."""
 
 import warnings
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from symmetries.nn.invariant_model import InvariantModel
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model on a labelled set: one number for each run.
+    """Numbers of a model on a labelled set, one for each run.
 
     Args:
         log_likelihood: expected, per example.
@@ -38,7 +38,7 @@ SLACK = 1e-4  # of a bound, for rounding
 
 
 def warn_of_runaways(model: InvariantModel) -> None:
-    """Warn of half-widths that have left the range in which their transformations make sense.
+    """Warn about half-widths outside the bounds of their parameters.
 
     With "reflect" and "tanh" they cannot; with "none" and "softplus" nothing stops them.
     """
@@ -48,7 +48,7 @@ def warn_of_runaways(model: InvariantModel) -> None:
             if not -limit <= width <= limit:
                 text = (
                     f"half-width of {name} (run {run}): expected at most {limit:.4g}, got "
-                    f"{width:.4g}: it has run away. Use constraint='reflect' or 'tanh', or lower "
+                    f"{width:.4g}: it has diverged. Use constraint='reflect' or 'tanh', or lower "
                     "its rate"
                 )
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
@@ -68,7 +68,7 @@ def evaluate(
     seed: int = 0,
     half_width: Tensor | None = None,
 ) -> Evaluation:
-    """Expected log-likelihood and accuracy; warns of widths that have run away.
+    """Return the expected log-likelihood and the accuracy; warn about half-widths out of bounds.
 
     Transformations are shared by all examples; "random" ones by those of a chunk.
 

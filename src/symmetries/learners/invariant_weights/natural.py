@@ -8,7 +8,7 @@ the bound is flat they still stop on the way: a line search over the widths come
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,8 +21,8 @@ from symmetries.learners.invariant_weights.natural_loss import NaturalLoss
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.search import search_widths
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import NaturalLinear
-from symmetries.training import TrainConfig, train
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.training import History, TrainConfig, train
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
@@ -40,13 +40,8 @@ def fit_natural(
     sets: Sequence[int] | None = None,
     on_step: Callable[[int, Tensor], None] | None = None,
     out: Path | str | None = None,
-    resume: bool = False,
-    checkpoint_every: int = 100,
-    precision: str = "32-true",
-    devices: int = 1,
-    nodes: int = 1,
-    given_seed: int | None = None,
-) -> list[list[float]]:
+    **run: Any,  # noqa: ANN401 - fields of TrainConfig
+) -> History:
     """Maximise the ELBO: natural-gradient steps on the last layer, Adam on everything else.
 
     Learned widths follow their gradient for two thirds of the steps, then a line search takes the
@@ -63,17 +58,15 @@ def fit_natural(
         sets: which tensor of images belongs to each run.
         on_step: called with the step's number and the expected log-likelihoods (R,).
         out: folder for checkpoints and metrics; None writes nothing.
-        resume: go on from the checkpoint in ``out`` if there is one.
-        checkpoint_every: steps between checkpoints, about.
-        precision: "32-true", or "64-true" for a model and images in double precision.
-        devices: processes of a node. They do what one would, where the share of each is no more
-            than a chunk; otherwise chunks have other transformations.
-        nodes: number of nodes.
-        given_seed: what messages call the seed, where ``config.seed`` was made from another number.
+        run: other fields of :class:`symmetries.training.TrainConfig`, such as ``resume``,
+            ``checkpoint_every`` (100 unless given) and ``precision`` ("64-true" for a model and
+            images in double precision). Several ``devices`` compute what one would, if the share
+            of each is no more than a chunk; otherwise chunks have other transformations.
 
     Returns:
-        The half-widths along the way, at most about a hundred looks: [step, run 0, run 1, ...]
-        with all parameters of a run in turn.
+        The logged metrics, at most about a hundred entries; "half_width.RUN.NAME" are the
+        half-widths (see :func:`width_rows`). With a search, its ``stages`` are "gradient" and
+        "searched".
 
     Raises:
         NonFiniteError: if the bound becomes NaN or infinite.
@@ -84,22 +77,17 @@ def fit_natural(
         remedy = "train other posteriors with elbo_loss and symmetries.training.train"
         raise invalid("model.head", "a NaturalLinear", type(head).__name__, remedy)
     out = None if out is None else Path(out)
-    options: dict[str, Any] = {
-        "given_seed": config.seed if given_seed is None else given_seed,
-        "resume": resume,
-        "checkpoint_every": checkpoint_every,
-        "precision": precision,
-        "devices": devices,
-        "nodes": nodes,
+    options = {"given_seed": config.seed, "checkpoint_every": 100, "progress": False} | {
+        name: value for name, value in run.items() if value is not None
     }
     fit = _Fit(model, images, targets, sets, on_step, options)
     boxes = [cast(UniformBox, box) for box in model.boxes]
     learned = [box.free for box in boxes if box.free.requires_grad]
     after = config.steps // 3 if config.search else 0
     first = config.steps - after
-    looks = fit(replace(config, steps=first), 0, out)
+    history = fit(config.replace(steps=first), 0, out)
     if not after:
-        return looks
+        return history
     few = slice(config.search_examples)
     if learned:
         search_widths(
@@ -110,8 +98,9 @@ def fit_natural(
     for free in learned:
         free.requires_grad_(False)
     try:
-        last = replace(config, steps=after, fresh=True)
-        return looks + fit(last, first, out and out / "searched")
+        last = config.replace(steps=after, fresh=True)
+        searched = fit(last, first, out and out / "searched")
+        return History.joined({"gradient": history, "searched": searched})
     finally:
         for free in learned:
             free.requires_grad_()
@@ -119,7 +108,7 @@ def fit_natural(
 
 @dataclass(frozen=True)
 class _Fit:
-    """A run of the training loop; what its stages share."""
+    """One stage of :func:`fit_natural`, with what its stages share."""
 
     model: InvariantModel
     images: Sequence[Tensor]
@@ -128,23 +117,22 @@ class _Fit:
     on_step: Callable[[int, Tensor], None] | None
     options: dict[str, Any]
 
-    def __call__(self, config: NaturalConfig, first: int, out: Path | None) -> list[list[float]]:
-        """Train; the steps are numbered from ``first``. Returns the widths along the way."""
+    def __call__(self, config: NaturalConfig, first: int, out: Path | None) -> History:
+        """Train one stage; ``on_step`` receives step numbers that start at ``first``."""
         model, look = self.model, max(1, config.steps // LOOKS)
         every = look * max(1, round(self.options["checkpoint_every"] / look))
         run = TrainConfig(
             steps=config.steps,
             batch_size=min(config.batch_size, len(self.targets)),
             lr=config.lr,
-            betas=config.betas,
-            schedule=config.schedule,
             seed=config.seed + first,
             out=out,
-            log_every=look,
             device=str(model.half_width.device),
-            progress=False,
+        ).replace(
+            betas=config.adam.betas,
+            schedule=config.adam.schedule,
             graph="off",
-            **self.options | {"checkpoint_every": every},  # after a look: it is sound
+            **{"log_every": look} | self.options | {"checkpoint_every": every},
         )
         loss = NaturalLoss(config, len(self.targets), self.sets)
         groups = _param_groups(model, config)
@@ -156,20 +144,30 @@ class _Fit:
 
         data = (*self.images, self.targets)
         try:
-            history = train(model, loss, data, run, param_groups=groups, on_step=tell)
+            return train(model, loss, data, run, param_groups=groups, on_step=tell)
         finally:
             model.log_noise.requires_grad_(model.task == "regression")
-        columns = [history[name] for name in history.metrics if name.startswith("half_width")]
-        rows = zip(history.step, *columns, strict=True)
-        return [[float(first + step), *row] for step, *row in rows]
+
+
+def width_rows(history: History) -> list[list[float]]:
+    """Return the half-widths of a history: rows of [step, run 0, run 1, ...].
+
+    All parameters of a run stand in turn.
+
+    Example:
+        >>> width_rows(History([5], {"loss": [1.0], "half_width.0.rotation": [0.5]}, [0.1]))
+        [[5.0, 0.5]]
+    """
+    columns = [history[name] for name in history.metrics if name.startswith("half_width")]
+    return [[float(step), *row] for step, *row in zip(history.step, *columns, strict=True)]
 
 
 def _param_groups(model: InvariantModel, config: NaturalConfig) -> list[dict[str, object]]:
-    """What Adam moves besides the last layer: widths, and all the rest."""
+    """Return the parameter groups of Adam: the widths, and everything else but the last layer."""
     widths = {id(p) for p in model.boxes.parameters()}
     # The loop wants a parameter, also where only the last layer is learned.
     learned = [p for p in model.parameters() if p.requires_grad] or [model.log_noise]
     own = [p for p in learned if id(p) in widths]
     rest = [p for p in learned if id(p) not in widths]
-    parts = ((own, config.lr), (rest, config.body_lr))
+    parts = ((own, config.lr), (rest, config.adam.body_lr))
     return [{"params": p, "lr": lr} for p, lr in parts if p]

@@ -1,4 +1,4 @@
-"""A step of the natural-gradient training: the last layer's own, and slopes for the rest."""
+"""One step of the natural-gradient training: an update of the last layer, gradients for Adam."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -13,14 +13,14 @@ from symmetries.learners.invariant_weights.objectives import (
     log_likelihood,
 )
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
+from symmetries.nn.natural_linear import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step
 
 
 class NaturalLoss:
-    """The loss of the training loop: gradients for Adam, and a step of the last layer on the way.
+    """Loss of the training loop; a call also takes a natural-gradient step on the last layer.
 
     The last layer is part of the model's state, so checkpoints hold it; everything random comes
     from the step. The gradient is summed over chunks here and handed on as a linear function.
@@ -35,11 +35,11 @@ class NaturalLoss:
     def __call__(
         self, module: nn.Module, batch: tuple[Tensor, ...], step: "Step"
     ) -> dict[str, Tensor]:
-        """Move the last layer; the bound, with slopes for everything else."""
+        """Update the last layer; return the bound, with gradients for everything else."""
         model, config, index = cast(InvariantModel, module), self.config, step.index
         head = cast(NaturalLinear, model.head)
         learned = self._moving(model, index)
-        moves_head = index % config.head_every == 0 or index < config.warmup
+        moves_head = index % config.head.head_every == 0 or index < config.head.head_only
         slopes = [torch.zeros_like(p) for p in learned]
         fit = torch.zeros_like(model.log_noise[:, 0])
         sums, size = None, len(batch[-1])
@@ -58,7 +58,7 @@ class NaturalLoss:
                 slopes = [a + b for a, b in zip(slopes, found, strict=True)]
             fit += here.detach()
             if moves_head:
-                if index == 0 and config.fresh:
+                if index == 0 and config.head.fresh:
                     # From the weights 0, not from the prior: it would go too far.
                     outputs = (torch.zeros_like(outputs[0]), torch.zeros_like(outputs[1]))
                 sites = expected_sites(model, outputs, part[-1], config.draws, step.generator)
@@ -68,22 +68,18 @@ class NaturalLoss:
             for total in sums if step.world > 1 else ():
                 torch.distributed.all_reduce(total)
             # While few examples were seen, they count as that many and not as all N.
-            seen = min(self.count, size * (index + 1)) if config.fresh else self.count
-            rate = max(1 / (index + 1), size / (config.memory * self.count))
+            seen = min(self.count, size * (index + 1)) if config.head.fresh else self.count
+            rate = max(1 / (index + 1), size / (config.head.memory * self.count))
             prior_step = FULL_PRIOR_STEP if size >= self.count else PRIOR_STEP
-            head.step(sums, min(config.rate, rate), seen / size, prior_step)
+            head.step(sums, min(config.head.rate, rate), seen / size, prior_step)
         self.fit = fit
         return self._terms(model, learned, slopes)
 
     def _moving(self, model: InvariantModel, index: int) -> list[nn.Parameter]:
-        """What Adam moves at this step."""
-        since = index - self.config.warmup
-        if since < 0 or since % self.config.width_every:
+        """Return the parameters that Adam moves at this step."""
+        if index < self.config.head.head_only:
             return []
-        widths = {id(p) for p in model.boxes.parameters()}
-        resting = index < self.config.body_warmup
         learned = [p for p in model.parameters() if p.requires_grad]
-        learned = [p for p in learned if not resting or id(p) in widths]
         idle = model.task == "classification"
         return [p for p in learned if not (idle and p is model.log_noise)]
 

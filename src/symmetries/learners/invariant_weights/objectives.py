@@ -1,4 +1,4 @@
-"""What is minimised: the negative ELBO, and Augerino's objective beside it."""
+"""Objectives: the negative ELBO, and Augerino's objective for comparison."""
 
 import math
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def expected_sites(
     draws: int,
     generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
-    """What a natural-gradient step needs of each example: h m + g, and h, both (R, B, outputs).
+    """Return the sites h m + g and h of a natural-gradient step, both (R, B, outputs).
 
     g and h are the slope and the (negative) curvature of the log-likelihood in each output,
     expected under the outputs N(mean, variance).

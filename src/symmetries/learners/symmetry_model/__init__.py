@@ -5,17 +5,12 @@ are learned from images alone: f(x), which finds eta, and p(eta | x_hat), which 
 transformation of a prototype is.
 """
 
-from symmetries.learners.symmetry_model.config import PRESETS, Stage, SymmetryConfig
+from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.model import SymmetryModel
 from symmetries.learners.symmetry_model.sizes import at_mean_size
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, TransformationSummary
 
 __all__ = [
-    "PRESETS",
-    "Stage",
     "SymmetryConfig",
     "SymmetryModel",
-    "SymmetrySummary",
-    "TransformationSummary",
     "at_mean_size",
 ]

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.caching import constant
-from symmetries.groups.affine import SIX, Affine2
-from symmetries.groups.product import Product
-from symmetries.groups.se2 import SE2
+from symmetries.groups.base import Group, map_element
 
 LEAST_SPREAD = 0.01  # of the linear parts, in order to say anything about the centre
 EXPLAINED = 0.35  # a turn about a point is one that leaves less than this share of the motion
@@ -16,31 +14,15 @@ EXPLAINED = 0.35  # a turn about a point is one that leaves less than this share
 
 def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (N,) as (N, n)."""
-    if isinstance(element, tuple):
-        return tuple(repeat_elements(part, n) for part in element)
-    return element[:, None].expand(len(element), n, *element.shape[1:])
+    return map_element(lambda e: e[:, None].expand(len(e), n, *e.shape[1:]), element)
 
 
 def split_elements(element: Any, count: int) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (N S,) as (N, S), for N = ``count``."""
-    if isinstance(element, tuple):
-        return tuple(split_elements(part, count) for part in element)
-    return element.unflatten(0, (count, -1))
+    return map_element(lambda e: e.unflatten(0, (count, -1)), element)
 
 
-def named_log(group: Any, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
-    """Logarithm (..., dim) in the group's own parameters, the rest of an open family dropped."""
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return torch.cat([named_log(f, e) for f, e in pairs], -1)
-    eta = torch.as_tensor(group.log(element))
-    if isinstance(group, Affine2) and not group.closed:
-        columns = [SIX.index("scale_x" if name == "zoom" else name) for name in group.names]
-        return eta[..., columns]
-    return eta
-
-
-def read_motions(group: Any, element: Any, content: Tensor | None = None) -> Tensor:  # noqa: ANN401
+def read_motions(group: Group[Any], element: Any, content: Tensor | None = None) -> Tensor:  # noqa: ANN401
     """What the transformations of each image do, (N, S, dim): logarithms, but shifts as seen.
 
     A shift in the logarithm is a velocity: beside a rotation the picture moves along an arc. So
@@ -54,6 +36,7 @@ def read_motions(group: Any, element: Any, content: Tensor | None = None) -> Ten
         content: (N, 2), see :func:`content_centre`; always the point that moves least without it.
 
     Example:
+        >>> from symmetries.groups.affine import Affine2
         >>> group = Affine2("rotation", "translation")
         >>> c = torch.tensor([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
         >>> turns = group.exp(torch.tensor([[0.0, 0.0, -0.5], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
@@ -61,11 +44,11 @@ def read_motions(group: Any, element: Any, content: Tensor | None = None) -> Ten
         >>> bool(read_motions(group, about_c[None])[..., :2].abs().max() < 1e-3)
         True
     """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
+    if group.factors[0] is not group:
+        pairs = zip(group.factors, group.parts(element), strict=True)
         return torch.cat([read_motions(f, e, content) for f, e in pairs], -1)
-    eta = named_log(group, element)
-    if not isinstance(group, Affine2 | SE2) or not {"shift_x", "shift_y"} & set(group.names):
+    eta = group.named_log(element)
+    if not group.planar or not {"shift_x", "shift_y"} & set(group.names):
         return eta
     linear, shift = element[..., :2, :2], element[..., :2, 2]
     moved = _motion(linear, shift, resting_point(linear, shift))

@@ -11,7 +11,6 @@ from torch import Tensor
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.names import group_name
-from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
     check_frame,
     warn_if_by_heart,
@@ -26,6 +25,7 @@ from symmetries.learners.symmetry_model.losses import (
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
 from symmetries.training import History
+from symmetries.training.best import BestWeights
 from symmetries.training.ensemble import TrainJob, TrainJobs
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix
@@ -41,7 +41,7 @@ Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 
 def train_jobs(
     model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
-) -> TrainJobs[dict[str, History]]:
+) -> TrainJobs[History]:
     """Fit the networks of a model in the order of ``stages``; yields what is to be trained.
 
     Args:
@@ -73,7 +73,8 @@ def train_jobs(
         histories[stage] = yield from fits[stage](model, data, own)
     model.to(model.device, kind).eval()
     warn_if_collapsed(model, data)
-    return histories
+    model.history = History.joined(histories)
+    return model.history
 
 
 def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[History]:
@@ -94,7 +95,7 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[
     if free:
         groups.append({"params": free, "clip": False, "weight_decay": 0.0})
     config = model.config.inference.train_config(**run)
-    products = model.config.products
+    products = model.config.matmul_precision
     return (yield TrainJob(net, loss, (data,), config, param_groups=groups, products=products))
 
 
@@ -116,14 +117,14 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs
         order = torch.randperm(len(data), generator=torch.Generator().manual_seed(model.seed))
         held, kept = data[order[:count]], data[order[count:]]
         watch = BestWeights(net, held, loss, config)
-    products, reads = model.config.products, (inference,)
+    products, reads = model.config.matmul_precision, (inference,)
     history = yield TrainJob(
         net, loss, (kept,), config, on_step=watch, reads=reads, products=products
     )
     if watch is not None:
         watch.restore()
         last = history.metrics.get("loss", [])[-LOOKS:]
-        seen_all = config.steps * config.batch_size >= len(kept)  # else nothing is known by heart
+        seen_all = config.steps * config.batch_size >= len(kept)  # else nothing can be overfitted
         if last and seen_all:
             warn_if_by_heart(fmean(last), watch.best, len(data))
     elif model.config.holdout:

@@ -8,9 +8,6 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
 
 if TYPE_CHECKING:
     from symmetries.learners.symmetry_model.model import SymmetryModel
@@ -49,12 +46,11 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
 
 def _moves_pixels(act: ImageAction) -> bool:
     """Whether pictures are resampled: not by colours, nor by most finite groups."""
-    parts = act.group.factors if isinstance(act.group, Product) else (act.group,)
-    return not all(isinstance(part, FiniteGroup | Colour) for part in parts)
+    return not all(part.finite or part.changes_values for part in act.group.factors)
 
 
 def warn_if_jagged(act: ImageAction, images: Tensor) -> None:
-    """Warn if edges in the pictures are steps, and transformations resample them."""
+    """Warn if edges are steps between pixels and the transformations resample images."""
     if _moves_pixels(act) and softness(images[:LOOKED_AT]) < LEAST_SOFT:
         warnings.warn(
             "images: edges are steps from one pixel to the next, and steps tell how far a shape "
@@ -111,10 +107,10 @@ def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
 
 
 def warn_if_none_held_out(count: int) -> None:
-    """Say that nobody can know whether so few images were learned by heart."""
+    """Warn that with so few images nothing can be held out to detect overfitting."""
     warnings.warn(
         f"too few images ({count}) to hold one out: nothing says whether p(eta | prototype) has "
-        "learned them by heart, so that the widths may be much too small; give more images",
+        "overfitted, so that the widths may be much too small; give more images",
         RuntimeWarning,
         stacklevel=7,  # who called fit
     )
@@ -124,7 +120,7 @@ def warn_if_by_heart(learned: float, held_out: float, count: int) -> None:
     """Warn if p(eta | x_hat) fits the images it learned from much better than held-out ones.
 
     Every image is seen at one place of its orbit only: how far it may move is learned from others
-    with prototypes like its own. With too few of them p learns single images by heart; the weights
+    with prototypes like its own. With too few of them p overfits single images; the weights
     that explain held-out images best have learned little by then, and are too wide.
 
     Args:
@@ -134,7 +130,7 @@ def warn_if_by_heart(learned: float, held_out: float, count: int) -> None:
     """
     if held_out - learned > BY_HEART:
         warnings.warn(
-            f"too few images ({count}): p(eta | prototype) learned them by heart (it explains them "
+            f"too few images ({count}): p(eta | prototype) overfits (it explains them "
             f"better than held-out ones by {held_out - learned:.1f} nats), so that the widths may "
             "be much too large; give more images, or look for fewer transformations",
             RuntimeWarning,

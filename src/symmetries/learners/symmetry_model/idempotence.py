@@ -1,4 +1,4 @@
-"""Prototypes are places where f comes to rest."""
+"""The loss that makes prototypes fixed points of f."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.training import Step
 
-SETTLING_UNIT = 0.1  # of a miss by one bound, in squares; half a turn is a miss of 1
-LEAST_MISS = 0.01  # of the bounds: a norm has no corner below
+IDEMPOTENCE_UNIT = 0.1  # weight of an error of one bound, in squares; half a turn is an error of 1
+LEAST_MISS = 0.01  # share of the bounds below which the norm is smoothed
 
 
-def settling(
+def idempotence_loss(
     net: LieInference,
     images: Tensor,
     step: Step,
@@ -22,17 +22,17 @@ def settling(
     to_prototype: Any,  # noqa: ANN401 - elements differ by group
     config: SymmetryConfig,
 ) -> Tensor:
-    """How well f finds small transformations s of prototypes: the mean of d(f(T_s x_hat), s).
+    """Return how well f finds small transformations s of prototypes: mean d(f(T_s x_hat), s).
 
     Random versions of an image rarely come near its prototype x_hat, and where a picture almost
     looks the same after half a turn f must jump somewhere: nothing keeps the jump away from x_hat.
-    So f is asked about T_s x_hat, where the answer is known: s. This moves no prototype, which has
-    no gradient here; it only becomes a place where f comes to rest.
+    So f is evaluated on T_s x_hat, where the right output is known: s. This moves no prototype,
+    which has no gradient here; it only becomes a fixed point of f.
 
     The distance d of parameters (shifts as f predicts them: where the picture ends) is
     (1 - cos) / 2 for angles and a tenth of the square, in units of the bounds, for others. (A
     distance of matrices would prefer an f that shrinks prototypes as long as their angles are
-    uncertain.) As ``settling_form="norm"`` it is the norm of all misses in units of the bounds:
+    uncertain.) As ``idempotence_form="norm"`` it is the norm of all misses in units of the bounds:
     how large the next eta is.
 
     Args:
@@ -43,9 +43,9 @@ def settling(
         to_prototype: elements (B,) that turn x into x_hat.
         config: which distance, and how large s may be.
     """
-    group, norm = act.group, config.settling_form == "norm"
+    group, norm = act.group, config.objective.idempotence_form == "norm"
     with torch.no_grad():
-        size = config.settling_range * net.bounds * step.rand(len(images), 1)
+        size = config.objective.idempotence_range * net.bounds * step.rand(len(images), 1)
         near = size * (2 * step.rand(len(images), net.dim) - 1)
         moved = group.exp(near)
         seen = act(group.compose(moved, to_prototype), images)
@@ -54,7 +54,7 @@ def settling(
     terms = []
     for part, angle, bound in zip(miss.unbind(-1), group.angles, net.bounds, strict=True):
         chord = 2 * torch.sin(part / 2) if angle else part
-        unit = 1 / bound if norm else 0.5 if angle else SETTLING_UNIT**0.5 / bound
+        unit = 1 / bound if norm else 0.5 if angle else IDEMPOTENCE_UNIT**0.5 / bound
         terms.append((unit * chord).square())
     total = torch.stack(terms).sum(0)
     return ((total + LEAST_MISS**2).sqrt() - LEAST_MISS if norm else total).mean()

@@ -17,18 +17,14 @@ from torch import Tensor
 
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.groups.affine import Affine2
-from symmetries.groups.base import Group
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.se2 import SE2
-from symmetries.learners.symmetry_model.affine_jitter import blurred, varied
+from symmetries.groups.base import Group, map_element
+from symmetries.learners.symmetry_model.affine_jitter import blurred, jittered
 from symmetries.learners.symmetry_model.config import SymmetryConfig
-from symmetries.learners.symmetry_model.idempotence import settling
-from symmetries.learners.symmetry_model.moments import has_shifts, off_centre, size_columns
+from symmetries.learners.symmetry_model.idempotence import idempotence_loss
+from symmetries.learners.symmetry_model.moments import off_centre
 from symmetries.learners.symmetry_model.moves import (
     flat,
     from_prototypes,
-    mapped,
     moved_units,
     positions_of_versions,
     undone_moves,
@@ -37,10 +33,8 @@ from symmetries.learners.symmetry_model.networks import (
     FiniteInference,
     Generative,
     LieInference,
-    unbind,
 )
 from symmetries.learners.symmetry_model.turns import (
-    distance_to_identity,
     distance_to_symmetry,
     has_turns,
     turns_of,
@@ -72,21 +66,21 @@ def lie_inference_loss(
 
     Returns:
         "loss", "agreement" (the self-supervised part), "alignment", "invertibility", "centring",
-        "settling".
+        "idempotence".
     """
-    group, k, b = act.group, config.samples, len(images)
-    images = blurred(varied(images, step, act, config), step, config)
+    group, objective, b = act.group, config.objective, len(images)
+    k = objective.samples
+    images = blurred(jittered(images, step, act, config), step, config)
     with torch.no_grad():
-        if config.loss == "symmetric":
+        if objective.loss == "symmetric":
             random = net.bounds * (2 * step.rand(b, 2 * k, net.dim) - 1)
         else:  # the image itself takes the place of its second versions
             random = net.bounds * (2 * step.rand(b, k, net.dim) - 1)
             random = F.pad(random, (0, 0, 0, 1))
-        # T_r^-1 = T_-r: an exponential instead of an inverse.
-        r, r_inverse = unbind(group.exp(torch.stack((random, -random))))
+        r, r_inverse = group.exp_pair(random)
         versions = act.orbit(r, images)
     seen = versions.flatten(0, 1)
-    noise = step.randn(len(seen), net.dim) if config.sampled else None
+    noise = step.randn(len(seen), net.dim) if config.network.sampled else None
     e, e_inverse = net.pair(net.positions(seen, noise).unflatten(0, random.shape[:2]))
     (e1, e2), (e1_inverse, _) = _pairs(e, k), _pairs(e_inverse, k)
     (r1, _), (_, r2_inverse) = _pairs(r, k), _pairs(r_inverse, k)
@@ -94,27 +88,27 @@ def lie_inference_loss(
     again = act.orbit(gap, images)
     agreement = F.mse_loss(again, images[:, None].expand_as(again))
     terms = {"loss": agreement, "agreement": agreement}
-    if config.alignment:
-        spread = _spread(group, gap, images, act.fill, forgiving=config.turns).mean()
-        weight = config.alignment * (1 - step.progress / config.alignment_share).clamp_min(0)
+    if objective.alignment:
+        spread = _spread(group, gap, images, act.fill, forgiving=objective.turns).mean()
+        weight = objective.alignment * (1 - step.progress / objective.alignment_share).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
-    if config.invertibility:
+    if objective.invertibility:
         x1 = versions[:, :k].flatten(0, 1)
         there, back = flat(e1_inverse), flat(e1)
         lost = F.mse_loss(act(back, act(there, x1)), x1)
-        terms |= {"loss": terms["loss"] + config.invertibility * lost, "invertibility": lost}
-    if config.centring and has_shifts(group):
+        terms |= {"loss": terms["loss"] + objective.invertibility * lost, "invertibility": lost}
+    if objective.centring and group.positional:
         to_prototype = group.compose(e1_inverse, r1)
-        sized = bool(size_columns(group))
+        sized = bool(group.zoom_columns)
         off = off_centre(images, to_prototype, act.fill, sized=sized).mean()
-        terms |= {"loss": terms["loss"] + config.centring * off, "centring": off}
-    if config.settling:
+        terms |= {"loss": terms["loss"] + objective.centring * off, "centring": off}
+    if objective.idempotence:
         with torch.no_grad():
-            to_prototype = mapped(lambda part: part[:, 0], group.compose(e1_inverse, r1))
-        left = settling(net, images, step, act, to_prototype, config)
-        start = config.settling_start  # prototypes must be there first
-        weight = config.settling * ((step.progress - start) / (1 - start)).clamp_min(0)
-        terms |= {"loss": terms["loss"] + weight * left, "settling": left}
+            to_prototype = map_element(lambda part: part[:, 0], group.compose(e1_inverse, r1))
+        left = idempotence_loss(net, images, step, act, to_prototype, config)
+        start = objective.idempotence_start  # prototypes must be there first
+        weight = objective.idempotence * ((step.progress - start) / (1 - start)).clamp_min(0)
+        terms |= {"loss": terms["loss"] + weight * left, "idempotence": left}
     return terms
 
 
@@ -126,11 +120,11 @@ def finite_inference_loss(
     With d_h = |T_h x - x|^2 and q_i = q(g | x_i), the loss is sum_h P(h) d_h, where P is the law
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
     """
-    group = _finite(act.group)
-    images = blurred(varied(images, step, act, config), step, config)
-    b, k = len(images), config.samples
+    group = act.group
+    images = blurred(jittered(images, step, act, config), step, config)
+    b, k = len(images), config.objective.samples
     random = (step.rand(b, 2 * k) * group.order).long()
-    if config.loss == "one-sided":
+    if config.objective.loss == "one-sided":
         random = torch.cat((random[:, :k], torch.zeros_like(random[:, k:])), 1)
     with torch.no_grad():
         moved = act.orbit(random, images)
@@ -164,14 +158,13 @@ def generative_loss(
     moved by about -eta, and how a pixel grid looks after that tells eta. What is left of the grid
     of x, such as steps along edges, ``prototype_noise`` hides.
 
-    For a finite group the expectation over q(g | x) is summed. The optional consistency term is
-    the mean absolute difference of log p between two prototypes of one image.
+    For a finite group the expectation over q(g | x) is summed.
     """
-    b, k = len(images), config.samples
+    b, k = len(images), config.objective.samples
     with torch.no_grad():
         if isinstance(inference, FiniteInference):
             target = inference(images).exp().repeat_interleave(k, 0)
-            random = (step.rand(b, k) * _finite(act.group).order).long()
+            random = (step.rand(b, k) * act.group.order).long()
             versions = act.orbit(random, images).flatten(0, 1)
             found = inference(versions).argmax(-1, keepdim=True)
         else:
@@ -180,16 +173,16 @@ def generative_loss(
             undone = undone_moves(act.group, inference.bounds, unit)
             places, versions = positions_of_versions(inference, act, undone, images)
             target, places = inference.parameters_at(places[:, 0]), places[:, 1:]
-            leads = from_prototypes(inference, mapped(lambda e: e[:, 1:], undone), places)
+            leads = from_prototypes(inference, map_element(lambda e: e[:, 1:], undone), places)
             found = inference.element_at(places.flatten(0, 1)[:, None])
             target = target[:, None].expand(b, k, -1)
-            if isinstance(act.group, Affine2 | SE2) and act.group.closed:
+            if act.group.planar and act.group.closed:
                 exact = act.group.log(leads)
                 target = torch.where(torch.isfinite(exact), exact, target)
             target = target.flatten(0, 1)
     noise = None
-    if config.prototype_noise and net.training:
-        noise = config.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
+    if config.objective.prototype_noise and net.training:
+        noise = config.objective.prototype_noise * step.randn(b, k, *images.shape[1:]).flatten(0, 1)
     context = moved_units(net.features, act, found, versions, noise)
     flow = isinstance(net.distribution, ConditionalFlow)  # whose densities take rounded ones
     if not flow:
@@ -199,12 +192,7 @@ def generative_loss(
     else:
         log_p = net.distribution.log_prob(target, context)
     nll = -log_p.mean()
-    terms = {"loss": nll, "nll": nll}
-    if config.consistency and k > 1:
-        each = log_p.unflatten(0, (b, k))
-        spread = (each[:, :, None] - each[:, None]).abs().sum((1, 2)).mean() / (k * (k - 1))
-        terms |= {"loss": nll + config.consistency * spread, "consistency": spread}
-    return terms
+    return {"loss": nll, "nll": nll}
 
 
 def _spread(
@@ -217,16 +205,10 @@ def _spread(
 ) -> Tensor:
     """How far gaps (B, K) are from doing nothing, or nothing to their pictures."""
     if not (forgiving and has_turns(group)):
-        return distance_to_identity(group, gap)
+        return group.distance_to_identity(gap)
     with torch.no_grad():
         turns = turns_of(images, fill, anywhere={"shift_x", "shift_y"} <= set(group.names))
     return distance_to_symmetry(group, gap, turns)
-
-
-def _finite(group: Group[Any]) -> FiniteGroup:
-    if not isinstance(group, FiniteGroup):
-        raise TypeError(f"expected a finite group, got {group!r}")
-    return group
 
 
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group

@@ -1,6 +1,5 @@
-"""The symmetry model: what can be asked of it."""
+"""The symmetry model: prototypes, transformations, new versions and a summary of images."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,35 +11,31 @@ from symmetries._validation.checks import (
     check_chw,
     check_classes,
     check_image_shape,
-    check_number,
     check_whole,
     invalid,
 )
 from symmetries._validation.placement import check_like
-from symmetries.actions.images import ImageAction
+from symmetries.actions.base import Action
+from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.bounds import resolve_bounds
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.names import as_group, group_name
 from symmetries.groups.product import check_learnable
-from symmetries.learners.symmetry_model.config import (
-    USUAL_BOUNDS,
-    SymmetryConfig,
-    resolve_config,
-)
+from symmetries.learners.base import image_arguments, image_meta, run_options, write_report
+from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
+from symmetries.learners.symmetry_model.summary import summarise
+from symmetries.results import SymmetrySummary
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.ensemble import TrainJobs, fit_alone
 from symmetries.training.step import seeded
 
 SMALLEST = 8
 MOST_REFINEMENTS = 1000
-CHUNK = 2048  # images at a time when the model is asked
+CHUNK = 2048  # images at a time outside of training
 
 
 class SymmetryModel(nn.Module):
@@ -51,14 +46,14 @@ class SymmetryModel(nn.Module):
     maximum likelihood (Allingham et al. 2024, A Generative Model of Symmetry Transformations).
 
     Args:
-        group: the transformations to look for: a group or its name. Affine2 or parts of it, SE2,
-            Colour, a product of those, or one finite group.
+        action: how the transformations to look for move images: an ``ImageAction``, a group or its
+            name. Affine2 or parts of it, SE2, Colour, a product of those, or one finite group.
         shape: (C, H, W) of the images, at least 8 x 8.
         config: a preset, "quick", "default" or "paper", or a :class:`SymmetryConfig`.
         bounds: how far the transformations may go, in the group's units: by name, or one for each
             parameter. They must cover what occurs, and keep the picture in its frame.
-        fill: background value.
-        seed: of the initial weights and of training.
+        fill: background value; that of the action by default.
+        seed: random seed of the initial weights and of training.
 
     Example:
         >>> model = SymmetryModel("rotation", (1, 8, 8), "quick")
@@ -69,31 +64,30 @@ class SymmetryModel(nn.Module):
 
     def __init__(
         self,
-        group: Group[Any] | str,
+        action: Action | Group[Any] | str,
         shape: tuple[int, int, int],
         config: SymmetryConfig | str = "default",
         *,
         bounds: Mapping[str, float] | Sequence[float] | None = None,
-        fill: float = 0.0,
+        fill: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.group: Group[Any] = as_group(group)
-        self.config = resolve_config(config)
+        config = SymmetryConfig.resolve(config)
+        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
+        self.config = config.replace(interpolation=self.act.interpolation)
+        self.group = self.act.group
         self.shape = _checked_shape(shape, self.group)
-        check_number(fill, "fill")
         self.seed = seed
         self.bounds = resolve_bounds(self.group, bounds, USUAL_BOUNDS)
-        self.act = ImageAction(self.group, interpolation=self.config.interpolation, fill=fill)
+        self.history: History | None = None
         self.inference: LieInference | FiniteInference
         with seeded(seed):
-            if isinstance(self.group, FiniteGroup):
-                order = self.group.order
-                self.inference = FiniteInference(self.shape, order, self.config)
+            if self.group.finite:
+                self.inference = FiniteInference(self.shape, self.group.order, self.config)
             else:
-                self.inference = LieInference(
-                    self.shape, self.group, self.bounds, self.config, fill
-                )
+                sizes = (self.shape, self.group, self.bounds, self.config)
+                self.inference = LieInference(*sizes, self.act.fill)
             self.generative = Generative(self.shape, self.group, self.bounds, self.config)
         self.eval()
 
@@ -102,37 +96,21 @@ class SymmetryModel(nn.Module):
         images: Tensor | ImageSet,
         *,
         stages: Sequence[str] = STAGES,
-        out: Path | str | None = None,
-        resume: bool = False,
-        device: str = "auto",
-        devices: int = 1,
-        nodes: int = 1,
-        precision: str = "32-true",
-        progress: bool = True,
-        graph: str = "auto",
-        log_every: int = 50,
-    ) -> dict[str, History]:
+        **run: Any,  # noqa: ANN401 - fields of TrainConfig
+    ) -> History:
         """Learn both networks, one after the other.
 
         Args:
             images: (N, C, H, W), values in [0, 1] or near (noisy, standardised), or a set.
             stages: which of "inference" and "generative".
-            out: folder for checkpoints and metrics, a sub-folder for each stage.
-            resume: go on from the checkpoints in ``out``.
-            device: "auto", "cpu", "cuda", ...
-            devices: number of devices of a node.
-            nodes: number of nodes.
-            precision: see :class:`symmetries.training.TrainConfig`.
-            progress: show a bar.
-            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
-            log_every: steps between two looks at the metrics.
+            run: fields of :class:`symmetries.training.TrainConfig`: the folder ``out`` for
+                checkpoints and metrics (a sub-folder for each stage), ``resume``, ``device``,
+                ``progress``, ``log_every``, ``precision``, ``devices``, ``nodes``, ``graph``.
 
         Returns:
-            What was logged in each stage.
+            The logged metrics of both stages; those of each are in its ``stages``.
         """
-        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
-        run |= {"precision": precision, "progress": progress, "graph": graph}
-        return fit_alone(self.train_jobs(images, stages=stages, log_every=log_every, **run))
+        return fit_alone(self.train_jobs(images, stages=stages, **run))
 
     def train_jobs(
         self,
@@ -140,13 +118,13 @@ class SymmetryModel(nn.Module):
         *,
         stages: Sequence[str] = STAGES,
         **run: Any,  # noqa: ANN401
-    ) -> TrainJobs[dict[str, History]]:
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
-        return train_jobs(self, images, stages, {"out": None, **run})
+    ) -> TrainJobs[History]:
+        """Yield the training jobs of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
+        return train_jobs(self, images, stages, {"out": None, **run_options(run)})
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return next(self.inference.parameters()).device
 
     @torch.no_grad()
@@ -195,13 +173,13 @@ class SymmetryModel(nn.Module):
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Transformations (N, n, dim) drawn from p(eta | x_hat); whole steps for finite groups."""
         drawn = self._draw(self.prototype(x), n, generator)
-        return torch.as_tensor(self.group.log(drawn)) if self._finite else drawn
+        return torch.as_tensor(self.group.log(drawn)) if self.group.finite else drawn
 
     @torch.no_grad()
     def sample(
         self, x: Tensor, n: int = 1, generator: torch.Generator | None = None, refine: int = 0
     ) -> Tensor:
-        """New versions (N, n, C, H, W) of images, as likely as their prototypes have them.
+        """Return new versions (N, n, C, H, W) of images, drawn from p(eta | x_hat).
 
         T_eta T_f(x)^-1 is composed first, so each version is one resampling of x. ``refine``:
         see :meth:`element`.
@@ -209,7 +187,7 @@ class SymmetryModel(nn.Module):
         element = self.group.inverse(self.element(x, refine))
         prototypes = self.act(element, x)
         drawn = self._draw(prototypes, n, generator)
-        new = drawn if self._finite else self.group.exp(drawn)
+        new = drawn if self.group.finite else self.group.exp(drawn)
         every = repeat_elements(element, n)
         return self.act.orbit(self.group.compose(new, every), x)
 
@@ -229,7 +207,7 @@ class SymmetryModel(nn.Module):
             (N,) or (N, S).
         """
         context = self.generative(self.prototype(x))
-        value = self.group.exp(eta) if self._finite else eta
+        value = self.group.exp(eta) if self.group.finite else eta
         return self.generative.distribution.log_prob(value, context)
 
     @torch.no_grad()
@@ -297,40 +275,23 @@ class SymmetryModel(nn.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
-        meta = {
-            "learner": "symmetry_model",
-            "group": group_name(self.group),
-            "shape": list(self.shape),
-            "bounds": list(self.bounds),
-            "fill": self.act.fill,
-            "seed": self.seed,
-            "config": self.config.to_dict(),
-        }
-        return save_model(folder, self, meta)
+        return save_model(folder, self, image_meta(self, "symmetry_model"))
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
         state, meta = load_learner(folder, "symmetry_model", "symmetry model")
-        channels, height, width = meta["shape"]
-        model = cls(
-            meta["group"],
-            (channels, height, width),
-            SymmetryConfig.from_dict(meta["config"]),
-            bounds=meta["bounds"],
-            fill=meta["fill"],
-            seed=meta["seed"],
-        )
+        model = cls(**image_arguments(meta, SymmetryConfig))
         model.load_state_dict(state)
         return model.to(device)
 
-    @functools.cached_property
-    def _finite(self) -> bool:
-        return isinstance(self.group, FiniteGroup)
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         out = torch.cat([self.inference(part) for part in x.split(CHUNK)])
-        return out.argmax(-1) if self._finite else self.group.exp(out)
+        return out.argmax(-1) if self.group.finite else self.group.exp(out)
 
     def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
         """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
@@ -341,7 +302,7 @@ class SymmetryModel(nn.Module):
         return torch.cat([draw(self.generative(part), n, generator) for part in parts])
 
     def check_shape(self, x: Tensor) -> None:
-        """Say so if these are not images (N, C, H, W) of the model's size."""
+        """Raise an error unless these are images (N, C, H, W) of the model's shape."""
         check_image_shape(x, self.shape, "x")
 
 

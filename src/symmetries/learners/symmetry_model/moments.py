@@ -1,11 +1,10 @@
-"""Where a picture is and how large: what f need not learn."""
+"""Centre and size of a picture's content, which f then need not learn."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.symmetry_model.coordinates import (
     content_centre,
@@ -18,24 +17,10 @@ STANDARD_SIZE = 0.3  # standard deviation of the content along an axis, in half-
 LEAST_SIZE = 0.03
 
 
-def has_shifts(group: Group[Any]) -> bool:
-    """Whether a family of affine transformations can put a picture anywhere."""
-    return isinstance(group, Affine2) and {"shift_x", "shift_y"} <= set(group.names)
-
-
-def size_columns(group: Group[Any]) -> tuple[int, ...]:
-    """The parameters that a zoom adds to: exp(z I + A) = e^z exp(A)."""
-    names = group.names
-    if "zoom" in names:
-        return (names.index("zoom"),)
-    both = ("scale_x", "scale_y")
-    return tuple(names.index(n) for n in both) if set(both) <= set(names) else ()
-
-
 def seen_at_one_size(group: Group[Any]) -> bool:
-    """Whether f may see pictures scaled to one size: it then knows a zoom, or need not know one."""
+    """Return whether f may see pictures scaled to one size: the zoom is known, or no parameter."""
     scales = {"scale_x", "scale_y", "zoom"} & set(group.names)
-    return has_shifts(group) and (not scales or bool(size_columns(group)))
+    return group.positional and (not scales or bool(group.zoom_columns))
 
 
 def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
@@ -102,6 +87,7 @@ def off_centre(images: Tensor, element: Tensor, fill: float, *, sized: bool) -> 
     Example:
         >>> image = torch.zeros(1, 1, 8, 8)
         >>> image[..., 1:3, 3:5] = 1.0  # its centre is at (0, 0.5)
+        >>> from symmetries.groups.affine import Affine2
         >>> group = Affine2("translation")
         >>> two = group.exp(torch.tensor([[[0.0, -0.5], [0.0, 0.0]]]))
         >>> [round(v, 4) for v in off_centre(image, two, 0.0, sized=False)[0].tolist()]

@@ -1,6 +1,5 @@
-"""Random transformations, what networks see of them, and what leads from prototypes to images."""
+"""Random transformations, network features of moved images, and targets of the second stage."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,14 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
-from symmetries.groups.base import Group
-from symmetries.groups.product import Product
+from symmetries.groups.base import Group, map_element
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.nn.features import ImageFeatures
 
 
 def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
-    """T_r^-1 with r = b (2 u - 1); that of nothing, the identity, goes first.
+    """Return T_r^-1 with r = b (2 u - 1), after the identity.
 
     Args:
         group: the transformations.
@@ -49,7 +47,7 @@ def moved_units(
         images: (N, C, H, W).
         noise: (N, C, H, W), added to what is seen, in standard deviations of pixels.
     """
-    if isinstance(act.group, Product):  # colours of the background are undone before motions
+    if len(act.group.factors) > 1:  # colours of the background are undone before motions
         moved = act.undo(flat(undone), images)
     else:
         moved = act.orbit(undone, images, inverse=True).flatten(0, 1)
@@ -62,7 +60,7 @@ def positions_of_versions(
     undone: Any,  # noqa: ANN401
     images: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Where f finds images (B, C, H, W) and K versions of each, (B, K + 1, dim), and the versions.
+    """Return the positions of images and of K versions of each, (B, K + 1, dim), and the versions.
 
     Args:
         inference: f.
@@ -92,13 +90,6 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
     return inference.group.compose(undone, inference.element_at(found))
 
 
-def mapped(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
-    """A function of tensors applied to an element, in a product to each factor's."""
-    if isinstance(element, tuple):
-        return tuple(mapped(function, part) for part in element)
-    return function(element)
-
-
 def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (B, K) as (B K,)."""
-    return mapped(lambda part: part.flatten(0, 1), element)
+    return map_element(lambda part: part.flatten(0, 1), element)

@@ -10,20 +10,15 @@ from torch import Tensor, nn
 
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.moments import (
-    has_shifts,
     seen_at_one_size,
-    size_columns,
     standard_view,
 )
 from symmetries.nn.features import ImageFeatures
 from symmetries.ops.linear_head import linear_head
-from symmetries.ops.phi1 import phi1_coefficients
 
 INITIAL_SCALE = 0.01
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
@@ -63,26 +58,26 @@ class LieInference(nn.Module):
         self.group = group
         self.dim = len(bounds)
         self.fill = fill
-        self.centred = config.moments != "none" and has_shifts(group)
-        self.pinned = config.pinned
-        self.sized = config.moments == "size" and seen_at_one_size(group)
-        self.sizes = size_columns(group) if self.sized else ()
-        self.tanh = config.squash == "tanh"
+        self.centred = config.network.moments != "none" and group.positional
+        self.pinned = config.network.pinned
+        self.sized = config.network.moments == "size" and seen_at_one_size(group)
+        self.sizes = group.zoom_columns if self.sized else ()
+        self.tanh = config.network.squash == "tanh"
         # A direction covers the whole circle, so it suits only angles that may use all of it.
         whole = [a and b > math.pi - 1e-6 for a, b in zip(group.angles, bounds, strict=True)]
-        on_circle = config.angles == "circle"
+        on_circle = config.network.angles == "circle"
         self.around = [i for i in range(self.dim) if whole[i] and on_circle]
-        self.positional = has_shifts(group) and (self.centred or bool(self.around))
+        self.positional = group.positional and (self.centred or bool(self.around))
         self.register_buffer("bounds", torch.tensor([float(b) for b in bounds]))
         self.bounds: Tensor
-        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.features = ImageFeatures(shape, config.network.widths, network=config.network.kind)
         self.head = nn.Linear(self.features.features, self.dim + len(self.around))
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         with torch.no_grad():
             self.head.bias[self.dim :] = INITIAL_RADIUS
         self.free_scale = nn.Parameter(
-            torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.sampled
+            torch.full((self.dim,), math.log(math.expm1(INITIAL_SCALE))), config.network.sampled
         )
 
     def forward(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
@@ -91,14 +86,14 @@ class LieInference(nn.Module):
 
     def parameters_at(self, positions: Tensor) -> Tensor:
         """Parameters eta (..., dim) from :meth:`positions`."""
-        return generator_shifts(self.group, positions) if self.positional else positions
+        return self.group.generator_shifts(positions) if self.positional else positions
 
     def pair(self, positions: Tensor) -> list[Any]:
         """Elements T with these :meth:`positions` (..., dim), and T^-1."""
         if not self.positional:
-            return unbind(self.group.exp(torch.stack((positions, -positions))))
+            return list(self.group.exp_pair(positions))
         still = F.pad(positions[..., 2:], (2, 0))  # nothing but the linear part
-        forth, back = self.group.exp(torch.stack((still, -still))).unbind(0)
+        forth, back = self.group.exp_pair(still)
         end = positions[..., :2, None]
         return [forth + _last_column(end), back - _last_column(back[..., :2, :2] @ end)]
 
@@ -152,41 +147,6 @@ def _last_column(column: Tensor) -> Tensor:
     return F.pad(column, (2, 0, 0, 1))
 
 
-def unbind(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
-    """Elements along a first axis, one by one."""
-    if isinstance(elements, tuple):
-        return list(zip(*(unbind(part) for part in elements), strict=True))
-    return list(elements.unbind(0))
-
-
-def generator_shifts(group: Group[Any], eta: Tensor) -> Tensor:
-    """Parameters whose shifts move the picture's centre to (shift_x, shift_y) in the end.
-
-    T = exp(sum eta_i G_i) moves the centre to phi_1(A) b, where b are the shifts in eta: beside a
-    rotation that is an arc, and b jumps to -b where the angle goes from pi to -pi. A network that
-    predicts the end of the arc needs no jump; this turns it to b = phi_1(A)^-1 t.
-
-    Args:
-        group: ``Affine2`` with both shifts; with others, eta stays as it is.
-        eta: (..., dim), with t in the place of the shifts.
-
-    Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> group = Affine2("rotation", "translation")
-        >>> eta = generator_shifts(group, torch.tensor([0.1, 0.2, 3.0]))
-        >>> [round(v, 4) for v in group.exp(eta)[:2, 2].tolist()]
-        [0.1, 0.2]
-    """
-    if not isinstance(group, Affine2) or not has_shifts(group):
-        return eta
-    x, y, r, a, d, h = group.six(eta).unbind(-1)
-    u, w = phi1_coefficients(a + d, a * d - (h - r) * (h + r))
-    p00, p01, p10, p11 = u + w * a, w * (h - r), w * (h + r), u + w * d
-    inverse = 1 / (p00 * p11 - p01 * p10)
-    shifts = torch.stack((inverse * (p11 * x - p01 * y), inverse * (p00 * y - p10 * x)), -1)
-    return torch.cat((shifts, eta[..., 2:]), -1)
-
-
 class FiniteInference(nn.Module):
     """q(g | x) over the elements of a finite group, almost uniform at the start.
 
@@ -198,7 +158,7 @@ class FiniteInference(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], order: int, config: SymmetryConfig) -> None:
         super().__init__()
-        self.features = ImageFeatures(shape, config.widths, network=config.network)
+        self.features = ImageFeatures(shape, config.network.widths, network=config.network.kind)
         self.head = nn.Linear(self.features.features, order)
         # Exactly zero would be a stationary point: all elements alike for all images.
         nn.init.normal_(self.head.weight, std=0.01)
@@ -227,24 +187,27 @@ class Generative(nn.Module):
         config: SymmetryConfig,
     ) -> None:
         super().__init__()
-        dropout, network = config.feature_dropout, config.network
-        self.features = ImageFeatures(shape, config.features, network=network, dropout=dropout)
+        dropout, network = config.flow.feature_dropout, config.network.kind
+        self.features = ImageFeatures(shape, config.flow.features, network=network, dropout=dropout)
         context = self.features.features
         self.distribution: ConditionalFlow | ConditionalCategorical
-        if isinstance(group, FiniteGroup):
+        if group.finite:
             self.distribution = ConditionalCategorical(
-                group.order, context, hidden=config.conditioner, dropout=config.conditioner_dropout
+                group.order,
+                context,
+                hidden=config.flow.conditioner,
+                dropout=config.flow.conditioner_dropout,
             )
         else:
             self.distribution = ConditionalFlow(
                 bounds,
                 context,
-                circular=circular_parameters(group, bounds, config.circular),
-                layers=config.layers,
-                bins=config.bins,
-                hidden=config.conditioner,
-                base=config.base,
-                dropout=config.conditioner_dropout,
+                circular=circular_parameters(group, bounds, config.flow.circular),
+                layers=config.flow.layers,
+                bins=config.flow.bins,
+                hidden=config.flow.conditioner,
+                base=config.flow.base,
+                dropout=config.flow.conditioner_dropout,
             )
 
     def forward(self, prototypes: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How large prototypes are, which the objective leaves open."""
+"""Choice of the size of prototypes, which the objective leaves open."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_image_shape, invalid
-from symmetries.learners.symmetry_model.moments import size_columns
 from symmetries.learners.symmetry_model.networks import LieInference
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def at_mean_size(model: "SymmetryModel", images: Tensor) -> float:
         0.0
     """
     check_image_shape(images, model.shape, "images")
-    net, columns = model.inference, size_columns(model.group)
+    net, columns = model.inference, model.group.zoom_columns
     if not columns or not isinstance(net, LieInference):
         return 0.0
     if net.tanh:

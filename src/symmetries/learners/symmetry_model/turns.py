@@ -1,4 +1,4 @@
-"""Turns that leave a picture as it is, and distances that forgive them."""
+"""Quarter turns that leave a picture unchanged, and distances up to such turns."""
 
 import math
 from typing import Any
@@ -9,19 +9,16 @@ from torch import Tensor
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
-from symmetries.groups.colour import HSV, Colour
-from symmetries.groups.product import Product
-from symmetries.groups.se2 import SE2
 from symmetries.learners.symmetry_model.coordinates import content_centre
 from symmetries.ops.affine_inverse import affine_inverse
 
 TURNS = 4
-SAME = 0.05  # of |x|^2: a turn that changes less leaves the picture as it is
+SAME = 0.05  # share of |x|^2: a turn that changes less leaves the picture unchanged
 PRICE = 10.0  # of a turn that makes another picture of it; half a turn of T is a distance of 1
 
 
 def turns_of(images: Tensor, fill: float = 0.0, *, anywhere: bool = True) -> tuple[Tensor, Tensor]:
-    """Quarter turns about the centre of mass, and how far each is from leaving the picture alone.
+    """Return quarter turns about the centre of mass, and how much each changes the picture.
 
     Args:
         images: x (N, C, H, W).
@@ -55,9 +52,7 @@ def turns_of(images: Tensor, fill: float = 0.0, *, anywhere: bool = True) -> tup
 
 def has_turns(group: Group[Any]) -> bool:
     """Whether a group, or a factor of it, turns pictures."""
-    if isinstance(group, Product):
-        return any(has_turns(factor) for factor in group.factors)
-    return isinstance(group, Affine2 | SE2) and "rotation" in group.names
+    return any(factor.planar and "rotation" in factor.names for factor in group.factors)
 
 
 def distance_to_symmetry(
@@ -68,21 +63,21 @@ def distance_to_symmetry(
     """How far elements (N, K) are from a turn that leaves their picture as it is, (N, K).
 
     The least of d(h_j^-1 T) + 10 |T_{h_j} x - x|^2 / |x|^2 over quarter turns h_j, where d is
-    :func:`distance_to_identity`. For a picture without symmetry that is d(T); for an ellipse half a
-    turn is as good as none, and for a square a quarter.
+    :meth:`Group.distance_to_identity`. For a picture without symmetry that is d(T); for an
+    ellipse half a turn is as good as none, and for a square a quarter.
 
     Args:
         group: the transformations.
         element: with leading shape (N, K).
         turns: of the N pictures, see :func:`turns_of`.
     """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
+    if group.factors[0] is not group:
+        pairs = zip(group.factors, group.parts(element), strict=True)
         return torch.stack([distance_to_symmetry(f, e, turns) for f, e in pairs]).sum(0)
     if not has_turns(group):
-        return distance_to_identity(group, element)
+        return group.distance_to_identity(element)
     inverse, changed = turns
-    distance = distance_to_identity(group, inverse[:, None] @ element[:, :, None])
+    distance = group.distance_to_identity(inverse[:, None] @ element[:, :, None])
     return (distance + PRICE * changed[:, None]).amin(-1)
 
 
@@ -110,14 +105,14 @@ def without_turns(
         >>> [round(value, 2) for value in left.flatten().tolist()]
         [-0.14, 1.5]
     """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return tuple(without_turns(f, e, turns) for f, e in pairs)
+    if group.factors[0] is not group:
+        pairs = zip(group.factors, group.parts(element), strict=True)
+        return group.whole(tuple(without_turns(f, e, turns) for f, e in pairs))
     if not has_turns(group):
         return element
     inverse, changed = turns
     every = inverse[:, None] @ element[:, :, None]
-    best = (distance_to_identity(group, every) + PRICE * changed[:, None]).argmin(-1)
+    best = (group.distance_to_identity(every) + PRICE * changed[:, None]).argmin(-1)
     return every.gather(2, best[..., None, None, None].expand(*best.shape, 1, 3, 3))[:, :, 0]
 
 
@@ -145,9 +140,9 @@ def with_turns(
         >>> [round(abs(value), 1) for value in group.log(every).flatten().tolist()]
         [0.2, 2.9, 0.2, 2.9]
     """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return tuple(with_turns(f, e, turns) for f, e in pairs)
+    if group.factors[0] is not group:
+        pairs = zip(group.factors, group.parts(element), strict=True)
+        return group.whole(tuple(with_turns(f, e, turns) for f, e in pairs))
     if not has_turns(group):
         return element
     inverse, changed = turns
@@ -158,23 +153,3 @@ def with_turns(
     chosen = ((rank[:, None] == wanted[..., None]) & same[:, None]).int().argmax(-1)
     # The inverse of a symmetry is one, too.
     return element @ inverse.gather(1, chosen[..., None, None].expand(*chosen.shape, 3, 3))
-
-
-def distance_to_identity(group: Group[Any], element: Any) -> Tensor:  # noqa: ANN401
-    """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
-
-    |T - I|^2 / 8 for matrices, which is (1 - cos) / 2 for a rotation: 0 for none, 1 for a half
-    turn. (1 - cos) / 2 for a hue, the square of the logarithm for a factor; summed in a product.
-    """
-    if isinstance(group, Product):
-        pairs = zip(group.factors, element, strict=True)
-        return torch.stack([distance_to_identity(f, e) for f, e in pairs]).sum(0)
-    if isinstance(group, Colour):
-        terms = [
-            (1 - torch.cos(part)) / 2 if name == "hue" else part.square()
-            for name, part in zip(HSV, element.unbind(-1), strict=True)
-        ]
-        return torch.stack(terms).sum(0)
-    one = torch.eye(3, dtype=element.dtype, device=element.device)
-    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
-    return distance

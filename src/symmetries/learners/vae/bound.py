@@ -1,11 +1,10 @@
 """Importance weights of a VAE with a symmetry model, over codes and transformations."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.vae.proposal import pairs_of, propose
 from symmetries.nn.autoencoder import gaussian_log_prob
 
@@ -60,7 +59,7 @@ def _over_draws(
 def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: bool) -> Tensor:
     """Every element for each of the means (N k, C, H, W): nothing is drawn."""
     symmetry = model.symmetry
-    every = cast(FiniteGroup, symmetry.group).elements(x.device)
+    every = symmetry.group.elements(x.device)
     moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
     fit = gaussian_log_prob(x[:, None, None], moved, model.scale(every, moves)).sum((3, 4, 5))
     log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))

@@ -1,4 +1,4 @@
-"""What can go wrong with a VAE, looked for and said with the remedy."""
+"""Warnings about a VAE that failed to learn, with the remedy."""
 
 import warnings
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The convolutional VAE: fit it to images, bound their likelihood, draw new ones."""
+"""The convolutional VAE: bounds on the likelihood of images, and new images."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +12,13 @@ from symmetries._validation.checks import check_generator, check_image_shape, ch
 from symmetries._validation.placement import check_like
 from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.learners.vae.config import VAEConfig, resolve_config
+from symmetries.learners.base import (
+    GenerativeSummary,
+    generative_numbers,
+    run_options,
+    write_report,
+)
+from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.nn.autoencoder import (
     ConvDecoder,
@@ -59,10 +65,10 @@ class VAE(nn.Module):
         self, shape: tuple[int, int, int], config: VAEConfig | str = "paper", *, seed: int = 0
     ) -> None:
         super().__init__()
-        self.config = resolve_config(config)
+        self.config = VAEConfig.resolve(config)
         self.shape = shape
         self.seed = seed
-        c = self.config
+        c = self.config.network
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
         with seeded(seed):
@@ -70,8 +76,9 @@ class VAE(nn.Module):
             self.decoder = ConvDecoder(shape, c.latent, **options)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
+        self.history: History | None = None
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
-        free = inverse_softplus(c.initial_noise - c.least_noise)
+        free = inverse_softplus(self.config.initial_noise - self.config.least_noise)
         self.free_noise = nn.Parameter(torch.full(shape, free))
         self.eval()
 
@@ -82,7 +89,7 @@ class VAE(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the parameters."""
         return self.free_noise.device
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,14 +108,7 @@ class VAE(nn.Module):
         images: Tensor | ImageSet,
         *,
         augment: Augment | None = None,
-        out: Path | str | None = None,
-        resume: bool = False,
-        device: str = "auto",
-        devices: int = 1,
-        nodes: int = 1,
-        progress: bool = True,
-        graph: str = "auto",
-        log_every: int = 50,
+        **run: Any,  # noqa: ANN401 - fields of TrainConfig
     ) -> History:
         """Learn from images.
 
@@ -116,17 +116,10 @@ class VAE(nn.Module):
             images: (N, C, H, W), values in [0, 1] as a rule, or a set of images.
             augment: images and a generator to new versions, at every step. With a symmetry
                 model's ``augment`` this is AugVAE; :func:`fixed_augmentation` is the usual kind.
-            out: folder for checkpoints and metrics.
-            resume: go on from the checkpoint in ``out``.
-            device: "auto", "cpu", "cuda", ...
-            devices: processes of a node.
-            nodes: number of nodes.
-            progress: show a bar.
-            graph: "auto" or "off", see :class:`symmetries.training.TrainConfig`.
-            log_every: steps between two looks at the metrics.
+            run: fields of :class:`symmetries.training.TrainConfig`: the folder ``out`` for
+                checkpoints and metrics, ``resume``, ``device``, ``progress``, ``log_every``,
+                ``devices``, ``nodes``, ``graph``.
         """
-        run = {"out": out, "resume": resume, "device": device, "devices": devices, "nodes": nodes}
-        run |= {"progress": progress, "graph": graph, "log_every": log_every}
         return fit_alone(self.train_jobs(images, augment=augment, **run))
 
     def train_jobs(
@@ -136,10 +129,10 @@ class VAE(nn.Module):
         augment: Augment | None = None,
         **run: Any,  # noqa: ANN401
     ) -> TrainJobs[History]:
-        """What :meth:`fit` does, for :func:`symmetries.training.fit_many`."""
+        """Yield the training job of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         check_own_prior(self)
         data = warn_if_large(images_to_learn(images, self.shape))
-        self.codes = None  # they will change
+        self.codes = None  # training changes the codes
 
         def loss(model: Any, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:  # noqa: ANN401
             x = batch[0]
@@ -148,12 +141,14 @@ class VAE(nn.Module):
                     x = augment(x, step.generator)
             return elbo_loss(model, x, step)
 
+        run = run_options(run)
         run |= {"given_seed": self.seed, "settings": plain_settings(self.config)}
-        config = self.config.train_config(seed=mix(self.seed, 0), **run)
+        config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
         history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
         self.fit_noise(data[:NOISE_IMAGES])
         warn_if_collapsed(self, data)
+        self.history = history
         return history
 
     @torch.no_grad()
@@ -202,7 +197,7 @@ class VAE(nn.Module):
         check_whole(k, "k")
         check_generator(generator)
         mean, scale = (part[:, None] for part in self.encode(x))
-        shape = (len(x), k, self.config.latent)
+        shape = (len(x), k, self.config.network.latent)
         z = mean + scale * torch.randn(shape, generator=generator, device=x.device)
         return z, self.prior.log_prob(z) - gaussian_log_prob(z, mean, scale).sum(-1)
 
@@ -252,6 +247,25 @@ class VAE(nn.Module):
         check_generator(generator)
         return self.decode(density_of(self, codes).sample(n, generator))
 
+    def summary(
+        self, images: Tensor | ImageSet, *, most: int = 512, samples: int = 100, seed: int = 0
+    ) -> GenerativeSummary:
+        """Return how well the model describes images.
+
+        Args:
+            images: (N, C, H, W), or a set of images.
+            most: number of images to look at, the first ones.
+            samples: of the bound.
+            seed: random seed of the samples.
+        """
+        options = {"most": most, "samples": samples, "seed": seed}
+        found, _ = generative_numbers(self, images, self.shape, self.device, **options)
+        return GenerativeSummary(**found)
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
+
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
@@ -288,6 +302,6 @@ def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
 
 
 def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
-    """Images some at a time, so that not too many are decoded at once."""
+    """Return the images in parts, so that not too many are decoded at once."""
     parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
     return parts

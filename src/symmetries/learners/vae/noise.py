@@ -1,4 +1,4 @@
-"""The noise of images that a VAE of prototypes explains, and of the prototypes' own pixels."""
+"""The pixel noise of images, and of prototypes, under a VAE of prototypes."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any

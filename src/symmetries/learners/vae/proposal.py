@@ -1,4 +1,4 @@
-"""Where an image and a prototype say that the transformation between them lies."""
+"""Proposal for the transformation between a prototype and an image: a local Gaussian fit."""
 
 import itertools
 import math

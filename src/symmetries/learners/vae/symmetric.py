@@ -1,4 +1,4 @@
-"""A VAE that is given a symmetry model: it sees prototypes, and gives images their moves back."""
+"""A VAE of the prototypes of a symmetry model, and the full generative model of images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +19,7 @@ from symmetries._validation.checks import (
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
-from symmetries.groups.product import Product
+from symmetries.learners.base import GenerativeSummary, generative_numbers, write_report
 from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
@@ -31,7 +29,7 @@ from symmetries.learners.vae.model import (
 )
 from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import settled
-from symmetries.learners.vae.symmetry import Symmetry, as_module
+from symmetries.learners.vae.symmetry import SymmetryLike, as_module
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.nn.codes import check_own_prior
 from symmetries.training import History, load_learner
@@ -69,7 +67,7 @@ class InvVAE(nn.Module):
 
     def __init__(
         self,
-        symmetry: Symmetry,
+        symmetry: SymmetryLike,
         config: VAEConfig | str = "paper",
         *,
         refine: int = 0,
@@ -84,6 +82,7 @@ class InvVAE(nn.Module):
         self.symmetry = symmetry
         self.vae = VAE(symmetry.shape, config, seed=seed)
         self.refine = refine
+        self.history: History | None = None
         self.register_buffer("noise", torch.ones(symmetry.shape))
         self.register_buffer("prototype_noise", torch.ones(symmetry.shape))
         self.register_buffer("spread", 0.1 * torch.tensor(symmetry.bounds))
@@ -98,15 +97,13 @@ class InvVAE(nn.Module):
 
     @property
     def finite(self) -> bool:
-        """Whether the group is."""
-        return isinstance(self.symmetry.group, FiniteGroup)
+        """Whether the group is finite."""
+        return self.symmetry.group.finite
 
     @property
     def moves_pixels(self) -> bool:
-        """Whether the group does nothing else, so that noise can move with a prototype."""
-        group = self.symmetry.group
-        factors = group.factors if isinstance(group, Product) else (group,)
-        return not any(isinstance(factor, Colour) for factor in factors)
+        """Whether the group only moves pixels, so that noise can move with a prototype."""
+        return not self.symmetry.group.changes_values
 
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401 - of VAE.fit
         """Learn the VAE on the prototypes of images; then find the noise of images themselves.
@@ -118,7 +115,7 @@ class InvVAE(nn.Module):
         data = images_to_learn(images, self.symmetry.shape)
         here = next(as_module(self.symmetry).parameters()).device
         prototypes = [self.prototype(part.to(here)).cpu() for part in data.split(CHUNK)]
-        history = self.vae.fit(torch.cat(prototypes), **run)
+        self.history = history = self.vae.fit(torch.cat(prototypes), **run)
         as_module(self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
         self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
@@ -152,7 +149,7 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor | ImageSet) -> None:
-        """Of a few proposals for eta, the one that makes the bound tightest.
+        """Choose the proposal for eta that makes the bound tightest, of a few.
 
         How far eta may be from where it is looked for, as a share of all bounds; then by how much
         the proposal is wider than what the image says (:mod:`symmetries.learners.vae.proposal`).
@@ -221,7 +218,7 @@ class InvVAE(nn.Module):
         self, x: Tensor, samples: int, generator: torch.Generator | None, moves: bool
     ) -> Tensor:
         group = self.symmetry.group
-        versions = group.order if isinstance(group, FiniteGroup) else 1 + group.dim
+        versions = group.order if group.finite else 1 + group.dim
         parts = in_parts(x, samples * versions)
         starts: list[Tensor | None] = [None] * len(parts)
         if not self.finite:
@@ -278,6 +275,23 @@ class InvVAE(nn.Module):
         element = drawn if self.finite else symmetry.group.exp(drawn)
         return symmetry.act(element, prototypes), prototypes
 
+    @property
+    def config(self) -> VAEConfig:
+        """The configuration of the VAE."""
+        return self.vae.config
+
+    def summary(
+        self, images: Tensor | ImageSet, *, most: int = 128, samples: int = 50, seed: int = 0
+    ) -> GenerativeSummary:
+        """Return how well the full model describes images; see :meth:`VAE.summary`."""
+        options = {"most": most, "samples": samples, "seed": seed}
+        shape, device = self.symmetry.shape, self.vae.device
+        return GenerativeSummary(**generative_numbers(self, images, shape, device, **options)[0])
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
+
     def save(self, folder: Path | str) -> Path:
         """Write the VAE, noises and proposal; the symmetry model has its own ``save``."""
         check_own_prior(self.vae)
@@ -290,7 +304,7 @@ class InvVAE(nn.Module):
 
     @classmethod
     def load(
-        cls, folder: Path | str, symmetry: Symmetry, device: torch.device | str = "cpu"
+        cls, folder: Path | str, symmetry: SymmetryLike, device: torch.device | str = "cpu"
     ) -> Self:
         """Read what :meth:`save` wrote, for the same symmetry model."""
         state, meta = load_learner(folder, "inv_vae", "InvVAE")

@@ -1,4 +1,4 @@
-"""What a VAE of prototypes asks of a symmetry model."""
+"""The interface of a symmetry model that a VAE of prototypes needs."""
 
 from typing import Any, Protocol
 
@@ -9,8 +9,8 @@ from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
 
 
-class Symmetry(Protocol):
-    """What is asked of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
+class SymmetryLike(Protocol):
+    """Interface of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
 
     ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
     context)``, ``sample(context, n, generator)`` and ``around``, the places of angles that it goes
@@ -33,8 +33,8 @@ class Symmetry(Protocol):
         """Prototypes (N, C, H, W) of images."""
 
 
-def as_module(symmetry: Symmetry) -> nn.Module:
-    """The same, for what a module can do; raise if it is none, or no symmetry model."""
+def as_module(symmetry: SymmetryLike) -> nn.Module:
+    """Return the symmetry model as a module; raise an error if it is not one."""
     if not isinstance(symmetry, nn.Module) or not hasattr(symmetry, "prototype"):
         remedy = "fit a symmetries.learners.symmetry_model.SymmetryModel first"
         raise wrong_type("symmetry", "a symmetry model", symmetry, remedy)

@@ -1,0 +1,151 @@
+"""Nested configurations: frozen dataclasses with presets, ``replace`` and a form for JSON."""
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from symmetries._validation.checks import check_whole, invalid, short, wrong_type
+
+# The presets of every kind of configuration: by class for learners, by name for commands.
+_PRESETS: dict[object, dict[str, Any]] = {}
+
+
+def register_presets(kind: object, presets: dict[str, Any]) -> dict[str, Any]:
+    """Add the presets of one kind of configuration to the registry, and return them.
+
+    Args:
+        kind: the class of the configurations, or the name of what they configure.
+        presets: by name, such as "quick", "default" and "paper".
+    """
+    _PRESETS[kind] = presets
+    return presets
+
+
+def presets_of(kind: object) -> dict[str, Any]:
+    """The presets of a kind of configuration, by name."""
+    return _PRESETS[kind]
+
+
+class Config:
+    """Base class of configurations, which are frozen dataclasses whose fields may be such parts.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Network(Config):
+        ...     widths: tuple[int, ...] = (64, 32)
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Model(Config):
+        ...     steps: int = 100
+        ...     network: Network = Network()
+        >>> Model().replace(steps=5, widths=(8,))
+        Model(steps=5, network=Network(widths=(8,)))
+        >>> Model().replace(network={"widths": (8,)}).to_dict()
+        {'steps': 100, 'network': {'widths': (8,)}}
+        >>> Model().replace(width=8)
+        Traceback (most recent call last):
+        ValueError: width: expected a field of Model, got 8; did you mean widths?
+    """
+
+    @classmethod
+    def preset(cls, name: str) -> Self:
+        """The preset of this name, such as "quick"."""
+        presets = presets_of(cls)
+        if not isinstance(name, str) or name not in presets:
+            names = ", ".join(repr(known) for known in sorted(presets))
+            expected = f"{cls.__name__}(...), or one of {names}"
+            raise invalid("config", expected, short(name), "choose one of these")
+        found: Self = presets[name]
+        return found
+
+    @classmethod
+    def resolve(cls, config: Self | str) -> Self:
+        """A configuration as it is, or the preset of that name."""
+        return config if isinstance(config, cls) else cls.preset(config)  # type: ignore[arg-type]
+
+    def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - values of fields
+        """A copy with other values.
+
+        Args:
+            changes: fields by name. The field of a part needs no path if no other part has a field
+                of that name; otherwise give the part the fields that change, as in
+                ``replace(inference={"steps": 100})``, or the whole part.
+        """
+        own: dict[str, Any] = {}
+        inner: dict[str, dict[str, Any]] = {}
+        fields = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        for name, value in changes.items():
+            part = getattr(self, name, None) if name in fields else None
+            if isinstance(part, Config) and isinstance(value, Mapping):
+                inner.setdefault(name, {}).update(value)
+            elif name in fields:
+                own[name] = tuple(value) if isinstance(value, list) else value
+            else:
+                inner.setdefault(self._part_with(name, value), {})[name] = value
+        for name, values in inner.items():
+            own[name] = own.get(name, getattr(self, name)).replace(**values)
+        return dataclasses.replace(self, **own)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as plain data for JSON."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` wrote, in this version or an older one, and JSON kept."""
+        return cls().replace(**cls._upgrade(dict(data)))
+
+    @classmethod
+    def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """The data of an older version under the names of this one."""
+        return data
+
+    def _parts(self) -> Iterator[tuple[str, "Config"]]:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, Config):
+                yield field.name, value
+
+    def _leaves(self) -> set[str]:
+        parts = dict(self._parts())
+        own = {f.name for f in dataclasses.fields(self)} - set(parts)  # type: ignore[arg-type]
+        return own.union(*(part._leaves() for part in parts.values()))
+
+    def _part_with(self, name: str, value: object) -> str:
+        """The one part that has a field of this name."""
+        found = [part for part, config in self._parts() if name in config._leaves()]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            remedy = f"say which: replace({found[0]}={{{name!r}: {short(value)}}})"
+            raise invalid(name, f"a field of one part, not of {' and '.join(found)}", name, remedy)
+        near = difflib.get_close_matches(name, sorted(self._leaves()), 1)
+        remedy = f"did you mean {near[0]}?" if near else "see its documentation"
+        raise invalid(name, f"a field of {type(self).__name__}", short(value), remedy)
+
+
+def check_parts(config: Config, parts: Mapping[str, type[Config]]) -> None:
+    """Raise unless these fields of a configuration have parts of these classes."""
+    for name, kind in parts.items():
+        value = getattr(config, name)
+        if not isinstance(value, kind):
+            raise wrong_type(name, f"{kind.__name__}(...)", value, f"try {kind.__name__}()")
+
+
+def check_sizes(sizes: object, name: str) -> None:
+    """Raise unless these are the sizes of layers: whole numbers of at least 1."""
+    if not isinstance(sizes, tuple | list):
+        raise invalid(name, "a tuple of whole numbers", short(sizes), "try (64, 32)")
+    for size in sizes:
+        check_whole(size, name, most=10**6)
+
+
+def renamed(data: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
+    """Data of an older version with its fields under their new names.
+
+    Args:
+        data: field to value.
+        names: old to new name; None for a field that is gone.
+    """
+    found = {names.get(name, name): value for name, value in data.items()}
+    return {name: value for name, value in found.items() if name is not None}

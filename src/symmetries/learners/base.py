@@ -1,0 +1,222 @@
+"""What every learner can do: fit, save, load, summary and report."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._utils.config import Config
+from symmetries._validation.checks import as_path, check_classes, check_whole, invalid, wrong_type
+from symmetries.actions.images import ImageAction
+from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.groups.names import group_name, parse_group
+from symmetries.training import History, load_learner
+
+__all__ = ["GenerativeSummary", "Learner", "Summary"]
+Module = TypeVar("Module", bound=nn.Module)
+Labelled = ImageSet | tuple[Tensor, Tensor]
+# Fields of TrainConfig that belong to a run and not to a learner's configuration.
+RUN_FIELDS = frozenset(
+    {"out", "resume", "device", "progress", "precision", "devices", "nodes", "graph", "workers"}
+    | {"checkpoint_every", "log_every", "title", "tensorboard"}
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Base class of what a learner has learned: plain numbers, to JSON and back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the summary from the output of :meth:`to_dict`."""
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class GenerativeSummary(Summary):
+    """How well a generative model describes images.
+
+    Args:
+        images: number of images that were looked at.
+        bound: mean of the importance-weighted lower bound on log p(x), in nats per image.
+        reconstruction_error: mean square difference of images and reconstructions.
+        noise: mean standard deviation of a pixel.
+    """
+
+    images: int
+    bound: float
+    reconstruction_error: float
+    noise: float
+
+
+class Learner(Protocol):
+    """A model with its objective over an action, a distribution and networks.
+
+    ``tests/learners/test_conformance.py`` runs over all learners: the symmetry model, the VAEs,
+    the invariant VAE, invariant weights and relaxed equivariance.
+    """
+
+    history: History | None
+
+    def fit(self, data: Any, **run: Any) -> History:  # noqa: ANN401 - images, or images with labels
+        """Learn from data; ``run`` are fields of a run, such as ``out``, ``resume``, ``device``."""
+
+    def save(self, folder: Path | str) -> Path:
+        """Write weights and everything that is needed to build the learner again."""
+
+    def summary(self, data: Any) -> Any:  # noqa: ANN401 - plain data with to_dict and from_dict
+        """Return what was learned, measured on data."""
+
+    def report(self, path: Path | str, data: Any = None) -> Path:  # noqa: ANN401
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+
+
+def run_options(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run; raise an error for others, which belong to a configuration."""
+    for name in run:
+        if name not in RUN_FIELDS:
+            expected = f"an option of fit: {', '.join(sorted(RUN_FIELDS))}"
+            raise invalid("options", expected, repr(name), "set others in the config")
+    return dict(run)
+
+
+def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Return images (N, C, H, W) and labels (N,) of a set or a pair, checked."""
+    if isinstance(data, ImageSet):
+        images, labels = data.images, data.labels
+    elif isinstance(data, tuple | list) and len(data) == 2:
+        images, labels = data
+    else:
+        raise wrong_type("data", "an ImageSet, or images and labels", data, "try (images, labels)")
+    images = images_to_learn(images, shape)
+    if labels is None:
+        raise invalid("data", "labelled images", "no labels", "give (images, labels)")
+    if not labels.is_floating_point():
+        check_classes(labels, len(images))
+    return images, labels
+
+
+def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
+    """Return what :func:`image_arguments` needs to build a learner of images again."""
+    names = ("interpolation", "padding", "fill", "blur")
+    return {
+        "learner": learner,
+        "group": group_name(model.group),
+        "action": {name: getattr(model.act, name) for name in names},
+        "shape": list(model.shape),
+        "bounds": list(model.bounds),
+        "seed": model.seed,
+        "config": model.config.to_dict(),
+    }
+
+
+def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
+    """Return the arguments of a saved learner of images; version 0.1 stored ``fill`` alone."""
+    config: Any = kind.from_dict(meta["config"])
+    options = meta.get("action") or {"interpolation": config.interpolation, "fill": meta["fill"]}
+    return {
+        "action": ImageAction(parse_group(meta["group"]), **options),
+        "shape": tuple(meta["shape"]),
+        "config": config,
+        "bounds": meta["bounds"],
+        "seed": meta["seed"],
+    }
+
+
+def labelled_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - of labelled images
+    """Return what :func:`load_labelled` needs to build a learner of labelled images again."""
+    return {
+        "learner": learner,
+        "group": group_name(model.group),
+        "shape": list(model.shape),
+        "outputs": model.outputs,
+        "seed": model.seed,
+        "config": model.config.to_dict(),
+    }
+
+
+def load_labelled(
+    cls: type[Module],
+    kind: type[Config],
+    folder: Path | str,
+    learner: str,
+    device: Any,  # noqa: ANN401
+) -> Module:
+    """Return a learner of labelled images from what its ``save`` wrote.
+
+    Args:
+        cls: of the learner; called with group, shape, outputs, config and seed.
+        kind: of its configuration.
+        folder: that was given to ``save``.
+        learner: the name that the file must have.
+        device: for the parameters.
+    """
+    state, meta = load_learner(folder, learner, learner.replace("_", " "))
+    config = kind.from_dict(meta["config"])
+    shape = tuple(meta["shape"])
+    model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
+    model.load_state_dict(state)
+    return model.to(device)
+
+
+def write_report(
+    learner: Any,  # noqa: ANN401 - a Learner that is also a module with a config
+    path: Path | str,
+    data: Any = None,  # noqa: ANN401
+) -> Path:
+    """Write the page of a learner; see :meth:`Learner.report`.
+
+    Args:
+        learner: fitted or loaded.
+        path: of the HTML file.
+        data: what :meth:`Learner.summary` takes; without it the page has no summary.
+    """
+    from symmetries.report.learners import learner_page
+    from symmetries.report.page import render
+
+    path = as_path(path)
+    config: Config = learner.config
+    history: History | None = learner.history
+    found = None if data is None else _plain(learner.summary(data))
+    curves = {} if history is None else history.stages or {"training": history}
+    losses = {name: (part.step, part["loss"]) for name, part in curves.items()}
+    page = learner_page(type(learner).__name__, found, losses, config.to_dict())
+    path.write_text(render(page), encoding="utf-8")
+    return path
+
+
+def _plain(summary: Any) -> dict[str, Any]:  # noqa: ANN401 - a Summary or a result of pydantic
+    found = summary.to_dict() if hasattr(summary, "to_dict") else summary.model_dump(mode="json")
+    plain: dict[str, Any] = found
+    return plain
+
+
+@torch.no_grad()
+def generative_numbers(
+    model: Any,  # noqa: ANN401 - with bound, reconstruction_error and noise
+    images: Tensor | ImageSet,
+    shape: tuple[int, int, int],
+    device: torch.device,
+    *,
+    most: int,
+    samples: int,
+    seed: int,
+) -> tuple[dict[str, Any], Tensor]:
+    """Return the fields of a :class:`GenerativeSummary`, and the images that they describe."""
+    check_whole(most, "most")
+    x = images_to_learn(images, shape)[:most].to(device)
+    generator = torch.Generator(device).manual_seed(seed)
+    found = {
+        "images": len(x),
+        "bound": float(model.bound(x, samples, generator).mean()),
+        "reconstruction_error": float(model.reconstruction_error(x).mean()),
+        "noise": float(model.noise.mean()),
+    }
+    return found, x

@@ -1,0 +1,326 @@
+"""Every learner keeps one protocol: fit, save, load, summary, report. One suite for all of them."""
+
+import json
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.actions.points import PointAction
+from symmetries.data.base import ImageSet
+from symmetries.groups import SE2, parse_group
+from symmetries.learners.base import RUN_FIELDS
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
+from symmetries.learners.invariant_weights import InvariantWeights, InvariantWeightsConfig
+from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig
+from symmetries.training import History, TrainConfig, load_state
+
+SHAPE, COUNT, CLASSES = (1, 8, 8), 24, 3
+RUN: dict[str, Any] = {"device": "cpu", "progress": False, "log_every": 1}
+SHORT = {"steps": 6, "batch_size": 8}
+SMALL = {"latent": 2, "channels": (4,), "strides": (2,), "hidden": 8}
+SYMMETRY = SymmetryConfig.preset("quick").replace(
+    widths=(8,),
+    features=(8,),
+    base=(8,),
+    layers=1,
+    conditioner=8,
+    inference=SHORT,
+    generative=SHORT,
+)
+JOINT = InvariantVAEConfig.preset("quick").replace(
+    **SMALL, **SHORT, features=(8,), base=(8,), conditioner=8, samples=2
+)
+WEIGHTS = InvariantWeightsConfig.preset("quick").replace(
+    features=16, **SHORT, samples=4, draws=2, head_only=1, search=2
+)
+RELAXED = RelaxedConfig.preset("quick").replace(**SHORT, width=2)
+
+
+def images(seed: int = 0) -> Tensor:
+    """Soft bars of random directions."""
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.meshgrid(*[torch.linspace(-1, 1, SHAPE[1])] * 2, indexing="xy")
+    angle = 6.3 * torch.rand(COUNT, 1, 1, generator=generator)
+    across, along = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+    return torch.exp(-12 * across.square() - 2 * (along - 0.2).square())[:, None]
+
+
+def symmetry_model(group: str, seed: int = 0) -> SymmetryModel:
+    return SymmetryModel(group, SHAPE, SYMMETRY, seed=seed)
+
+
+def moved(seed: int = 0) -> SymmetryModel:
+    """A symmetry model that moves images: as it starts it leaves them where they are."""
+    model, generator = symmetry_model("rotation"), torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+class StopHere(Exception):
+    """Raised in the middle of a training."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner: how it is built from an action (if it takes one) and a seed, and its outputs."""
+
+    kind: type
+    build: Any
+    outputs: Any
+    group: str | None = None
+    labelled: bool = False
+    stages: tuple[str, ...] = ()
+
+    def make(self, seed: int = 0, action: Any = None) -> Any:
+        return self.build(self.group if action is None else action, seed)
+
+    def load(self, folder: Any) -> Any:
+        return InvVAE.load(folder, moved()) if self.kind is InvVAE else self.kind.load(folder)
+
+    @property
+    def data(self) -> Any:
+        labels = torch.arange(COUNT) % CLASSES
+        return (images(), labels) if self.labelled else images()
+
+
+def symmetry_case(group: str) -> Case:
+    return Case(
+        SymmetryModel,
+        lambda action, seed: SymmetryModel(action, SHAPE, SYMMETRY, seed=seed),
+        lambda model, x: [model.prototype(x), model.infer(x), model.log_prob(x, model.infer(x))],
+        group,
+        stages=("inference", "generative"),
+    )
+
+
+def joint_case(group: str) -> Case:
+    return Case(
+        InvariantVAE,
+        lambda action, seed: InvariantVAE(action, SHAPE, JOINT, seed=seed),
+        lambda model, x: [model.prototype(x), model.reconstruct(x)],
+        group,
+    )
+
+
+CASES = {
+    "symmetry model": symmetry_case("rotation,translation"),
+    "symmetry model, finite": symmetry_case("c4"),
+    "VAE": Case(
+        VAE,
+        lambda _, seed: VAE(SHAPE, VAEConfig.preset("quick").replace(**SMALL, **SHORT), seed=seed),
+        lambda model, x: [model.reconstruct(x), model.noise],
+    ),
+    "InvVAE": Case(
+        InvVAE,
+        lambda _, seed: InvVAE(
+            moved(), VAEConfig.preset("quick").replace(**SMALL, **SHORT), seed=seed
+        ),
+        lambda model, x: [model.reconstruct(x), model.noise, model.spread],
+    ),
+    "invariant VAE": joint_case("rotation"),
+    "invariant VAE, finite": joint_case("c4"),
+    "invariant weights": Case(
+        InvariantWeights,
+        lambda action, seed: InvariantWeights(action, SHAPE, CLASSES, WEIGHTS, seed=seed),
+        lambda model, x: [model(x), model.network.half_width],
+        "rotation",
+        labelled=True,
+        stages=("gradient", "searched"),
+    ),
+    "relaxed equivariance": Case(
+        RelaxedEquivariance,
+        lambda action, seed: RelaxedEquivariance(action, SHAPE, CLASSES, RELAXED, seed=seed),
+        lambda model, x: [model(x)],
+        "c4",
+        labelled=True,
+    ),
+}
+ACTING = {name: case for name, case in CASES.items() if case.group is not None}
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+every_learner = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[int, tuple[Any, History]]:
+    return {}
+
+
+def fit(case: Case, made: dict[int, tuple[Any, History]]) -> tuple[Any, History]:
+    """A model of the case, fitted once for all tests that only read it."""
+    if id(case) not in made:
+        model = case.make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made[id(case)] = model, model.fit(case.data, **RUN)
+    return made[id(case)]
+
+
+@torch.no_grad()
+def outputs(case: Case, model: Any) -> list[Tensor]:
+    return [part.detach().clone() for part in case.outputs(model, images(9))]
+
+
+def equal(a: list[Tensor], b: list[Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@every_learner
+def test_fit_returns_the_history_of_what_it_changed(case, fitted):
+    model, history = fit(case, fitted)
+    assert isinstance(model, nn.Module)
+    assert not model.training
+    assert isinstance(history, History)
+    assert model.history is history
+    assert len(history["loss"]) == len(history.step) > 1
+    assert tuple(history.stages) == case.stages
+    assert not equal(outputs(case, case.make()), outputs(case, model))
+    again = History.from_json(json.loads(json.dumps(history.to_json())))
+    assert again.step == history.step
+    assert list(again.stages) == list(history.stages)
+
+
+@every_learner
+def test_saved_and_loaded_it_gives_the_same_numbers(case, fitted, tmp_path):
+    model, _ = fit(case, fitted)
+    assert model.save(tmp_path / "model").suffix == ".json"
+    again = case.load(tmp_path / "model")
+    assert type(again) is case.kind
+    assert again.config == model.config
+    assert equal(outputs(case, again), outputs(case, model))
+
+
+@every_learner
+def test_what_is_no_saved_learner_is_refused_by_name(case, fitted, tmp_path):
+    model, _ = fit(case, fitted)
+    other = VAE if case.kind is not VAE else InvariantVAE
+    model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="expected a saved"):
+        other.load(tmp_path / "model")
+    with pytest.raises((ValueError, OSError), match="missing"):
+        case.load(tmp_path / "missing")
+
+
+@every_learner
+def test_a_resumed_run_continues_exactly(case, tmp_path):
+    whole, parts = case.make(), case.make()
+    data, run = case.data, {**RUN, "checkpoint_every": 1}
+    whole.fit(data, out=tmp_path / "whole", **run)
+    append, seen = History.append, []
+
+    def stop(self: Any, step: int, *numbers: Any, **more: Any) -> None:
+        append(self, step, *numbers, **more)
+        seen.append(step)
+        if len(seen) == 4:
+            raise StopHere
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(History, "append", stop)
+        with pytest.raises(StopHere):
+            parts.fit(data, out=tmp_path / "parts", **run)
+    resumed = case.make()
+    resumed.fit(data, out=tmp_path / "parts", resume=True, **run)
+    assert equal(outputs(case, resumed), outputs(case, whole))
+    other = case.make(seed=1)
+    with pytest.raises(ValueError, match="seed: expected 0 as in the checkpoint"):
+        other.fit(data, out=tmp_path / "parts", resume=True, **run)
+
+
+@every_learner
+def test_seeds_reproduce_and_differ(case, fitted):
+    model, history = fit(case, fitted)
+    same, other = case.make(), case.make(seed=1)
+    found = same.fit(case.data, **RUN)
+    assert equal(outputs(case, same), outputs(case, model))
+    torch.testing.assert_close(found["loss"], history["loss"], rtol=0, atol=0, equal_nan=True)
+    other.fit(case.data, **RUN)
+    assert not equal(outputs(case, other), outputs(case, model))
+
+
+@every_learner
+def test_the_summary_goes_to_json_and_back(case, fitted):
+    model, _ = fit(case, fitted)
+    found = model.summary(case.data)
+    plain = found.to_dict() if hasattr(found, "to_dict") else found.model_dump(mode="json")
+    text = json.loads(json.dumps(plain, allow_nan=False))
+    read = type(found).from_dict if hasattr(found, "from_dict") else type(found).model_validate
+    assert read(text) == found
+    assert text["images"] == COUNT
+    assert model.summary(case.data) == found, "random"
+
+
+@every_learner
+def test_the_report_is_one_page(case, fitted, tmp_path):
+    model, _ = fit(case, fitted)
+    path = model.report(tmp_path / "page.html", case.data)
+    page = path.read_text()
+    assert page.lstrip().lower().startswith("<!doctype html")
+    assert type(model).__name__ in page
+    assert page.count("<svg") == max(1, len(case.stages))
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    model.save(tmp_path / "model")
+    assert case.load(tmp_path / "model").report(tmp_path / "bare.html").exists()
+
+
+@every_learner
+def test_bad_data_is_refused_by_name(case):
+    model = case.make()
+    good = case.data[0] if case.labelled else case.data
+
+    def given(x: Any) -> Any:
+        return (x, case.data[1][: len(x)]) if case.labelled else x
+
+    for bad, message in (
+        (good[:, :, :5], r"images: expected .*8"),
+        (good[:0], r"images: expected at least one image"),
+        (good.clone().fill_(float("nan")), r"images: expected .*finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(given(bad), **RUN)
+    with pytest.raises((TypeError, ValueError), match=r"images|data"):
+        model.fit("images", **RUN)
+    with pytest.raises(ValueError, match=r"options: expected an option of fit: .*'speed'"):
+        model.fit(case.data, speed=3)
+    if case.labelled:
+        with pytest.raises((TypeError, ValueError), match=r"labels|data"):
+            model.fit(ImageSet(good, None, "bars"), **RUN)
+
+
+@pytest.mark.parametrize("case", ACTING.values(), ids=ACTING)
+def test_it_is_built_from_an_action_a_group_or_its_name(case, tmp_path):
+    group = parse_group(case.group)
+    named, given = case.make(), case.make(action=group)
+    act = ImageAction(group, interpolation="bicubic", fill=0.25, padding="border")
+    acting = case.make(action=act)
+    assert equal(outputs(case, named), outputs(case, given))
+    assert acting.act is act
+    if hasattr(acting.config, "interpolation"):
+        assert acting.config.interpolation == "bicubic"
+        acting.save(tmp_path / "model")
+        again = case.load(tmp_path / "model").act
+        assert (again.interpolation, again.padding, again.fill) == ("bicubic", "border", 0.25)
+    with pytest.raises(ValueError, match="action: expected an action on images, got PointAction"):
+        case.make(action=PointAction(SE2()))
+    with pytest.raises(ValueError, match="group: expected"):
+        case.make(action="spin")
+
+
+@every_learner
+def test_the_state_is_on_disk_as_plain_data(case, fitted, tmp_path):
+    model, _ = fit(case, fitted)
+    model.save(tmp_path)
+    _, meta = load_state(tmp_path)
+    assert type(model.config).from_dict(meta["config"]) == model.config
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
+
+
+def test_options_of_a_run_are_fields_of_a_training():
+    assert TrainConfig(1, 1)._leaves() >= RUN_FIELDS
