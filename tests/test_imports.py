@@ -40,6 +40,9 @@ ALLOWED = {
 # These stand beside the groups, not on them.
 BESIDE_THE_GROUPS = {("nn", "perceptron")}
 
+# Outside ops/ only its public modules may be imported: nothing with an underscore, no kernels.
+INSIDE_OPS = ("triton", "cuda")
+
 # The one exception: a result draws itself, and imports what draws when it is asked to.
 DRAWING = "results/showing.py"
 

@@ -38,7 +38,7 @@ def compare(function, inputs, oracle=None):
     """
     fast = [x.float().to(DEVICE).requires_grad_() for x in inputs]
     slow = [x.double().to(DEVICE).requires_grad_() for x in inputs]
-    if not usable(*fast):
+    if not usable("warp", *fast):
         raise SystemExit("the kernels are not used: is Triton there, and TRITON_INTERPRET=1?")
     ours, exact = function(*fast), (oracle or function)(*slow)
     weight = torch.randn(exact.shape, dtype=torch.float64, generator=GENERATOR).to(DEVICE)

@@ -136,7 +136,7 @@ def _check_names(names: Iterable[str], argument: str) -> None:
 
 
 def usable(
-    operation: str | Tensor, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+    operation: str, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
 ) -> bool:
     """Return whether the Triton form of an operation can take these tensors.
 
@@ -149,12 +149,10 @@ def usable(
         tensors: that the kernels read.
         dtypes: that the kernels support.
     """
-    if not isinstance(operation, str):  # callers that do not name their operation yet
-        tensors, operation = (operation, *tensors), ""
     if _is_compiling():
         return False
     able = _HAS_TRITON and _readable(tensors, dtypes)
-    return record(operation, able and enabled(operation) and kernels_enabled())
+    return record(operation, able and enabled(operation))
 
 
 def record(operation: str, fused: bool) -> bool:

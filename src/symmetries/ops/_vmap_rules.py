@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 
 
 def foldable(
-    operation: str | Tensor, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+    operation: str, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
 ) -> bool:
     """Return whether vmap hides tensors, of one level, that the fused form could take.
 
@@ -25,8 +25,6 @@ def foldable(
         tensors: that the kernels read.
         dtypes: that the kernels support.
     """
-    if not isinstance(operation, str):  # callers that do not name their operation yet
-        tensors, operation = (operation, *tensors), ""
     if not torch._C._are_functorch_transforms_active():
         return False
     hidden = [torch._C._functorch.is_batchedtensor(tensor) for tensor in tensors]
