@@ -109,6 +109,8 @@ def not_run(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
         known = seconds.get("t2-" + mode if n == 1 else mode)
         cost = (known or 0.0) * (1 if n == 1 else (n / 4) ** 2)
         fixed = "learned omega'" if line["penalty"] is not None else "strict, partial, fixed omega'"
+        if n == 1 and line["penalty"] is None:
+            fixed = line["model"]
         entry = totals.setdefault(f"{where(line)}, {fixed}", [0, 0.0, 1.0])
         entry[0] += left
         entry[1] += left * cost
