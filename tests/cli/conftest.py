@@ -3,18 +3,8 @@
 import dataclasses
 
 import pytest
-from typer.testing import CliRunner
 
-from symmetries.cli import app
 from symmetries.learners.symmetry_model import PRESETS
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
