@@ -63,6 +63,21 @@ def test_full_disks_and_locked_folders(tmp_path):
     assert found["full disk"]["checkpoint_after_step"] == 6
 
 
+def test_hostile_files_run_nothing_and_deceive_nobody(tmp_path):
+    found = run("hostile", tmp_path, "--each", "6", "--formats", "onnx", "npz", "pictures", "json")
+    for row in found["formats"].values():
+        assert row["files"] > 6
+        assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0, row
+
+
+def test_killed_and_paired_commands_leave_whole_outputs(tmp_path):
+    found = run("outputs", tmp_path, "--kills", "5", "--pairs", "2")
+    assert found["pairs"]["losses"] == 0
+    for row in found["commands"].values():
+        assert row["kills"] >= 1
+        assert row["mixed"] == row["failed"] == row["left over"] == 0, row
+
+
 def test_bad_input_breaks_no_entry_point(tmp_path):
     names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
     names += ["auditing.logit_invariance", "groups.parse_group", "data.rotated"]
@@ -139,6 +154,12 @@ def test_nothing_was_lost_in_the_stored_campaign():
     assert sum(row["seconds"] for row in fuzz) >= 3600
     assert all(row.get("again", row)["findings"] == 0 for row in fuzz)
     assert page.read("soak")["minutes"] >= 60
+    for row in page.read("hostile")["formats"].values():
+        assert row["files"] >= 500
+        assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0
+    outputs = page.read("outputs")
+    assert outputs["pairs"]["losses"] == 0
+    assert all(row["mixed"] == 0 for row in outputs["commands"].values())
     bad = page.read("inputs")["total"]
     assert bad["cells"] == bad["ok"] + bad["refused"], "others' words, or worse"
     ddp = page.read("ddp")

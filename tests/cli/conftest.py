@@ -1,19 +1,9 @@
 """Commands run in a folder of their own, with trainings of a few steps."""
 
 import pytest
-from typer.testing import CliRunner
 
 from symmetries._utils.config import presets_of
-from symmetries.cli import app
 from symmetries.learners.symmetry_model import SymmetryConfig
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -5,18 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
-
-from symmetries.cli import app
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path):
-    """Run a command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

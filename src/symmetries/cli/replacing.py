@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from symmetries.training.atomic_files import sync_folder
+from symmetries.training.atomic_files import sync
 
 AT_FDCWD, EXCHANGE = -100, 2  # of renameat2(2)
 
@@ -24,13 +24,13 @@ def replace_folder(new: Path, out: Path, old: Path) -> None:
     """
     for folder, _, files in os.walk(new):
         for name in files:
-            _sync(Path(folder) / name)
-        sync_folder(Path(folder))
+            sync(Path(folder) / name)
+        sync(Path(folder))
     if not out.exists() or not any(out.iterdir()):
         mode = out.stat().st_mode & 0o7777 if out.exists() else 0o777 & ~_umask()
         new.chmod(mode)
         os.rename(new, out)  # refuses a folder that somebody has filled meanwhile
-        sync_folder(out.parent)
+        sync(out.parent)
         return
     new.chmod(out.stat().st_mode & 0o7777)
     for entry in out.iterdir():
@@ -42,7 +42,7 @@ def replace_folder(new: Path, out: Path, old: Path) -> None:
         os.rename(out, old)
         os.rename(new, out)
         before = old
-    sync_folder(out.parent)
+    sync(out.parent)
     for entry in before.iterdir():  # what somebody put there after it was linked
         if not os.path.lexists(out / entry.name):
             os.rename(entry, out / entry.name)
@@ -86,14 +86,6 @@ def _link(source: Path, target: Path) -> None:
             os.link(source, target)
         except OSError:  # a file system without links
             shutil.copy2(source, target)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _umask() -> int:

@@ -51,7 +51,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def read_regular(path: Path) -> bytes:
@@ -67,9 +67,9 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
