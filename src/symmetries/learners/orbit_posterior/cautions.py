@@ -40,7 +40,8 @@ def about_width(
     if part.verdict == "partial" and part.calibration > LARGEST_GAP:
         found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
     for row in planted:
-        if row.name == part.name and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
+        missed = abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY
+        if row.name == part.name and row.visible and missed:
             found.append(
                 f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
                 f"{row.recovered:.3g} were recovered"
@@ -66,11 +67,13 @@ def about_training(model: "OrbitPosterior") -> list[str]:
 
 
 def self_test_sentence(planted: list[Planted]) -> str:
+    """Whether the method works on these data, in one sentence."""
     if not planted:
         return "The method was not checked on these data."
     seen = [row for row in planted if row.visible]
     if not seen:
-        return "Planted transformations are invisible in these data, which have them already."
+        text = "Planted transformations are invisible in these data"
+        return f"{text}: nearly all of them seem to occur already, or none can be told."
     good = sum(abs(math.log(max(row.ratio, 1e-3))) <= POOR_RECOVERY for row in seen)
     worst = max(seen, key=lambda row: abs(math.log(max(row.ratio, 1e-3))))
     text = f"{good} of {len(seen)} planted widths were recovered within 20 %"
