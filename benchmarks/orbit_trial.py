@@ -166,7 +166,7 @@ def run(name: str, network: str, data: Path, options: argparse.Namespace) -> dic
         "summary": slim(summary.to_dict()),
     }
     row["leak"] = max(model.gains) > LEAK if cell["make"] == "field" else None
-    if angles is not None and model.chart.names == ("rotation",):
+    if angles is not None and "group" not in cell:
         row["against_truth"] = against_truth(model, images, angles, cell.get("turn", 0))
     return row
 

@@ -21,13 +21,14 @@ from symmetries.learners.orbit_posterior import (
 )
 
 
-def hooks(n, turn, seed=0, side=16, mirrored=False):
+def hooks(n, turn, seed=0, side=16, mirrored=False, shift=0.0):
     """Hooks (n, 1, side, side) of random sizes, drawn at angles within ``turn`` degrees."""
     generator = torch.Generator().manual_seed(seed)
     angle = torch.deg2rad(turn * (2 * torch.rand(n, generator=generator) - 1))
     tall, wide, thick = (0.4 + 0.2 * torch.rand(3, n, generator=generator)).unbind(0)
     axis = (torch.arange(side) * 2 + 1 - side) / side
     x, y = axis.expand(side, side), -axis[:, None].expand(side, side)
+    x = x - shift * (2 * torch.rand(n, 1, 1, generator=generator) - 1)
     c, s = torch.cos(angle)[:, None, None], torch.sin(angle)[:, None, None]
     u, v = c * x + s * y, -s * x + c * y
     if mirrored:
@@ -76,6 +77,11 @@ def test_a_planted_turn_is_found(turning):
     assert found.calibration < 0.1
 
 
+def test_a_single_round_is_not_said_to_have_settled(turning):
+    images, model = turning
+    assert any("had not settled" in text for text in model.summary(images).warnings)
+
+
 def test_the_density_of_a_picture_is_where_its_poses_are(turning):
     model = turning[1]
     steep = hooks(64, 0)
@@ -91,6 +97,17 @@ def test_new_versions_stay_within_the_poses_that_occur(turning):
     assert versions.shape == (16, 8, 1, 16, 16)
     centre = model.densities(versions.flatten(0, 1))[0].centres()
     assert float((centre.abs() < math.radians(75)).float().mean()) > 0.85
+
+
+def test_moves_go_as_far_as_shifts_do():
+    images = hooks(800, 0, shift=0.25)
+    action = ImageAction(Affine2("shift_x"))
+    model = OrbitPosterior(action, (1, 16, 16), small(150), reach={"shift_x": 0.3})
+    model.fit(images, device="cpu", progress=False)
+    assert model.chart.reach["shift_x"] > 0.45  # poses within 0.25 need 0.5
+    found = model.summary(images)["shift_x"]
+    assert found.verdict == "partial"
+    assert 0.8 < found.width90 / (0.9 * 0.5 * 8) < 1.25
 
 
 def test_still_pictures_are_absent():

@@ -62,7 +62,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     for attempt in range(MOST_TRIES):
         part = _fit_fold(model, 0, images[folds != 0], run, f"fold0-try{attempt}")
         join(history, part)
-        if not _widen(model, images[folds == 0][:LOOKED_AT]):
+        last = attempt == MOST_TRIES - 1
+        if not _widen(model, images[folds == 0][:LOOKED_AT], last):
             break
     for fold in range(1, model.fold_count):
         join(history, _fit_fold(model, fold, images[folds != fold], run, f"fold{fold}"))
@@ -75,17 +76,19 @@ def _fit_fold(model: "OrbitPosterior", fold: int, images: Tensor, run: Run, name
     history = History()
     recipe = model.config.training
     before = 0.0  # of the uniform law, which a new network has
+    rise = 0.0
     for number in range(recipe.rounds):
         seed = mix(model.seed, fold, number)
         part, loss = fit_round(
             model, model.fits[fold], kept, held, recipe, run, f"{name}-round{number}", seed, before
         )
         join(history, part)
-        settled = number > 0 and before - loss < recipe.settled
+        rise = max(0.0, before - loss)
+        settled = number > 0 and rise < recipe.settled
         before = min(before, loss)
         if settled:
             break
-    model.gains[fold] = -before
+    model.gains[fold], model.rises[fold] = -before, rise
     return history
 
 
@@ -157,16 +160,19 @@ def join(history: History, part: History) -> None:
     history.steps_per_second = part.steps_per_second
 
 
-def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
-    """Whether pi had to reach further: then the model is built again with the new reach."""
+def _widen(model: "OrbitPosterior", images: Tensor, last: bool) -> bool:
+    """Whether pi had to reach further: then the model is built again with the new reach.
+
+    After the ``last`` attempt it stays as it is, and what lies at the ends is remembered.
+    """
     wider = {}
-    outer = outer_mass(model, model.fits[0], images)
+    outer = model.outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
         if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
             reach = widened(coordinate, WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
-    if not wider:
+    if last or not wider:
         return False
     rebuilt = model.chart.wider(wider)
     if model.would_be_too_small(rebuilt):

@@ -105,6 +105,8 @@ class OrbitPosterior(nn.Module):
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
+        self.rises = [0.0] * self.fold_count
+        self.outer: dict[str, float] = {}
         self.to(device).eval()
 
     def would_be_too_small(self, chart: Chart) -> bool:
@@ -258,6 +260,8 @@ class OrbitPosterior(nn.Module):
             "frame": [self.frame.plain, self.frame.fill, self.frame.radius],
             "levels": list(self.levels),
             "gains": self.gains,
+            "rises": self.rises,
+            "outer": self.outer,
             "folds": self.fold_count,
             "seed": self.seed,
             "config": self.config.to_dict(),
@@ -276,7 +280,8 @@ class OrbitPosterior(nn.Module):
         model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
         model.fold_count = meta["folds"]
         model.rebuild(model.chart)
-        model.gains = list(meta["gains"])
+        model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
+        model.outer = dict(meta["outer"])
         model.load_state_dict(state)
         model.fitted = True
         return model.to(device)

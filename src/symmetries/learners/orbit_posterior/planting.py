@@ -95,14 +95,17 @@ def canonical_width(
     """
     moved = _by_rule(model, images, coordinate)
     j = model.chart.names.index(coordinate.name)
-    return _refit(model, moved, mix(seed, 23))[j]
+    return _refit(model, moved, mix(seed, 23), 1.0)[j]
 
 
-def _refit(model: "OrbitPosterior", images: Tensor, seed: int) -> list[float]:
-    """Widths of the told half of unseen pictures after a short training from where fits stand."""
+def _refit(model: "OrbitPosterior", images: Tensor, seed: int, share: float = SHARE) -> list[float]:
+    """Widths of told, unseen pictures after a training from where fits stand.
+
+    It takes a ``share`` of the steps of a round.
+    """
     folds = model.folds(len(images))
     recipe = model.config.training
-    short = replace(recipe, steps=max(1, round(SHARE * recipe.steps)), lr=recipe.lr / 2)
+    short = replace(recipe, steps=max(1, round(share * recipe.steps)), lr=recipe.lr / 2)
     choosing, reading = [], []
     networks: list[PoseNetwork] = []
     for fold in range(2):

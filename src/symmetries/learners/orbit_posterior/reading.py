@@ -205,14 +205,14 @@ def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
 
 
 def outer_mass(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:
-    """How much of q(r | x) lies in the outer 5 % of the reach of each coordinate, surest half."""
+    """How much of q(r | x) lies in the outer 5 % of the reach of each coordinate."""
     x = images.to(model.device)
     u = torch.cat([sample_coordinates(model, network, part, 128, 0) for part in x.split(CHUNK)])
     found = {}
     for j, c in enumerate(model.chart.coordinates):
         if c.kind == "line":
             outside = (u[..., j].abs() > 0.95 * c.reach).float().mean(-1)
-            found[c.name] = float(outside.quantile(0.25))
+            found[c.name] = float(outside.mean())
     return found
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.cautions import (
+    about_training,
+    about_width,
+    self_test_sentence,
+)
 from symmetries.learners.orbit_posterior.planting import Planted, canonical_width, plant_and_recover
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
@@ -25,11 +29,7 @@ from symmetries.training.step import mix
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-FEW_TOLD = 0.03
 MOST_SYMMETRIC = 0.8
-LARGEST_GAP = 0.1  # of calibration
-POOR_RECOVERY = 0.2
-WIDE_INTERVAL = 1.35  # ratio of its ends
 SHOWN = 72  # cells of the mean density
 
 
@@ -187,17 +187,23 @@ def summarise(
     planted, power = _checked(model, images, lines, found, usable, seed)
     lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
     parts = []
-    for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
+    for density, line in zip(found.reading, lines, strict=True):
         coordinate = density.coordinate
         verdict = verdict_of(coordinate, line.width, power.get(coordinate.name))
         if symmetric and verdict != "absent":
             verdict = "cannot be told"
         part = _part(model, density, line, verdict, usable, gaps.get(coordinate.name, 0.0))
         parts.append(part)
-        warnings += _warned(part, coordinate, planted, j)
+        warnings += about_width(part, coordinate, planted, line.width)
+    warnings += about_training(model)
     gain = sum(model.gains) / len(model.gains)
     return OrbitSummary(
-        tuple(parts), len(found.rows), gain, tuple(planted), _sentence(planted), tuple(warnings)
+        tuple(parts),
+        len(found.rows),
+        gain,
+        tuple(planted),
+        self_test_sentence(planted),
+        tuple(warnings),
     )
 
 
@@ -299,41 +305,3 @@ def _part(
         density=tuple((mean / scale).tolist()),
         calibration=gap,
     )
-
-
-def _warned(
-    part: ParameterSummary, coordinate: Coordinate, planted: list[Planted], j: int
-) -> list[str]:
-    """What has to be said beside a width."""
-    found = []
-    if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
-        share = 100 * part.share_told
-        found.append(f"{part.name}: read from {share:.1f} % of the pictures only; others tell less")
-    low, high = part.interval
-    if part.unit == "factor":
-        low, high = math.log(low), math.log(high)
-    if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
-        found.append(f"{part.name}: the fits do not agree on the width; give more pictures")
-    if part.calibration > LARGEST_GAP:
-        found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
-    for row in planted:
-        if row.name == part.name and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
-            found.append(
-                f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
-                f"{row.recovered:.3g} were recovered"
-            )
-    if part.verdict == "cannot be told":
-        found.append(f"{part.name}: poses of such pictures cannot be told apart; no verdict")
-    return found
-
-
-def _sentence(planted: list[Planted]) -> str:
-    if not planted:
-        return "The method was not checked on these data."
-    seen = [row for row in planted if row.visible]
-    if not seen:
-        return "Planted transformations are invisible in these data, which have them already."
-    good = sum(abs(math.log(max(row.ratio, 1e-3))) <= POOR_RECOVERY for row in seen)
-    worst = max(seen, key=lambda row: abs(math.log(max(row.ratio, 1e-3))))
-    text = f"{good} of {len(seen)} planted widths were recovered within 20 %"
-    return f"{text} (the worst: {worst.recovered:.3g} of {worst.expected:.3g} {worst.unit})."

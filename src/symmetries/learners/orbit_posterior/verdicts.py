@@ -19,6 +19,7 @@ ABSENT_SHIFT = 0.12  # half-images: 1.7 pixels of 28
 ABSENT_LOG_FACTOR = math.log(1.15)
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
+NARROW = 0.6  # of that: what poses given by a rule must be found as
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ def verdict_of(coordinate: Coordinate, width: float, power: float | None) -> Ver
         return "partial"
     if coordinate.kind == "line" or power is None:
         return "cannot be told"
-    return "full" if power < 0.6 * uniform else "cannot be told"
+    certain = 1.0 if coordinate.kind == "finite" else 0.0  # the width of a pose that is known
+    found = (power - certain) / (uniform - certain) < NARROW
+    return "full" if found else "cannot be told"
 
 
 def share_between(widths: Tensor, uniform: float, steps: Sequence[float]) -> list[float]:

@@ -1,0 +1,80 @@
+"""What has to be said beside the widths: warnings, and what the self-test says."""
+
+import math
+from typing import TYPE_CHECKING
+
+from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.planting import Planted
+from symmetries.learners.orbit_posterior.verdicts import absent_below
+
+if TYPE_CHECKING:
+    from symmetries.learners.orbit_posterior.model import OrbitPosterior
+    from symmetries.learners.orbit_posterior.summary import ParameterSummary
+
+FEW_TOLD = 0.03
+LARGEST_GAP = 0.1  # of calibration
+POOR_RECOVERY = 0.2
+NEARLY_ABSENT = 1.5  # times the width below which a parameter is called absent
+UNSETTLED = 0.03  # nats
+MOST_OUTER = 0.01
+WIDE_INTERVAL = 1.35  # ratio of its ends
+
+
+def about_width(
+    part: "ParameterSummary", coordinate: Coordinate, planted: list[Planted], length: float
+) -> list[str]:
+    """What has to be said beside a width."""
+    found = []
+    if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
+        share = 100 * part.share_told
+        found.append(f"{part.name}: read from {share:.1f} % of the pictures only; others tell less")
+    low, high = part.interval
+    if part.unit == "factor":
+        low, high = math.log(low), math.log(high)
+    if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
+        found.append(f"{part.name}: the fits do not agree on the width; give more pictures")
+    if part.verdict == "partial" and length < NEARLY_ABSENT * absent_below(coordinate):
+        found.append(
+            f"{part.name}: so small a width may be natural tilt, or the network's own error"
+        )
+    if part.verdict == "partial" and part.calibration > LARGEST_GAP:
+        found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
+    for row in planted:
+        missed = abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY
+        if row.name == part.name and row.visible and missed:
+            found.append(
+                f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
+                f"{row.recovered:.3g} were recovered"
+            )
+    if part.verdict == "cannot be told":
+        found.append(f"{part.name}: poses of such pictures cannot be told apart; no verdict")
+    return found
+
+
+def about_training(model: "OrbitPosterior") -> list[str]:
+    """Whether training had settled, and random moves went far enough."""
+    found = []
+    if max(model.rises) > UNSETTLED:
+        found.append(
+            f"training had not settled: its last round still gained {max(model.rises):.2f} nats; "
+            "widths may be too large; train longer"
+        )
+    for name, share in model.outer.items():
+        if share > MOST_OUTER:
+            text = f"{name}: random moves do not go far enough ({100 * share:.0f} % of the density"
+            found.append(f"{text} lies at their end), so that the width may be too small")
+    return found
+
+
+def self_test_sentence(planted: list[Planted]) -> str:
+    """Whether the method works on these data, in one sentence."""
+    if not planted:
+        return "The method was not checked on these data."
+    seen = [row for row in planted if row.visible]
+    if not seen:
+        text = "Planted transformations are invisible in these data"
+        return f"{text}: nearly all of them seem to occur already, or none can be told."
+    good = sum(abs(math.log(max(row.ratio, 1e-3))) <= POOR_RECOVERY for row in seen)
+    worst = max(seen, key=lambda row: abs(math.log(max(row.ratio, 1e-3))))
+    text = f"{good} of {len(seen)} planted widths were recovered within 20 %"
+    return f"{text} (the worst: {worst.recovered:.3g} of {worst.expected:.3g} {worst.unit})."
