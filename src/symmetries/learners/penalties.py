@@ -36,6 +36,7 @@ from symmetries._validation.placement import call_model, check_together
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
+from symmetries.groups.names import as_group
 
 Penalty = Literal["li", "nli", "di"]
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
@@ -116,8 +117,7 @@ def random_elements(
         >>> random_elements(Cyclic(4), 5).shape
         torch.Size([5])
     """
-    if not isinstance(group, Group):
-        raise wrong_type("group", "a Group", group, "see symmetries.groups")
+    group = as_group(group)
     check_whole(n, "n")
     if group.finite:
         below = functools.partial(torch.randint, group.order)
@@ -149,6 +149,7 @@ def augment(
     """
     check_images(x, "x")
     check_some(x, "x")
+    group = as_group(group)
     elements = random_elements(
         group, len(x), half_width=half_width, generator=generator, device=x.device
     )
@@ -199,11 +200,10 @@ def regularised_loss(
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
-    n = len(x)
+    n, s, group = len(x), 2 if samples is None else samples, as_group(group)
     if samples is None and group.finite:
         elements: Any = group.elements(x.device)
     else:
-        s = 2 if samples is None else samples
         flat = random_elements(
             group, n * s, half_width=half_width, generator=generator, device=x.device
         )
