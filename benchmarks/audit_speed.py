@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.auditing import audit, integrated_gradients, largest_singular_value
+from symmetries.auditing import audit_model, integrated_gradients, largest_singular_value
 from symmetries.groups import Cyclic
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -164,10 +164,10 @@ def whole(device: str, n: int, network: str) -> dict[str, Any]:
     model = NETWORKS[network][0]().to(device).eval()
     x, y = torch.randn(n, 1, 28, 28, device=device), torch.randint(9, (n,), device=device)
     size = 256 if device == "cpu" else 2048
-    audit(model, (x[:100], y[:100]), Cyclic(4), progress=False)
+    audit_model(model, (x[:100], y[:100]), Cyclic(4), progress=False)
     synchronise()
     start = time.perf_counter()
-    audit(model, (x, y), Cyclic(4), batch_size=size, progress=False)
+    audit_model(model, (x, y), Cyclic(4), batch_size=size, progress=False)
     synchronise()
     seconds = time.perf_counter() - start
     what = {"operation": "audit, four rotations, 50 steps", "network": network, "images": n}

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.actions.resample import warp
-from symmetries.auditing import audit
+from symmetries.auditing import audit_model
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2, affine_exp
 from symmetries.nn.gconv import GroupConv2d
-from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.invariant_linear import InvariantLinear
 from symmetries.nn.variational import VariationalLinear
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -95,7 +95,7 @@ def audited(n: int) -> Callable[[], object]:
     layers = [nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)]
     model = nn.Sequential(nn.Flatten(), *layers).to(DEVICE)
     data = torch.rand(n, 1, 28, 28, device=DEVICE), torch.arange(n, device=DEVICE) % 10
-    return lambda: audit(model, data, Cyclic(4), steps=10, layers=(), progress=False)
+    return lambda: audit_model(model, data, Cyclic(4), steps=10, layers=(), progress=False)
 
 
 def cases() -> Iterator[Case]:

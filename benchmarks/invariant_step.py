@@ -10,9 +10,7 @@ and 1.4x (b) at batch 128, 1.9x the better of the two at batch 1,024. On a busy 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/invariant_step.py
 """
 
-import argparse
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.groups.affine import Affine2, affine_inverse
-from symmetries.nn.invariant import InvariantLinear
+from symmetries.nn.invariant_linear import InvariantLinear
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import interleaved, medians, record
+from common import interleaved, medians, record, wanted_clock
 
 Respond = Callable[[InvariantLinear, Tensor, Tensor], Tensor]
 BATCHES = (128, 1024)
@@ -72,8 +70,7 @@ def step(respond: Respond, layer: InvariantLinear, images: Tensor) -> None:
 
 def main() -> None:
     """Measure and record."""
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
-    clock = time.process_time if "--processor-time" in sys.argv else time.perf_counter
+    clock, _ = wanted_clock(__doc__)
     layer = InvariantLinear((1, SIDE, SIDE), UNITS, bias=False)
     rows = []
     for batch in BATCHES:

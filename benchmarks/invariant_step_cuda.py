@@ -4,13 +4,15 @@ A straightforward version (32 x 1,024 filters warped, plain autograd), and the l
 and 30 runs as one computation, each step a CUDA graph of the shared training loop. Targets on one
 H200: 0.4 ms for one run, 0.25 ms per run and step for several.
 
-    python benchmarks/invariant_step_cuda.py            # --profile: and where the time goes
+    python benchmarks/invariant_step_cuda.py            # --profile: and the time of each kernel
+    python benchmarks/invariant_step_cuda.py --quick    # a few steps, on any device
 """
 
 import argparse
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -129,13 +131,21 @@ def profiled(images: Tensor, labels: Tensor, kind: str, runs: int, steps: int) -
         print(f"{each:9.1f} us  {event.count / steps:5.1f} x  {event.key[:90]}", flush=True)
 
 
-def main() -> None:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a few steps, on any device")
+    parser.add_argument("--profile", action="store_true", help="also show the time of each kernel")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and record."""
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    options = parse(arguments)
+    quick: bool = options.quick
     torch.set_float32_matmul_precision("high")
-    quick = "--quick" in sys.argv
     if DEVICE == "cpu" and not quick:
-        print("needs a GPU (invariant_step.py is the CPU's); --quick is a trial")
+        print("needs a GPU; use invariant_step.py on a CPU, or --quick for a trial")
         return
     steps = 6 if quick else 600
     generator = torch.Generator().manual_seed(0)
@@ -150,7 +160,7 @@ def main() -> None:
             | {"ms_per_run_and_step": 1000 * seconds / runs}
         )
         print(rows[-1], flush=True)
-        record("invariant_step-cuda" if DEVICE == "cuda" else "invariant_step-trial", rows)
+        record(f"invariant_step-{DEVICE}", rows, part=quick)
 
     if not quick:
         add("straightforward, eager", "relu", 1, straightforward(images, labels, 60))
@@ -160,7 +170,7 @@ def main() -> None:
             add("library", kind, runs, library(images, labels, kind, runs, few))
     many = 2 if quick else 8
     add("natural, full batch", "fourier", many, natural(images, labels, many, 6))
-    if "--profile" in sys.argv:
+    if options.profile:
         for kind, runs in (("fourier", 1), ("fourier", 2 if quick else 30), ("relu", 1)):
             profiled(images, labels, kind, runs, 6 if quick else 60)
 

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.actions.resample import warp
-from symmetries.distributions.spline import rational_quadratic
+from symmetries.distributions.rational_spline import rational_quadratic
 from symmetries.groups.affine import affine_exp, affine_inverse, affine_product, generators
 from symmetries.nn.perceptron import gelu_norm
 from symmetries.ops.available import VARIABLE

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from symmetries.distributions.flow import ConditionalFlow
-from symmetries.distributions.spline import circular_spline
+from symmetries.distributions.rational_spline import circular_spline
 from symmetries.groups import Cyclic
 from symmetries.groups.affine import Affine2, affine_exp
 from symmetries.learners.invariant_weights import log_likelihood
@@ -34,7 +34,7 @@ from symmetries.nn.perceptron import head
 from symmetries.nn.position_conv import Geometry, position_conv2d
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
-from symmetries.training.adam import KernelAdamW
+from symmetries.training.fused_adam import KernelAdamW
 from symmetries.training.triangular import TriangularAdam
 
 sys.path.insert(0, str(Path(__file__).parent))

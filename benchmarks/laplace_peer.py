@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import interleaved, medians, record

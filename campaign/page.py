@@ -42,6 +42,8 @@ def summary() -> str:
     files = read("corruptions")["files"].values()
     inputs, soak, ddp = read("inputs"), read("soak"), read("ddp")
     ddp = {**ddp["learners"], **ddp["commands"]}
+    hostile = read("hostile")["formats"].values()
+    outputs = read("outputs")
     plain = [row for row in ddp.values() if not row["batch_norm"]]
     again = [row.get("again", row)["findings"] for row in fuzz]
     total = Counter(inputs["total"])
@@ -62,6 +64,24 @@ def summary() -> str:
             "corruptions",
             sum(row["made"] for row in files),
             f"{sum(row['found'] for row in files):,} found and named",
+        ],
+        [
+            "hostile files",
+            sum(row["files"] for row in hostile),
+            f"{sum(row['ran code'] for row in hostile)} ran code, "
+            f"{sum(row['crashed'] for row in hostile)} crashes, "
+            f"{sum(row['differs'] for row in hostile)} answers that differ, "
+            f"{sum(row['over_memory'] for row in hostile)} over memory",
+        ],
+        [
+            "kills at every change of an output",
+            sum(row["kills"] for row in outputs["commands"].values()),
+            f"{sum(row['mixed'] for row in outputs['commands'].values())} mixed states",
+        ],
+        [
+            "two runs into one output",
+            outputs["pairs"]["pairs"],
+            f"{outputs['pairs']['losses']} losses",
         ],
         [
             "fuzz executions",
@@ -137,6 +157,34 @@ def corruptions() -> str:
     """Corruptions by file."""
     rows = [[name, r["made"], r["found"]] for name, r in read("corruptions")["files"].items()]
     return table(["file", "damaged", "found and named"], rows) + f"\n\n{where('corruptions')}"
+
+
+def hostile() -> str:
+    """Hostile files by format."""
+    words = ("files", "ok", "refused", "ran code", "crashed", "differs", "over_memory")
+    found = read("hostile")["formats"]
+    rows: list[list[object]] = [
+        [name, *(row[word] for word in words)] for name, row in found.items()
+    ]
+    header = ["format", *(word.replace("_", " ") for word in words)]
+    return table(header, rows) + f"\n\n{where('hostile')}"
+
+
+def outputs() -> str:
+    """Kills at every change, and pairs of runs."""
+    found = read("outputs")
+    words = ("kills", "mixed", "failed", "left over")
+    rows: list[list[object]] = [
+        [f"`{name}`", *(row[word] for word in words)] for name, row in found["commands"].items()
+    ]
+    pairs = found["pairs"]
+    return (
+        table(["command", "kills", "mixed states", "failed afterwards", "left over"], rows)
+        + f"\n\n{pairs['pairs']} pairs of runs into one output: {pairs['losses']} losses; in "
+        f"{pairs['one refused']} the second was refused, in "
+        f"{pairs['both ended well, one after the other']} it came after the first. "
+        + where("outputs")
+    )
 
 
 def inputs() -> str:
@@ -226,7 +274,20 @@ def packages() -> str:
     )
 
 
-PARTS = (summary, kills, faults, corruptions, inputs, fuzz, ddp, memory, soak, packages)
+PARTS = (
+    summary,
+    kills,
+    faults,
+    corruptions,
+    hostile,
+    outputs,
+    inputs,
+    fuzz,
+    ddp,
+    memory,
+    soak,
+    packages,
+)
 
 
 def filled(text: str) -> str:

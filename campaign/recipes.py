@@ -50,7 +50,7 @@ FACES = (actions, auditing, data, distributions, estimators, groups, orbits, swe
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
-    *("TransformationSummary", "Parameter", "Invariance", "OrbitStudy"),
+    *("AuditResult", "Parameter", "OrbitStudy"),
     *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
@@ -388,8 +388,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         **{"kernel_size": 3, "batch_size": 20, "lr": 0.01, "image_shape": (8, 8)},
         **{"device": "cpu", "random_state": 0},
     ),
-    "estimators.SymmetryModel": _estimator(
-        estimators.SymmetryModel,
+    "estimators.SymmetryEstimator": _estimator(
+        estimators.SymmetryEstimator,
         "transform",
         **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
         **{"image_shape": (8, 8), "random_state": 0},
@@ -636,7 +636,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda images, width: _relaxed_of(width)(images),
         {"images": x(), "width": 2},
     ),
-    "nn.plane_kernel.PlaneKernel": lambda: (
+    "nn.conv_kernel.ConvKernel": lambda: (
         lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
         {"size": (8, 8)},
     ),

@@ -5,7 +5,6 @@ every few steps; everything else is what users run.
 """
 
 import hashlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,14 +246,13 @@ LEARNERS: dict[str, Learner] = {
 
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
-    from symmetries.cli import classifiers
-    from symmetries.cli import relaxed as relaxed_command
+    from symmetries.analysis import audits, augmentation, classifiers
 
-    classifiers.PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
-    relaxed_command.PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
+    classifiers.INVARIANT_PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
+    classifiers.RELAXED_PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
     presets_of(SymmetryConfig)["quick"] = small_config()
-    sys.modules["symmetries.cli.audit"].PART = 8  # type: ignore[attr-defined]
-    sys.modules["symmetries.cli.augment"].AT_ONCE = 64  # type: ignore[attr-defined]
+    audits.PART = 8
+    augmentation.AT_ONCE = 64
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -20,7 +20,7 @@ import torch
 from common import store
 from torch import nn
 
-from symmetries.auditing import AuditResult, audit
+from symmetries.auditing import AuditResult, audit_model
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners.symmetry_model import SymmetryModel
 
@@ -38,7 +38,7 @@ def turn(number: int, folder: Path) -> None:
         raise RuntimeError("augmented images are broken")
     network: nn.Module = small_runs.penalties(folder / "classifier", False)
     for group in (Cyclic(4), Affine2("rotation")):
-        found = audit(network, (images, labels), group, samples=4, steps=5, progress=False)
+        found = audit_model(network, (images, labels), group, samples=4, steps=5, progress=False)
         found.save(folder / "audit.json")
         if AuditResult.load(folder / "audit.json") != found:
             raise RuntimeError("a result came back changed")

@@ -13,11 +13,11 @@ import numpy as np
 from torch.nn.functional import pad
 
 from symmetries.analysis.orbits import study_orbits
-from symmetries.cli.orbit import for_display
+from symmetries.analysis.pictures import for_display
 from symmetries.data import load
 from symmetries.groups import Affine2
 from symmetries.report import figures
-from symmetries.report.orbits import overview
+from symmetries.report.orbit_report import overview
 
 DIGIT = "5"
 MARGIN = 2  # pixels of background around the 8 x 8 digits, so that a turned one fits

@@ -6,8 +6,14 @@ Run with: .venv/bin/python docs/schemas.py
 import json
 from pathlib import Path
 
-from symmetries.auditing import AuditResult
-from symmetries.results import FitResult, OrbitResult, Result, SweepResult, SymmetryResult
+from symmetries.results import (
+    AuditResult,
+    FitResult,
+    OrbitResult,
+    Result,
+    SweepResult,
+    SymmetryResult,
+)
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (

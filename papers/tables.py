@@ -1,6 +1,7 @@
 """The tables of the papers' pages, made from their results.
 
-Each page keeps its tables between ``<!-- table: name -->`` and ``<!-- end -->``;
+Each paper has a page, README.md, and notes, NOTES.md. Both keep their tables between
+``<!-- table: name -->`` and ``<!-- end -->``;
 
     python papers/tables.py [genuine-invariance ...]
 
@@ -17,6 +18,8 @@ from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
+FILES = ("README.md", "NOTES.md")
+SEEDS1, ROUNDED = 4, 1e-9  # of paper 1; what is left of zero in double precision
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -86,7 +89,33 @@ def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dic
     ]
     second = ["", "method", *(f"DI at {b}" for b in (0, 0.5, 1))]
     second += [f"accuracy ratio at {b}" for b in (0.2, 0.5, 1)]
-    return {"table1": table(head, body), "cpu": on_cpu(results), "drift": table(second, drift)}
+    found = {"table1": table(head, body), "cpu": on_cpu(results), "drift": table(second, drift)}
+    return {"screen": screen1(results, expected), **found}
+
+
+def screen1(results: dict[str, Any], expected: dict[str, Any]) -> str:
+    """Paper 1's Table 1 in its own layout; IR is the paper's method, from random weights."""
+    body = []
+    for group, rows in expected["table"].items():
+        for name, paper in rows.items():
+            row = results["table"][group]["IR-random" if name == "IR" else name]
+            seeds = len(row["nu"]) if "nu" in row else SEEDS1
+            accuracy = f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f} ({seeds})"
+            cells = [f"{paper['accuracy']:g} \\| {accuracy}"]
+            for key, form in (("li", ".2g"), ("di", ".2g"), ("si", ".3f")):
+                value = row[key]["mean"]
+                shown = "0" if abs(value) < ROUNDED else f"{value:{form}}"
+                cells.append(f"{paper[key]:g} \\| {shown}")
+            if name == "IR":
+                good = row["accuracy"]["mean"] >= paper["accuracy"]
+                good = good and row["si"]["mean"] >= paper["si"]
+                lower = paper["accuracy"] - row["accuracy"]["mean"]
+                said = "holds" if good else f"SI holds, accuracy {lower:.1f} points below"
+            else:
+                wanted = row["si"]["mean"] > 0.99 if name == "WT" else row["si"]["mean"] < 0.6
+                said = "holds" if wanted else "does not hold"
+            body.append([group.upper(), name, *cells, said])
+    return table(["group", "method", "accuracy", "LI", "DI", "SI", "verdict"], body)
 
 
 def on_cpu(results: dict[str, Any]) -> str:
@@ -151,14 +180,15 @@ def blocks(paper: str) -> dict[str, str]:
     return PAGES[paper](*content)
 
 
-def filled(paper: str) -> str:
-    """The page of a paper with its tables as the results have them."""
+def filled(paper: str, page: str = "README.md") -> str:
+    """A page of a paper with its tables as the results have them."""
     made = blocks(paper)
-    page = (HERE / paper / "README.md").read_text()
-    return BLOCK.sub(lambda found: found[1] + "\n" + made[found[2]] + "\n" + found[3], page)
+    text = (HERE / paper / page).read_text()
+    return BLOCK.sub(lambda found: found[1] + "\n" + made[found[2]] + "\n" + found[3], text)
 
 
 if __name__ == "__main__":
     for paper in sys.argv[1:] or PAGES:
-        text = filled(paper)
-        (HERE / paper / "README.md").write_text(text)
+        for page in FILES:
+            text = filled(paper, page)
+            (HERE / paper / page).write_text(text)

@@ -66,7 +66,7 @@ def test_full_disks_and_locked_folders(tmp_path):
 def test_bad_input_breaks_no_entry_point(tmp_path):
     names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
     names += ["auditing.logit_invariance", "groups.parse_group", "data.rotated"]
-    names += ["nn.tied.TiedLinear", "nn.invariant.InvariantLinear", "nn.gconv.GroupConv2d"]
+    names += ["nn.tied.TiedLinear", "nn.invariant_linear.InvariantLinear", "nn.gconv.GroupConv2d"]
     names += ["learners.relaxed.accuracy", "learners.penalties.regularised_loss"]
     names += ["training.Step", "training.train_together", "estimators.image_size"]
     said = run("inputs", tmp_path, "--sample", "12", "--entries", *names)

@@ -14,7 +14,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from symmetries._utils.config import presets_of
-from symmetries.cli import app, classifiers, relaxed
+from symmetries.analysis import classifiers
+from symmetries.cli import app
 from symmetries.learners.symmetry_model import SymmetryConfig
 
 ROOT = Path(__file__).parents[1]
@@ -43,8 +44,10 @@ def short_trainings(monkeypatch):
     short = quick.replace(widths=(16,), features=(16,), layers=2, inference=stage, generative=stage)
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", short)
     size = {"features": 24, "steps": 4, "batch_size": 100}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16})
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
+    )
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ MODELS = ALGEBRA | {"auditing", "data", "learners", "nn", "results", "training"}
 ALLOWED = {
     "__main__": {"cli"},
     "_utils": {"_validation"},
-    "audit": {"auditing"},
+    "audit": {"analysis", "auditing"},
     "_validation": set(),
     "ops": {"_utils", "_validation"},
     "groups": GROUND,
@@ -31,14 +31,17 @@ ALLOWED = {
     "results": set(),
     "report": {"results"},
     "learners": MODELS - {"learners"} | {"report"},
-    "analysis": MODELS,
-    "estimators": MODELS | {"analysis"},
+    "estimators": MODELS,
+    "analysis": MODELS | {"estimators"},
     "sweeps": MODELS,
     "cli": MODELS | {"analysis", "estimators", "report", "sweeps"},
 }
 
 # These stand beside the groups, not on them.
 BESIDE_THE_GROUPS = {("actions", "resample"), ("nn", "perceptron")}
+
+# The one exception: a result draws itself, and imports what draws when it is asked to.
+DRAWING = "results/showing.py"
 
 # Foreign modules that only some parts may import.
 ONLY_IN = {
@@ -57,6 +60,8 @@ def imported_names(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
+            yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             yield from (f"{base}.{alias.name}" for alias in node.names)
@@ -92,6 +97,8 @@ def violations(path: str, source: str) -> list[str]:
 def internal_violations(path: str, parts: tuple[str, ...], target: list[str]) -> list[str]:
     part = parts[0]
     if not target or target[0] == "__version__":
+        return []
+    if path == DRAWING and target == ["report"]:
         return []
     if target[0] != part:
         wrong = target[0] not in ALLOWED[part]
@@ -132,9 +139,11 @@ def test_the_allowed_directions_have_no_cycle():
         ("learners/vae.py", "from symmetries.learners.relaxed import Relaxed"),
         ("learners/vae.py", "from symmetries.learners import relaxed"),
         ("report/page.py", "import torch"),
+        ("results/base.py", "import importlib\nimportlib.import_module('symmetries.report')"),
+        ("results/showing.py", "from symmetries.report import page"),
         ("report/page.py", "from torch import Tensor"),
-        ("results.py", "from symmetries.groups import Affine2"),
-        ("nn/orbit.py", "import matplotlib.pyplot as plt"),
+        ("results/base.py", "from symmetries.groups import Affine2"),
+        ("nn/orbit_average.py", "import matplotlib.pyplot as plt"),
         ("learners/vae.py", "from sklearn.base import BaseEstimator"),
         ("helpers/misc.py", "import math"),
     ],
@@ -150,6 +159,7 @@ def test_a_wrong_import_is_found(path, source):
         ("learners/vae.py", "from symmetries.auditing.metrics import invariance"),
         ("learners/__init__.py", "from symmetries.learners.vae import VAE"),
         ("data/digits.py", "from sklearn.datasets import load_digits"),
+        ("results/showing.py", "import importlib\nimportlib.import_module('symmetries.report')"),
         ("report/figures.py", "from matplotlib.figure import Figure"),
         ("cli/__init__.py", "from symmetries import __version__"),
     ],

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 from statistics import mean
 
@@ -11,14 +12,15 @@ import pytest
 PAPERS = Path(__file__).parents[1] / "papers"
 
 
-def load_tables():
-    spec = importlib.util.spec_from_file_location("paper_tables", PAPERS / "tables.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"paper_{name}", PAPERS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
-tables = load_tables()
+tables, summary = load("tables"), load("summary")
 START = 0.1  # of a learned omega', where nothing else is said
 everyone = pytest.mark.parametrize("paper", sorted(tables.PAGES))
 
@@ -29,16 +31,22 @@ def results(paper):
 
 @everyone
 def test_tables_are_those_of_the_results(paper):
-    page = (PAPERS / paper / "README.md").read_text()
-    assert [found[2] for found in tables.BLOCK.finditer(page)] == list(tables.blocks(paper))
-    assert tables.filled(paper) == page
+    named = []
+    for page in tables.FILES:
+        text = (PAPERS / paper / page).read_text()
+        named += [found[2] for found in tables.BLOCK.finditer(text)]
+        assert tables.filled(paper, page) == text
+    assert sorted(set(named)) == sorted(tables.blocks(paper))
 
 
 @everyone
 def test_links_lead_to_pictures(paper):
     folder = PAPERS / paper
-    links = re.findall(r"\]\((figures/[^)]+)\)", (folder / "README.md").read_text())
-    assert sorted(links) == sorted(f"figures/{p.name}" for p in folder.glob("figures/*.png"))
+    texts = [(folder / page).read_text() for page in tables.FILES]
+    links = re.findall(r"\]\((figures/[^)]+)\)", "".join(texts))
+    assert set(links) == {f"figures/{p.name}" for p in folder.glob("figures/*.png")}
+    shown = re.findall(r"!\[[^\]]+\]\((figures/[^)]+)\)", texts[0])
+    assert shown, "a page shows its figures"
 
 
 @everyone
@@ -47,6 +55,34 @@ def test_results_say_where_they_were_made(paper):
     assert re.search(r'"commit": "[0-9a-f]{7}', text)
     assert "NVIDIA H200" in text
     assert "2.11.0+cu130" in text
+
+
+def test_sixteen_claims_of_five_papers():
+    claims = summary.claims()
+    assert len(claims) == 16
+    assert {claim.paper for claim in claims} == set(tables.PAGES)
+    assert all(c.verdict in (summary.HOLDS, summary.PARTLY, summary.FAILS) for c in claims)
+    assert all("|" not in text for c in claims for text in (c.claim, c.theirs, c.ours))
+    assert summary.markdown().count("\n") == 18
+    assert [summary.judged(p) for p in ([True], [True, False], [False])] == [
+        *(summary.HOLDS, summary.PARTLY, summary.FAILS)
+    ]
+
+
+def test_a_claim_follows_the_results(monkeypatch):
+    """A width far from the planted one, and the verdict falls."""
+    paper = "invariant-weights"
+    content = json.loads((PAPERS / paper / "results.json").read_text())
+    expected = summary.stored(paper, "expected")
+    before = list(summary.invariant_weights())[1]
+    assert before.verdict == summary.HOLDS
+    for batch in content["tables"]["table1-random"]:
+        for run in batch["runs"]:
+            run["shown"]["rotation"] = "20.0 degrees"
+    changed = {"results": content, "expected": expected}
+    monkeypatch.setattr(summary, "stored", lambda paper, name="results": changed[name])
+    after = list(summary.invariant_weights())[1]
+    assert (after.verdict, after.ours != before.ours) == (summary.FAILS, True)
 
 
 def test_a_changed_number_changes_the_table():

@@ -9,11 +9,11 @@ from symmetries.actions import ImageAction, SignalAction
 from symmetries.auditing import integrated_gradients, logit_invariance
 from symmetries.distributions.box import UniformBox
 from symmetries.groups import SE2, Affine2, Cyclic, CyclicShift, relative_angle
-from symmetries.nn.fourier import KernelNetwork
+from symmetries.nn.fourier import KernelFunction
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
-from symmetries.nn.invariant import InvariantLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.invariant_linear import InvariantLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.tied import TiedConv2d, TiedLinear, pixel_permutations
 from symmetries.nn.variational import VariationalLinear
 
@@ -117,7 +117,7 @@ def test_group_elements_are_not_broadcast_by_accident():
         CyclicShift("x", 3).product(torch.arange(3), torch.arange(2))
     with pytest.raises(ValueError, match=r"j: expected whole numbers, got torch\.bool"):
         relative_angle(torch.arange(2), torch.tensor([True, False]), 4)
-    network = KernelNetwork(3, 1, (4, 2), variance=0.1)
+    network = KernelFunction(3, 1, (4, 2), variance=0.1)
     with pytest.raises(ValueError, match=r"absolute: expected a shape that broadcasts"):
         network.features(torch.rand(7, 3), torch.ones(3), torch.rand(5, 1), torch.ones(1))
 

@@ -115,7 +115,7 @@ def test_targets_are_refused_by_name(y):
     ("call", "name"),
     [
         (lambda: relax_convolutions(3, Cyclic(4)), "model"),
-        (lambda: relax_convolutions(nn.Conv2d(1, 4, 3), "C4"), "group"),
+        (lambda: relax_convolutions(nn.Conv2d(1, 4, 3), "rotation"), "group"),
         (lambda: bake(nn.Conv2d(1, 4, 3).eval(), [1.0]), "example"),
         (lambda: export(nn.Conv2d(1, 4, 3).eval(), torch.rand(9, 9)), "example"),
         (lambda: export_onnx(nn.Conv2d(1, 4, 3).eval(), torch.rand(2, 1, 9, 9), 3), "path"),

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from symmetries.data import load
-from symmetries.estimators import InvariantClassifier, SymmetryModel
+from symmetries.estimators import InvariantClassifier, SymmetryEstimator
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.training import Recipe
 
@@ -34,7 +34,7 @@ def test_scikit_learn_s_checks():
     options = {"expected_failed_checks": EXPECTED_FAILURES, "on_skip": None, "on_fail": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        results = check_estimator(SymmetryModel(config=TINY), **options)
+        results = check_estimator(SymmetryEstimator(config=TINY), **options)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert failed == {}
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= LEFT_OUT
@@ -44,7 +44,7 @@ def test_scikit_learn_s_checks():
 @pytest.fixture(scope="module")
 def fitted():
     X = load("digits-rotated").images.numpy()[:200]
-    return SymmetryModel("rotation", config=TINY).fit(X), X
+    return SymmetryEstimator("rotation", config=TINY).fit(X), X
 
 
 def test_shapes_go_in_and_out(fitted):
@@ -87,7 +87,7 @@ def test_refined_prototypes_differ(fitted):
 def test_saved_and_loaded(fitted, tmp_path):
     model, X = fitted
     model.save(tmp_path / "model")
-    again = SymmetryModel.load(tmp_path / "model")
+    again = SymmetryEstimator.load(tmp_path / "model")
     np.testing.assert_array_equal(model.transform(X[:9]), again.transform(X[:9]))
     np.testing.assert_array_equal(model.sample(X[:9], 2), again.sample(X[:9], 2))
     assert again.symmetries_ == model.symmetries_
@@ -98,7 +98,7 @@ def test_saved_and_loaded(fitted, tmp_path):
 
 def test_in_a_pipeline():
     train, test = load("digits-rotated"), load("digits-rotated", "test")
-    pipeline = make_pipeline(SymmetryModel(config=TINY), LogisticRegression(max_iter=200))
+    pipeline = make_pipeline(SymmetryEstimator(config=TINY), LogisticRegression(max_iter=200))
     X = train.images.numpy().reshape(len(train), -1)[:400]
     pipeline.fit(X, train.labels.numpy()[:400])
     assert pipeline.score(test.images.numpy().reshape(len(test), -1), test.labels.numpy()) > 0.3
@@ -107,23 +107,23 @@ def test_in_a_pipeline():
 def test_small_images_are_framed_with_a_warning():
     X = np.random.default_rng(0).random((20, 5, 6))
     with pytest.warns(RuntimeWarning, match="5 x 6 pixels"):
-        model = SymmetryModel(config=TINY).fit(X)
+        model = SymmetryEstimator(config=TINY).fit(X)
     assert model.transform(X).shape == (20, 5, 6)
 
 
 def test_constant_images_are_left_out_and_all_of_them_refused():
     X = np.random.default_rng(0).random((20, 8, 8))
     X[3] = 0.5
-    assert SymmetryModel(config=TINY).fit(X).transform(X).shape == X.shape
+    assert SymmetryEstimator(config=TINY).fit(X).transform(X).shape == X.shape
     with pytest.raises(ValueError, match="constant images only"):
-        SymmetryModel(config=TINY).fit(np.ones((5, 8, 8)))
+        SymmetryEstimator(config=TINY).fit(np.ones((5, 8, 8)))
 
 
 def test_the_background_is_looked_for_and_kept(tmp_path):
     X = 1 - load("digits").images[:60].double().numpy()
-    model = SymmetryModel("rotation", config=TINY).fit(X)
+    model = SymmetryEstimator("rotation", config=TINY).fit(X)
     assert (model.fill_, model.model_.act.fill) == (1.0, 1.0)
     model.save(tmp_path / "model")
-    again = SymmetryModel.load(tmp_path / "model")
+    again = SymmetryEstimator.load(tmp_path / "model")
     assert again.model_.act.fill == 1.0
     np.testing.assert_array_equal(again.transform(X[:3]), model.transform(X[:3]))

@@ -84,9 +84,9 @@ def test_a_broken_group_is_found(group, law):
     rows = etas(dim=group.dim)
     error = group_error(group, rows)[law]
     assert math.isnan(error) or error > 1e-4
-    with pytest.raises(AssertionError, match=f"no group: broken .*{law} by"):
+    with pytest.raises(AssertionError, match=f"not a group: broken .*{law} by"):
         assert_group(group, rows)
-    with pytest.raises(AssertionError, match=f"no group: broken {law} by"):
+    with pytest.raises(AssertionError, match=f"not a group: broken {law} by"):
         assert_group(group, rows, laws=[law])
 
 
@@ -172,7 +172,7 @@ def test_a_good_action_passes():
 def test_a_broken_action_is_found(action, law):
     error = action_error(action, etas(), points())[law]
     assert math.isnan(error) or error > 1e-3
-    with pytest.raises(AssertionError, match=f"no action: broken .*{law} by"):
+    with pytest.raises(AssertionError, match=f"not an action: broken .*{law} by"):
         assert_action(action, etas(), points())
 
 

@@ -1,9 +1,9 @@
 """Writes docs/api/: a page for each part of the package, from its docstrings."""
 
 import importlib
+import inspect
 import pkgutil
 from pathlib import Path
-from types import ModuleType
 
 from sphinx.application import Sphinx
 
@@ -14,8 +14,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "api"
 # and helpers that users do not need.
 ORDER = ("groups", "actions", "distributions", "nn", "learners", "auditing", "data", "training")
 HIDDEN = {"__main__", "audit", "cli", "ops", "_utils", "_validation"}
-# Shown beside what a part exports: what others return.
-ALSO = {"distributions": ("symmetries.distributions.mixture",)}
 
 
 def parts() -> list[str]:
@@ -25,23 +23,31 @@ def parts() -> list[str]:
 
 
 def page(part: str) -> str:
-    """What a part exports, or, where it exports nothing itself, its modules one by one."""
+    """What a part exports; whatever it does not export is private."""
     name = f"symmetries.{part}"
-    module = importlib.import_module(name)
-    also = [importlib.import_module(child) for child in ALSO.get(part, ())]
-    body = "\n\n".join(line for shown in (module, *also) for line in directives(shown))
-    return f"# {name}\n\n```{{eval-rst}}\n{body}\n```\n"
+    members = (
+        "\n   :imported-members:" if hasattr(importlib.import_module(name), "__path__") else ""
+    )
+    return f"# {name}\n\n```{{eval-rst}}\n.. automodule:: {name}{members}\n```\n"
 
 
-def directives(module: ModuleType) -> list[str]:
-    """What autodoc is to show of a module: itself, what it exports, or its modules."""
-    name = module.__name__
-    if not hasattr(module, "__path__"):
-        return [f".. automodule:: {name}"]
-    if hasattr(module, "__all__"):
-        return [f".. automodule:: {name}\n   :imported-members:"]
-    below = pkgutil.iter_modules(module.__path__, f"{name}.")
-    return [line for child in below for line in directives(importlib.import_module(child.name))]
+def front_page(entries: list[str]) -> str:
+    """The names that ``import symmetries`` gives, with a line about each, and the parts."""
+    rows = []
+    for name in symmetries.__all__:
+        thing = getattr(symmetries, name)
+        first = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+        home = next(part for part in entries if name in exported(part))
+        rows.append(f"- {{py:obj}}`{name} <symmetries.{home}.{name}>`: {first}")
+    names = "\n".join(rows)
+    tree = "\n".join(entries)
+    text = "`import symmetries` gives these names, imported when they are first used:"
+    return f"# API\n\n{text}\n\n{names}\n\n```{{toctree}}\n:maxdepth: 1\n\n{tree}\n```\n"
+
+
+def exported(part: str) -> list[str]:
+    """The names that a part exports."""
+    return list(getattr(importlib.import_module(f"symmetries.{part}"), "__all__", ()))
 
 
 def is_left_out(
@@ -55,8 +61,7 @@ def write(app: Sphinx) -> None:
     """Write the pages; those that did not change are left alone, so that builds stay short."""
     names = parts()
     pages = {name: page(name) for name in names}
-    entries = "\n".join(names)
-    pages["index"] = f"# API\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
+    pages["index"] = front_page(names)
     FOLDER.mkdir(exist_ok=True)
     for path in FOLDER.glob("*.md"):
         if path.stem not in pages:

@@ -1,17 +1,24 @@
-"""Writes docs/papers/: the page of each reproduction, from its README in papers/."""
+"""Writes docs/papers/: the pages and notes of each reproduction in papers/, with their figures."""
 
+import importlib.util
 import re
+import shutil
 from pathlib import Path
+from types import ModuleType
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "papers"
-LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)[^)]+\)")
-INTRO = """# Papers
+PICTURE = re.compile(r"(\]\()figures/([^)]+\))")
+NOTES = re.compile(r"\]\(NOTES\.md(#[^)]*)?\)")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|figures/|NOTES\.md)[^)]+\)")
+INTRO = """# The five papers
 
-Each reproduction is a folder of `papers/`: `run.py` makes the tables, `expected.json` holds the
-paper's numbers, `README.md` says what was done where the paper is silent. From a checkout:
+Each paper's main claims, its numbers and ours. The rows are made from the stored results
+(`papers/summary.py`). Each reproduction is a folder of `papers/`: `run.py` makes the tables,
+`expected.json` holds the paper's numbers, `results.json` ours, with seed, commit and hardware.
+From a checkout:
 
 ```console
 $ symmetries reproduce genuine-invariance --quick
@@ -20,20 +27,45 @@ $ symmetries reproduce genuine-invariance --quick
 """
 
 
+def summary() -> ModuleType:
+    """``papers/summary.py``."""
+    spec = importlib.util.spec_from_file_location("summary", ROOT / "papers" / "summary.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("papers/summary.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def pages() -> dict[str, str]:
-    """Markdown by name of the paper. Links into the folder become plain text."""
+    """Markdown by name. Figures are shown; other links into the folder become plain text."""
     found = {}
     for readme in sorted((ROOT / "papers").glob("*/README.md")):
-        found[readme.parent.name] = LINK.sub(r"\1", readme.read_text())
+        paper = readme.parent.name
+        for name, source in ((paper, readme), (f"{paper}-notes", readme.with_name("NOTES.md"))):
+            text = LINK.sub(r"\1", source.read_text())
+            text = PICTURE.sub(rf"\1figures/{paper}/\2", text)
+            found[name] = NOTES.sub(f"]({paper}-notes.md)", text)
     return found
+
+
+def copy_figures() -> None:
+    """Put the figures where the pages look for them."""
+    for picture in (ROOT / "papers").glob("*/figures/*.png"):
+        target = FOLDER / "figures" / picture.parents[1].name / picture.name
+        if not target.exists() or target.stat().st_mtime < picture.stat().st_mtime:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(picture, target)
 
 
 def write(app: Sphinx) -> None:
     """Write the pages; those that did not change are left alone, so that builds stay short."""
     found = pages()
     entries = "\n".join(found)
-    found["index"] = f"{INTRO}```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
+    table = summary().markdown(link="{paper}.md")
+    found["index"] = f"{INTRO}{table}\n```{{toctree}}\n:maxdepth: 1\n:hidden:\n\n{entries}\n```\n"
     FOLDER.mkdir(exist_ok=True)
+    copy_figures()
     for path in FOLDER.glob("*.md"):
         if path.stem not in found:
             path.unlink()

@@ -11,7 +11,7 @@ from networks import Perceptrons
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from symmetries.auditing.moves import make_moves
+from symmetries.auditing.elements import make_moves
 from symmetries.auditing.saliency import mean_similarity, saliency_map
 from symmetries.groups import FiniteGroup
 from symmetries.learners.penalties import ConstrainedWeight, Penalty, orbit_penalty

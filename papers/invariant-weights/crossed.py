@@ -20,7 +20,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, refitted_elbo
 from symmetries.nn.feature_maps import InvariantFeatures
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 from symmetries.training import TrainConfig, train
 
 GROUP = Affine2("affine")

@@ -11,7 +11,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, evaluate
 from symmetries.learners.sparse_gp import SparseGP
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.variational import VariationalLinear
 from symmetries.training import TrainConfig, train
 

@@ -24,6 +24,8 @@ SETS = {
     "mnist": "regular",
 }
 COLOURS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d0a000")
+PLANTED = {"mnist-rotated": 180, "mnist-partially-rotated": 90, "mnist": 0}
+SHOWN = 150  # degrees: what lies lower than the bound up to there is cut off
 COLUMNS = 7
 # Results that stand for Tables 2 and 3, the first that is there.
 MAIN = ("-crossed", "-followed", "-held", "")
@@ -38,8 +40,9 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     written = []
     if "toy/probabilities" in arrays:
         written.append(_toy(tables["toy"][0], arrays, folder / "figure1.png"))
-    if "table1" in tables:
-        written.append(_widths(tables["table1"], folder / "figure2.png"))
+    for source, name in (("table1-random", "figure2"), ("table1", "figure2-evenly-spread")):
+        if source in tables:
+            written.append(_widths(tables[source], folder / f"{name}.png"))
     if "table5/frame 0" in arrays:
         written.append(_over_training(arrays, (0, 1), folder / "figure3.png"))
         written.append(_over_training(arrays, (2, 3, 4, 5), folder / "figure7.png"))
@@ -57,6 +60,10 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
         written.append(_widths(tables["table5"], folder / "figure9.png"))
     if "table1-minibatch" in tables:
         written.append(_widths(tables["table1-minibatch"], folder / "figure8.png"))
+    if "samples" in tables:
+        written.append(_by_samples(tables["samples"], folder / "samples.png"))
+    if "identified" in tables:
+        written.append(_identified(tables["identified"], folder / "identified.png"))
     return written
 
 
@@ -92,19 +99,84 @@ def _widths(batches: list[dict[str, Any]], path: Path) -> Path:
     """Figures 2, 8 and 9: half-widths over training, from several starts; all seeds."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3), sharey=True)
     for axis, name in zip(axes, SETS, strict=True):
-        for batch in (b for b in batches if b["tag"] in ("learned", "minibatch")):
+        axis.axhline(PLANTED[name], color="black", linestyle="--", linewidth=1)
+        for batch in (b for b in batches if b["tag"] in ("learned", "minibatch", "learned prior")):
             runs = [i for i, r in enumerate(batch["runs"]) if r["set"] == name and r["learn"]]
             for number, i in enumerate(runs):
-                start = round(math.degrees(batch["runs"][i]["width"]))
-                label = f"from {start}" if batch["seed"] == 0 else None
-                axis.plot(*_curves(batch, i), color=COLOURS[number], label=label, linewidth=1.2)
+                axis.plot(*_curves(batch, i), color=COLOURS[number], linewidth=1.2)
+            coarse = batch["training"].get("coarse")
+            if coarse and batch["training"].get("search"):
+                axis.axvline(coarse["steps"], color="grey", linestyle=":", linewidth=1)
         axis.set_title(SETS[name], fontsize=9)
         axis.set_xlabel("step")
-        axis.set_ylim(0, 185)
+        axis.set_ylim(-4, 186)
         axis.set_yticks(range(0, 181, 45))
         axis.grid(alpha=0.3)
+    rows = dict.fromkeys(r["row"] for b in batches for r in b["runs"] if r["learn"])
+    for number, row in enumerate(rows):
+        axes[2].plot([], color=COLOURS[number], label=row.removeprefix("learned "))
+    axes[2].plot([], "k--", linewidth=1, label="planted")
+    if any(b["training"].get("search") for b in batches):
+        axes[2].plot([], ":", color="grey", label="line search")
     axes[0].set_ylabel("half-width, degrees")
-    axes[2].legend(fontsize=7)
+    axes[2].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    return _save(figure, path)
+
+
+def _by_samples(batches: list[dict[str, Any]], path: Path) -> Path:
+    """The bound over half-widths for several S on the partially rotated set; best width by S."""
+    own = [b for b in batches if b["prior"] == "learned prior"]
+    counts = sorted({b["samples"] for b in own}, key=lambda n: n or math.inf)
+    colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(counts)))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
+    for samples, colour in zip(counts, colours, strict=True):
+        label = f"S = {samples}" if samples else "exact average"
+        found = [b for b in own if b["samples"] == samples]
+        values = np.mean([b["elbo"]["90"] for b in found], axis=0)
+        degrees = found[0]["degrees"]
+        left.plot(degrees, values - values.max(), color=colour, label=label, linewidth=1.2)
+        best = int(values.argmax())
+        left.plot(degrees[best], 0, "o", color=colour, markersize=4)
+    left.axvline(90, color="black", linestyle="--", linewidth=0.8)
+    left.set(xlabel="half-width, degrees", ylabel="bound below its best, nats per image")
+    left.set(title="planted ±90 degrees (dashed)", ylim=(-0.3, 0.01), xticks=range(0, 181, 45))
+    left.legend(fontsize=7, loc="lower right")
+    names = [str(n) if n else "exact" for n in counts]
+    for number, angle in enumerate(own[0]["elbo"]):
+        for batch_seed in sorted({b["seed"] for b in own}):
+            tops = []
+            for samples in counts:
+                (batch,) = [b for b in own if (b["samples"], b["seed"]) == (samples, batch_seed)]
+                values = batch["elbo"][angle]
+                tops.append(batch["degrees"][values.index(max(values))])
+            label = f"planted ±{angle}" if batch_seed == own[0]["seed"] else None
+            right.plot(tops, "o-", color=COLOURS[number], label=label, linewidth=1, markersize=4)
+        right.axhline(int(angle), color=COLOURS[number], linestyle="--", linewidth=0.8, alpha=0.7)
+    right.set_xticks(range(len(names)), names)
+    right.set(xlabel="S, random transformations", ylabel="best half-width, degrees")
+    right.set(title="best width by S (dashed: planted)", yticks=range(0, 181, 45))
+    right.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+    return _save(figure, path)
+
+
+def _identified(batches: list[dict[str, Any]], path: Path) -> Path:
+    """Tasks whose labels tell a width: the bound of the exact average, and what was learned."""
+    tags = list(dict.fromkeys(b["tag"] for b in batches))
+    figure, axes = plt.subplots(1, len(tags), figsize=(3 * len(tags), 2.8), squeeze=False)
+    for axis, tag in zip(axes[0], tags, strict=True):
+        for batch in (b for b in batches if b["tag"] == tag):
+            axis.plot(batch["degrees"], batch["elbo"], color=COLOURS[batch["seed"]], linewidth=1.2)
+            for width in batch["learned"]:
+                height = np.interp(width, batch["degrees"], batch["elbo"])
+                axis.plot(width, height, "v", color=COLOURS[batch["seed"]], markersize=5)
+            shown = [e for w, e in zip(batch["degrees"], batch["elbo"], strict=True) if w <= SHOWN]
+            axis.set_ylim(bottom=min(shown))
+        axis.set(title=tag, xlabel="half-width, degrees", xticks=range(0, 181, 45))
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("exact bound, nats per image")
+    figure.tight_layout()
     return _save(figure, path)
 
 
@@ -128,7 +200,7 @@ def _point(tables: Tables, path: Path) -> Path:
         axis.set_ylim(0, 185)
         axis.set_yticks(range(0, 181, 45))
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
+    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     axes[0].set_ylabel("half-width, degrees")
     return _save(figure, path)
 

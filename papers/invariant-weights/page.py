@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from statistics import mean
 
-from page_widths import SETS, STARTS, Run, Widths
+from page_samples import Sampled
+from page_widths import SETS, STARTS, Run
 
 MOVED = ("rotated", "translated", "scaled", "regular")
 ROWS = ("none", "rotation", "translation", "scale", "affine")
@@ -45,12 +46,16 @@ WAYS = {
 RULE = "-crossed"  # the one way that stands for Tables 2 and 3
 
 
-class Page(Widths):
+class Page(Sampled):
     """All tables of the page."""
 
     def blocks(self) -> dict[str, str]:
         """The tables by name, in the order of the page."""
         return {
+            "planted": self.planted(),
+            "screen": self.screen(),
+            "by-samples": self.by_samples(),
+            "identified": self.identified(),
             "goals": self.goals(),
             "bound": self.bound(),
             "widths": self.widths(),

@@ -7,6 +7,7 @@ batch, so that an interrupted run keeps what it has.
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
     python papers/invariant-weights/run.py --part crossed continued --seeds 0 1  # beside Table 5
+    python papers/invariant-weights/run.py --part random samples identified --seeds 0 1 2
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --merge RESULTS.json   # made on another machine
@@ -27,6 +28,7 @@ from continued import continued
 from deeper import deeper, sparse_gp
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, jobs
+from sampling import best_by_samples, identified
 from toy import toy
 from trainings import Stochastic
 from turns import fixed_widths
@@ -37,6 +39,8 @@ HERE = Path(__file__).parent
 EXTRA = {
     "crossed": fixed_widths,
     "continued": continued,
+    "samples": best_by_samples,
+    "identified": identified,
     "deeper": deeper,
     "sgpr": sparse_gp,
     "toy": toy,
@@ -157,7 +161,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("ablation", "point", "augerino", "small", *EXTRA)
+    names = ("random", "ablation", "point", "augerino", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")
@@ -189,7 +193,9 @@ def main() -> None:
         todo = [job for job in todo if job.family in args.families]
         todo = [job for job in todo if not args.tags or job.tag in args.tags]
         for seed in args.seeds:
-            if part in EXTRA:
+            if part in EXTRA and time.perf_counter() - began > 60 * args.minutes:
+                print(f"no time left for {part}, seed {seed}", flush=True)
+            elif part in EXTRA:
                 for batch in EXTRA[part](args.data, device, seed, args.steps):
                     store.add(part, batch)
             for job in todo:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 
 FEATURES, SIGMA, ANGLES = 1024, 5.0, 64
 WIDTHS = (0.0, 45.0, 180.0)

@@ -88,10 +88,16 @@ SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, aft
 FULL = NaturalConfig(chunk=2000, samples=32, draws=8, batch_size=10**6, search=0).replace(rate=0.7)
 
 
-def natural() -> Natural:
+SHARED = 250  # images that share their random transformations: few, so that there are many draws
+
+
+def natural(sampling: str = "sobol", learn_prior: bool = True) -> Natural:
     """Gradients on a part of the examples, a line search there, the last layer anew on all."""
-    coarse = FULL.replace(steps=24, lr=0.3, head_only=6, schedule="constant", betas=(0.8, 0.95))
-    return Natural(coarse, FULL.replace(steps=16, head_only=16), search=32)
+    chunk = SHARED if sampling == "random" else FULL.chunk
+    full = FULL.replace(sampling=sampling, chunk=chunk)
+    coarse = full.replace(steps=24, lr=0.3, head_only=6, schedule="constant", betas=(0.8, 0.95))
+    fine = full.replace(steps=16, head_only=16)
+    return Natural(coarse, fine, search=32, learn_prior=learn_prior)
 
 
 def gradient() -> Natural:
@@ -111,6 +117,12 @@ def fixed(sampling: str = "sobol", samples: int = 32, learn_prior: bool = True) 
     """Full-batch steps for widths that stay: all examples from the start."""
     fine = FULL.replace(steps=16, head_only=16, sampling=sampling, samples=samples)
     return Natural(None, fine, learn_prior=learn_prior)
+
+
+def fixed_anew(learn_prior: bool) -> Natural:
+    """The same with the paper's sampling: 32 random transformations for every few images."""
+    how = fixed("random", learn_prior=learn_prior)
+    return replace(how, fine=how.fine.replace(chunk=SHARED))
 
 
 def small_stages() -> Natural:

@@ -37,6 +37,7 @@ def find_widths(
     middle = clock(labels.device)
     if how.search:
         options = {"sets": sets, "samples": how.search, "draws": config.draws, "seed": seed}
+        options["sampling"] = config.sampling
         chunk = max(1, config.chunk * config.samples // how.search)  # as much at a time
         search_widths(model, few, labels[part], steps=8, chunk=chunk, **options)
     seconds = clock(labels.device) - middle

@@ -25,18 +25,23 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
     rows = [row for row in rows if row["experiment"] == "figure4"]
     panels = list(dict.fromkeys((row["data"], row["relaxed"]) for row in rows))
     size = (4.2 * len(panels), 3.2)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
     for axis, (data, which) in zip(axes[0], panels, strict=True):
         chosen = [row for row in rows if (row["data"], row["relaxed"]) == (data, which)]
         omegas = sorted({row["omega"] for row in chosen})
         means = [mean(r["accuracy"] for r in chosen if r["omega"] == o) for o in omegas]
-        axis.plot(omegas, means, "o-", color="#2166ac", markersize=4)
-        axis.set_xscale("symlog", linthresh=0.1)
-        axis.set_xticks(omegas, [f"{omega:g}" for omega in omegas])
+        seeds = len({row["seed"] for row in chosen})
+        # 0 is no place on a logarithmic axis: a line of its own.
+        axis.axhline(means[0], color="black", linestyle="--", linewidth=1, label="omega' = 0")
+        axis.plot(omegas[1:], means[1:], "o-", color="#2166ac", markersize=4)
+        axis.set_xscale("log")
+        axis.set_xticks(omegas[1:], [f"{omega:g}" for omega in omegas[1:]])
         axis.minorticks_off()
-        axis.set(title=f"{NAMES.get(data, data)}, soft {which}", xlabel="omega'")
-        axis.set_ylabel("validation accuracy, %")
+        plural = "one seed" if seeds == 1 else f"{seeds} seeds"
+        axis.set(title=f"{NAMES.get(data, data)}, soft {which}, {plural}", xlabel="omega'")
         axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("accuracy on held-out images, %")
+    axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
 

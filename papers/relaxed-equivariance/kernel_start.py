@@ -28,14 +28,14 @@ OMEGA = 1.0
 @contextmanager
 def start(share: float, pairs: bool) -> Iterator[None]:
     """Soft kernels that start with another share of their variance from the absolute element."""
-    kept = fourier.SHARE, fourier.KernelNetwork.pair_units
+    kept = fourier.SHARE, fourier.KernelFunction.pair_units
     fourier.SHARE = share
     if not pairs:
-        fourier.KernelNetwork.pair_units = lambda _: None
+        fourier.KernelFunction.pair_units = lambda _: None
     try:
         yield
     finally:
-        fourier.SHARE, fourier.KernelNetwork.pair_units = kept
+        fourier.SHARE, fourier.KernelFunction.pair_units = kept
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any
 
+from page_screen import choices, main_rows, not_run, verdicts
 from relaxed_choices import RATE, START, chosen_rate, chosen_start, held_out, rate_of, rates
 from relaxed_studies import (
     Row,
@@ -41,7 +42,11 @@ def tables(
     groups = grouped(results["rows"])
     goals = relaxed_goals(groups, chosen_rate(results["rows"]), verdict)
     return {
+        "screen": table(*main_rows(results, expected)),
+        "verdicts": table(*verdicts(results, expected)),
         **found,
+        "choices": table(*choices(results)),
+        "not-run": table(*not_run(results, expected)),
         "table3": table(*table3(groups, expected, span)),
         "goals": table(["what", "goal", "ours", ""], goals),
         **({"rates": table(*rates(results["rows"]))} if held_out(results["rows"]) else {}),

@@ -71,10 +71,11 @@ def study(device: str, share: float, quick: SymmetryConfig = QUICK) -> Iterator[
             model = SymmetryModel("rotation", shape, config.replace(prototype_noise=noise))
             model.inference.load_state_dict(first.inference.state_dict())
             model.fit(images, stages=("generative",), device=device, progress=False)
-            found = model.summary(images, labels)["rotation"]
+            summary = model.summary(images, labels)
+            found = summary["rotation"]
             widths = [found.width90]
             if labels is not None:
-                each = [found.per_class[str(digit)] for digit in range(10)]
+                each = [summary.classes[str(digit)].width90["rotation"] for digit in range(10)]
                 widths = [sum(half) / 5 for half in (each[:5], each[5:])]
             row = {"data": name, "prototype_noise": noise, "planted": planted, "width90": widths}
             yield row | {"floor": found.noise_floor, "verdict": found.verdict}

@@ -7,6 +7,7 @@ from typing import Any
 
 from symmetries import auditing
 from symmetries.auditing import *  # noqa: F403
+from symmetries.auditing import audit_model as audit  # noqa: F401
 
 warnings.warn(
     "symmetries.audit: the package is now symmetries.auditing, and symmetries.audit is the "
@@ -20,7 +21,9 @@ class _CallableModule(ModuleType):
     """The function ``symmetries.audit(...)`` works even after this module was imported."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> auditing.AuditResult:  # noqa: ANN401
-        return auditing.audit(*args, **kwargs)
+        from symmetries.analysis import audit as function
+
+        return function(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _CallableModule

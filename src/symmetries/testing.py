@@ -14,15 +14,27 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 from symmetries.groups.shapes import check_eta
+
+__all__ = [
+    "action_error",
+    "assert_action",
+    "assert_equivariant",
+    "assert_group",
+    "assert_invariant",
+    "equivariance_error",
+    "group_error",
+    "invariance_error",
+]
 
 GROUP_LAWS = ("identity", "inverse", "associativity", "closure", "log", "homomorphism")
 
 Act = Callable[[Any, Any], Any]
 
 
-def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
-    """Return how far a group is from each of its laws, at given parameters.
+def group_error(group: str | Group[Any], etas: Tensor) -> dict[str, float]:
+    """How far a group is from each of the laws, at given parameters.
 
     With a, b, c the exponentials of each row of ``etas`` and of the rows after it:
 
@@ -39,9 +51,9 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
     larger of 1 and the largest entry.
 
     Args:
-        group: the group.
-        etas: (n, dim), within the group's bounds (its logarithm returns no other parameters);
-            integers if the group is finite.
+        group: the group, or its name.
+        etas: (n, dim), within the group's bounds (its logarithm knows no other parameters);
+            whole numbers where the group is finite.
 
     Returns:
         The largest error for each law.
@@ -51,6 +63,7 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
         >>> max(group_error(SE2(), torch.rand(8, 3, dtype=torch.float64)).values()) < 1e-14
         True
     """
+    group = named_group(group)
     check_eta(etas, group.dim)
     if etas.ndim != 2 or len(etas) == 0:
         raise invalid("etas", f"shape (n, {group.dim})", f"shape {tuple(etas.shape)}", "flatten it")
@@ -74,7 +87,7 @@ def group_error(group: Group[Any], etas: Tensor) -> dict[str, float]:
 
 
 def assert_group(
-    group: Group[Any],
+    group: str | Group[Any],
     etas: Tensor,
     *,
     tolerance: float | None = None,
@@ -83,7 +96,7 @@ def assert_group(
     """Raise AssertionError unless the group satisfies its laws at these parameters.
 
     Args:
-        group: the group.
+        group: the group, or its name.
         etas: (n, dim), within the group's bounds.
         tolerance: largest error allowed; 1e-4 for float32 and 1e-10 for float64 by default.
         laws: which of :func:`group_error`'s laws to check.
@@ -122,6 +135,7 @@ def action_error(action: Action, etas: Tensor, data: Tensor) -> dict[str, float]
         True
     """
     group = action.group
+    group = named_group(group)
     check_eta(etas, group.dim)
     if etas.ndim != 2 or len(etas) != len(data):
         expected = f"one row for each of {len(data)} samples"

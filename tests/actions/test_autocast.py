@@ -8,7 +8,7 @@ from symmetries.actions.resample import gaussian_blur, sampling_grid, warp, warp
 from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups import SE2, Affine2, Dihedral
 from symmetries.groups.affine import affine_exp, affine_product
-from symmetries.nn.gconv_kernels import relative_coordinates
+from symmetries.nn.gconv_sampling import relative_coordinates
 
 AFFINE = Affine2("affine")
 

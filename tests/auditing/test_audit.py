@@ -11,7 +11,7 @@ from symmetries.actions import ImageAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing import (
     AuditResult,
-    audit,
+    audit_model,
     distribution_invariance,
     drift_curve,
     layer_equivariance,
@@ -63,7 +63,7 @@ def net():
 
 
 def test_audit_agrees_with_the_functions_and_comes_back_from_json(net, x, y, tmp_path):
-    found = audit(net, (x, y), Cyclic(4), batch_size=10, progress=False)
+    found = audit_model(net, (x, y), Cyclic(4), batch_size=10, progress=False)
     assert found.logit_invariance.mean == pytest.approx(
         logit_invariance(net, x, Cyclic(4)).mean, rel=1e-5
     )
@@ -88,8 +88,8 @@ def test_audit_leaves_no_trace(net, x, y):
     before = copy.deepcopy(net.state_dict())
     gradients = [p.grad.clone() for p in net.parameters()]
     random_state = torch.get_rng_state()
-    audit(net, (x, y), Cyclic(4), progress=False)
-    audit(net, (x, y), Affine2("rotation"), samples=2, progress=False)
+    audit_model(net, (x, y), Cyclic(4), progress=False)
+    audit_model(net, (x, y), Affine2("rotation"), samples=2, progress=False)
     drift_curve(net, x, x.flip(0), y, Cyclic(4), betas=(0.0, 1.0))
     assert torch.equal(torch.get_rng_state(), random_state)
     assert (net.training, net.drop.training, net.head.training) == (True, True, False)
@@ -101,7 +101,7 @@ def test_audit_leaves_no_trace(net, x, y):
 def test_audit_works_without_gradients_and_without_a_module(x, y):
     weight = torch.randn(36, 3, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found = audit(lambda x: x.flatten(1) @ weight, (x, y), Flip("x"), progress=False)
+        found = audit_model(lambda x: x.flatten(1) @ weight, (x, y), Flip("x"), progress=False)
     assert found.layers == ()
     assert found.sensitivity.mean == pytest.approx(
         float(torch.linalg.matrix_norm(weight, 2)), rel=1e-4
@@ -109,11 +109,11 @@ def test_audit_works_without_gradients_and_without_a_module(x, y):
 
 
 def test_discretisation_is_nought_for_exact_actions_and_not_for_rotations(net, x, y):
-    exact = audit(net, (x, y), CyclicShift("x", 3), progress=False)
+    exact = audit_model(net, (x, y), CyclicShift("x", 3), progress=False)
     assert exact.logit_invariance.discretisation == 0
     assert exact.distribution_invariance.discretisation == pytest.approx(0, abs=1e-6)
     assert exact.saliency_similarity.discretisation == pytest.approx(1, abs=1e-5)
-    turned = audit(net, (x, y), Cyclic(8), progress=False)
+    turned = audit_model(net, (x, y), Cyclic(8), progress=False)
     assert turned.logit_invariance.discretisation > 1e-3
     assert turned.saliency_similarity.discretisation < 0.999
 
@@ -127,14 +127,14 @@ def test_the_grid_is_not_blamed_on_an_invariant_model(y):
     def model(x):
         return x.square().mean((2, 3)) * torch.tensor([100.0, -100.0, 50.0])
 
-    found = audit(model, (x, y), Affine2("rotation"), samples=8, progress=False)
+    found = audit_model(model, (x, y), Affine2("rotation"), samples=8, progress=False)
     measure = found.logit_invariance
     assert measure.mean > 0
     assert measure.mean < 3 * measure.discretisation
 
 
 def test_continuous_groups_are_sampled_and_say_so(net, x, y):
-    found = audit(net, (x, y), Affine2("rotation"), samples=3, half_width=0.5, progress=False)
+    found = audit_model(net, (x, y), Affine2("rotation"), samples=3, half_width=0.5, progress=False)
     assert (found.elements, found.exhaustive, found.group) == (3, False, "rotation")
     assert found.logit_invariance.standard_error > 0
 
@@ -143,15 +143,15 @@ def test_signals_and_points(y):
     torch.manual_seed(0)
     signals, points = torch.randn(24, 2, 20), torch.randn(24, 5, 2)
     model = nn.Sequential(nn.Flatten(), nn.Linear(40, 3))
-    found = audit(model, (signals, y), Signal("shift"), samples=2, progress=False)
+    found = audit_model(model, (signals, y), Signal("shift"), samples=2, progress=False)
     assert found.elements == 2
     action = SignalAction(Signal("shift", "sign"))
-    assert audit(model, (signals, y), action, samples=2, progress=False).group == "shift,sign"
+    assert audit_model(model, (signals, y), action, samples=2, progress=False).group == "shift,sign"
 
     def invariant(x):
         return x.norm(dim=2).sum(1, keepdim=True) * torch.tensor([1.0, 2, 3])
 
-    found = audit(invariant, (points, y), Affine2("rotation"), samples=4, progress=False)
+    found = audit_model(invariant, (points, y), Affine2("rotation"), samples=4, progress=False)
     assert found.logit_invariance.mean < 1e-8
 
 
@@ -233,7 +233,7 @@ BAD = {
 @pytest.mark.parametrize(
     "call",
     [
-        lambda model, x, y: audit(model, (x, y), Cyclic(4), progress=False),
+        lambda model, x, y: audit_model(model, (x, y), Cyclic(4), progress=False),
         lambda model, x, y: logit_invariance(model, x, Cyclic(4)),
         lambda model, x, y: distribution_invariance(model, x, Cyclic(4)),
         lambda model, x, y: saliency_similarity(model, x, Cyclic(4)),
@@ -251,53 +251,53 @@ def test_log_probabilities_are_fine(x):
 
 def test_bad_data(net, x, y):
     with pytest.raises(ValueError, match="x: expected finite values"):
-        audit(net, (x / 0, y), Cyclic(4), progress=False)
+        audit_model(net, (x / 0, y), Cyclic(4), progress=False)
     with pytest.raises(ValueError, match="y: expected 24 class numbers"):
-        audit(net, (x, y[:3]), Cyclic(4), progress=False)
+        audit_model(net, (x, y[:3]), Cyclic(4), progress=False)
     with pytest.raises(ValueError, match="y: expected class numbers from 0 to 2"):
-        audit(net, (x, y + 1), Cyclic(4), progress=False)
+        audit_model(net, (x, y + 1), Cyclic(4), progress=False)
     with pytest.raises(ValueError, match="at least 2 examples"):
-        audit(net, (x[:1], y[:1]), Cyclic(4), progress=False)
+        audit_model(net, (x[:1], y[:1]), Cyclic(4), progress=False)
     with pytest.raises(TypeError, match="a pair"):
-        audit(net, x, Cyclic(4), progress=False)
+        audit_model(net, x, Cyclic(4), progress=False)
 
 
 def test_groups_that_cannot_act(net, x, y):
     for group in (Colour(), CyclicShift("x", 5), Signal("shift")):
         with pytest.raises(ValueError, match="group: expected a group that acts on this data"):
-            audit(net, (x, y), group, progress=False)
+            audit_model(net, (x, y), group, progress=False)
     flat = nn.Linear(36, 3)
     with pytest.raises(ValueError, match="a group that acts on this data"):
-        audit(flat, (x.flatten(1), y), Cyclic(4), progress=False)
+        audit_model(flat, (x.flatten(1), y), Cyclic(4), progress=False)
     with pytest.raises(TypeError, match="a Group or an Action"):
-        audit(net, (x, y), 4, progress=False)
+        audit_model(net, (x, y), 4, progress=False)
     with pytest.raises(ValueError, match="group: expected names among"):
-        audit(net, (x, y), "turns", progress=False)
+        audit_model(net, (x, y), "turns", progress=False)
 
 
 def test_names_of_groups_and_arrays(net, x, y):
-    expected = audit(net, (x, y), Cyclic(4), progress=False)
+    expected = audit_model(net, (x, y), Cyclic(4), progress=False)
     arrays = (x.double().numpy()[::-1][::-1], y.numpy().astype(np.uint8))
     for data in ((x, y), arrays, (x.numpy(), y.numpy())):
-        found = audit(net, data, "c4", progress=False)
+        found = audit_model(net, data, "c4", progress=False)
         assert timeless(found) == timeless(expected)
 
 
 @pytest.mark.parametrize("dtype", ["f4", ">f4", ">f8", "f2", "g"])
 def test_arrays_in_any_order_of_bytes_and_rows(net, x, y, dtype):
     images = x.half().float()  # the same numbers in all of these
-    expected = audit(net, (images.flip(3), y), "c4", steps=5, progress=False)
+    expected = audit_model(net, (images.flip(3), y), "c4", steps=5, progress=False)
     array = images.numpy().astype(dtype)[..., ::-1]
     labels = y.numpy().astype(">i4")[::-1][::-1]
-    found = audit(net, (array, labels), "c4", steps=5, progress=False)
+    found = audit_model(net, (array, labels), "c4", steps=5, progress=False)
     assert timeless(found) == timeless(expected)
 
 
 def test_arrays_are_float64_for_a_model_of_float64(net, x, y):
     net = net.double()
-    expected = audit(net, (x.double(), y), "c4", steps=5, progress=False)
+    expected = audit_model(net, (x.double(), y), "c4", steps=5, progress=False)
     for array in (x.double().numpy(), x.numpy()):
-        found = audit(net, (array, y.numpy()), "c4", steps=5, progress=False)
+        found = audit_model(net, (array, y.numpy()), "c4", steps=5, progress=False)
         assert timeless(found) == timeless(expected)
 
 
@@ -306,7 +306,7 @@ def test_labels_that_are_no_numbers_are_refused_with_a_remedy(net, x, labels):
     remedy = r"use np.unique\(labels, return_inverse=True\)\[1\]$"
     message = f"^y: expected class numbers, got (text|an array of object); {remedy}"
     with pytest.raises(ValueError, match=message):
-        audit(net, (x.numpy(), labels), "c4", progress=False)
+        audit_model(net, (x.numpy(), labels), "c4", progress=False)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_inputs_that_are_no_floats_are_refused_with_a_remedy(net, y, dtype, reme
     images = np.zeros((24, 1, 6, 6), dtype)
     message = rf"^x: expected floats in \[0, 1\], got {dtype}; {remedy}"
     with pytest.raises(ValueError, match=message):
-        audit(net, (images, y.numpy()), "c4", progress=False)
+        audit_model(net, (images, y.numpy()), "c4", progress=False)
 
 
 def timeless(result):
@@ -333,14 +333,14 @@ def test_estimators_are_told_apart_from_networks(x, y):
     classifier.fit(x.numpy(), y.numpy())
     data = (x, y)
     with pytest.raises(TypeError, match=r"got InvariantClassifier; give .* model.module\(\)"):
-        audit(classifier, data, "c4", progress=False)
-    assert audit(classifier.module(), data, "c4", progress=False).classes == 3
+        audit_model(classifier, data, "c4", progress=False)
+    assert audit_model(classifier.module(), data, "c4", progress=False).classes == 3
     with pytest.raises(TypeError, match=r"got LogisticRegression; .* predict_proba, with"):
-        audit(LogisticRegression(), data, "c4", progress=False)
+        audit_model(LogisticRegression(), data, "c4", progress=False)
 
 
 def test_progress_goes_to_the_error_stream(net, x, y, capsys):
-    audit(net, (x, y), Cyclic(4), progress=True)
+    audit_model(net, (x, y), Cyclic(4), progress=True)
     assert capsys.readouterr().out == ""
 
 
@@ -379,7 +379,7 @@ def test_relaxed_layers_have_their_relaxation_beside_the_error():
     assert told == {f"features.{i}": {"rotation": r} for i, r in ((0, 0.5), (4, 0.0), (7, 0.5))}
     assert found["features.0"].error > 0.01
     assert found["features.1"].relaxation is None
-    result = audit(soft, (x, torch.arange(4) % 3), Cyclic(4), progress=False)
+    result = audit_model(soft, (x, torch.arange(4) % 3), Cyclic(4), progress=False)
     assert [row.relaxation for row in result.layers if row.name == "features.0"] == [
         {"rotation": 0.5}
     ]
@@ -395,7 +395,7 @@ def test_channels_of_a_plain_network_stay_in_place():
 def test_intervals_of_shares_end_at_nought_and_one():
     x, y = torch.rand(20, 1, 4, 4), torch.zeros(20, dtype=torch.int64)
     y[0] = 1
-    found = audit(lambda x: x[:, 0, 0, :2] + torch.tensor([9.0, 0.0]), (x, y), Cyclic(4))
+    found = audit_model(lambda x: x[:, 0, 0, :2] + torch.tensor([9.0, 0.0]), (x, y), Cyclic(4))
     assert (found.accuracy.mean, found.accuracy.high) == (0.95, 1)
     assert found.saliency_similarity.high <= 1
     assert found.logit_invariance.low >= 0
@@ -410,13 +410,13 @@ def test_a_model_that_answers_with_zeros_is_named():
         return torch.relu(x[:, 0, 3, 3:] * torch.tensor([1.0, 2.0]))
 
     with pytest.raises(ValueError, match="only zeros for 1 of the images"):
-        audit(dead, (x, y), Cyclic(4), progress=False)
+        audit_model(dead, (x, y), Cyclic(4), progress=False)
 
 
 @pytest.mark.parametrize("other", [Flip("x"), CyclicShift("x", 3)], ids=repr)
 def test_factors_that_do_not_commute_are_undone_in_turn(net, x, y, other):
     group = Product(Cyclic(4), other)
-    found = audit(net, (x, y), group, steps=5, progress=False)
+    found = audit_model(net, (x, y), group, steps=5, progress=False)
     assert found.elements == 4 * other.order - 1
     assert found.logit_invariance.discretisation == 0
     assert found.saliency_similarity.discretisation == pytest.approx(1, abs=1e-5)
@@ -425,7 +425,7 @@ def test_factors_that_do_not_commute_are_undone_in_turn(net, x, y, other):
     def by_mean(x):
         return x.mean((1, 2, 3))[:, None] * torch.tensor([1.0, -1.0, 2.0])
 
-    same = audit(by_mean, (x, y), group, steps=5, progress=False)
+    same = audit_model(by_mean, (x, y), group, steps=5, progress=False)
     assert same.saliency_similarity.mean == pytest.approx(1, abs=1e-5)
 
 
@@ -464,14 +464,16 @@ def test_the_error_of_a_layer_has_a_standard_error():
         errors = torch.tensor([row.error for row in rows])
         stated = torch.tensor([row.standard_error for row in rows]).mean()
         assert 0.7 < float(stated / errors.std()) < 1.4
-    whole = audit(net, (torch.randn(9, 1, 6, 6), torch.arange(9) % 2), Cyclic(4), progress=False)
+    whole = audit_model(
+        net, (torch.randn(9, 1, 6, 6), torch.arange(9) % 2), Cyclic(4), progress=False
+    )
     assert all(row.standard_error > 0 for row in whole.layers)
 
 
 def test_accuracy_has_its_own_floor(net, x, y):
-    exact = audit(net, (x, y), Cyclic(4), steps=5, progress=False)
+    exact = audit_model(net, (x, y), Cyclic(4), steps=5, progress=False)
     assert exact.accuracy_moved.discretisation == pytest.approx(exact.accuracy.mean)
-    turned = audit(net, (x, y), Affine2("rotation"), steps=5, progress=False)
+    turned = audit_model(net, (x, y), Affine2("rotation"), steps=5, progress=False)
     assert 0 <= turned.accuracy_moved.discretisation <= 1
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from symmetries.auditing import (
     DistributionInvariance,
+    Estimate,
     LogitInvariance,
     SaliencySimilarity,
     accumulate,
@@ -17,7 +18,7 @@ from symmetries.auditing import (
     normalised_logit_error,
     saliency_similarity,
 )
-from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.estimate import estimate
 from symmetries.groups import Affine2, Colour, Cyclic, CyclicShift, Dihedral, Flip, Product
 
 
@@ -234,7 +235,7 @@ def test_a_metric_can_be_reset_and_moved_in_a_collection(model, x):
 
 def test_interval_and_single_example():
     assert math.isnan(estimate(torch.tensor([1.0])).standard_error)
-    low, high = Estimate(0.0, 1.0, 9).interval(0.6826894921370859)
+    low, high = Estimate.normal(0.0, 1.0).interval(0.6826894921370859)
     assert (low, high) == pytest.approx((-1, 1))
     with pytest.raises(ValueError, match="level"):
-        Estimate(0.0, 1.0, 9).interval(95)
+        Estimate.normal(0.0, 1.0).interval(95)

@@ -9,10 +9,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from symmetries.auditing import audit
+from symmetries.analysis.stored_models import Logarithm
+from symmetries.auditing import audit_model
 from symmetries.auditing.onnx_graph import OnnxGraph, OnnxSession, load_onnx
 from symmetries.auditing.onnx_operators import OPERATORS
-from symmetries.cli.models import Logarithm
 from symmetries.groups import Cyclic
 
 RNG = np.random.default_rng(0)
@@ -220,7 +220,7 @@ Y = torch.arange(7) % 3
 def test_a_network_has_gradients_and_layers(tmp_path):
     model, problem = load_onnx(perceptron(tmp_path / "a.onnx"), X)
     assert problem is None
-    found = audit(model, (X, Y), Cyclic(4), progress=False)
+    found = audit_model(model, (X, Y), Cyclic(4), progress=False)
     assert found.saliency_similarity is not None
     assert found.sensitivity.mean > 0
     assert [row.name for row in found.layers] == ["flat", "hidden_layer", "Relu", "Gemm"]
@@ -246,7 +246,7 @@ def test_what_cannot_be_converted_runs_without_gradients(tmp_path):
     last = (helper.make_node("Celu", ["l"], ["y"]),)
     model, problem = load_onnx(perceptron(tmp_path / "a.onnx", last=last), X)
     assert problem == "operators that are not converted: Celu"
-    found = audit(model, (X, Y), Cyclic(4), gradients=False, progress=False)
+    found = audit_model(model, (X, Y), Cyclic(4), gradients=False, progress=False)
     assert (found.saliency_similarity, found.sensitivity, found.layers) == (None, None, ())
     assert found.logit_invariance.mean > 0
 
@@ -308,8 +308,8 @@ def test_a_foreign_network_that_torch_exported(tmp_path, opset, fixed):
     assert problem is None
     torch.testing.assert_close(model(X), network(X), atol=1e-6, rtol=1e-5)
     logits = Logarithm(model)
-    found = audit(logits, (X, Y), Cyclic(4), layers=(), progress=False)
-    direct = audit(Logarithm(network), (X, Y), Cyclic(4), layers=(), progress=False)
+    found = audit_model(logits, (X, Y), Cyclic(4), layers=(), progress=False)
+    direct = audit_model(Logarithm(network), (X, Y), Cyclic(4), layers=(), progress=False)
     for measure in ("logit_invariance", "saliency_similarity", "sensitivity"):
         ours, theirs = getattr(found, measure).mean, getattr(direct, measure).mean
         assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-6)

@@ -3,10 +3,8 @@
 import numpy as np
 
 from symmetries.report import audit_page, fit_page, orbit_page, render, symmetry_page
-from symmetries.report.audits import AuditPictures, Track
-from symmetries.report.fits import Bank, FitPictures
-from symmetries.report.symmetries import Film, Pictures
 from symmetries.results import (
+    AuditResult,
     ClassSymmetries,
     DataSummary,
     FitResult,
@@ -20,6 +18,15 @@ from symmetries.results import (
     SymmetryResult,
     Transformation,
     WidthCurve,
+)
+from symmetries.results.pictures import (
+    AuditPictures,
+    Bank,
+    Film,
+    FitPictures,
+    OrbitPictures,
+    SymmetryPictures,
+    Track,
 )
 
 NASTY = "<script>alert('x')</script>"
@@ -80,7 +87,7 @@ def discovered():
         Film(np.linspace(p.histogram.edges[0], p.histogram.edges[-1], STEPS), moving(), weights)
         for p in parts
     ]
-    return symmetry_page(result, Pictures(NAMES, moving(steps=10), films))
+    return symmetry_page(result.attach(SymmetryPictures(NAMES, moving(steps=10), films)))
 
 
 def fitted():
@@ -102,7 +109,7 @@ def fitted():
     bank = Bank(
         "rotation", [(-40.0, "degrees"), (0.0, "degrees"), (40.0, "degrees")], moving(steps=3)
     )
-    return fit_page(result, FitPictures(NAMES, {"rotation": moving()}, values, [bank]))
+    return fit_page(result.attach(FitPictures(NAMES, {"rotation": moving()}, values, [bank])))
 
 
 def relaxed():
@@ -127,7 +134,7 @@ def relaxed():
         run=RUN,
     )
     bank = Bank(layers[0], [(90.0 * k, "degrees") for k in range(4)], moving(steps=4))
-    return fit_page(result, FitPictures((), {}, {}, [bank]))
+    return fit_page(result.attach(FitPictures((), {}, {}, [bank])))
 
 
 def audited():
@@ -137,16 +144,18 @@ def audited():
     layer = {"name": NASTY, "shape": (4, 8, 8), "law": "equivariance"}
     layer |= {"error": 0.5, "discretisation": 0.1, "relaxation": None}
     turned = layer | {"name": "features.4", "law": "regular", "relaxation": {"rotation": 0.1}}
-    result = {"group": "c4", "elements": 3, "examples": 50, "level": 0.95}
-    result["layers"] = [layer, turned]
+    result = {"group": "c4", "elements": 3, "examples": 50, "classes": 2, "level": 0.95}
+    result |= {"exhaustive": True, "identity": False, "seconds": 1.0, "layers": [layer, turned]}
     result |= {"model": NASTY, "data": DATA.model_dump(), "run": RUN.model_dump()}
     parts = ("accuracy", "logit_invariance", "distribution_invariance", "saliency_similarity")
-    result["drift"] = [{"beta": beta} | dict.fromkeys(parts, number) for beta in (0, 0.5, 1)]
+    result["drift"] = [
+        {"beta": beta, "accuracy_ratio": 1.0} | dict.fromkeys(parts, number) for beta in (0, 0.5, 1)
+    ]
     curve = np.linspace(0.9, 0.3, STEPS).tolist()
     angles = np.linspace(-180, 180, STEPS).tolist()
     track = Track("rotation", "degrees", angles, curve, curve, moving())
     pictures = AuditPictures(NAMES, [track], moving(steps=5))
-    return audit_page(result | dict.fromkeys(names, number), pictures)
+    return audit_page(AuditResult(**result, **dict.fromkeys(names, number)).attach(pictures))
 
 
 def orbited():
@@ -164,7 +173,7 @@ def orbited():
     result = OrbitResult(
         group=("rotation",), data=DATA, neighbour_distance=0.3, transformations=(curve,), run=RUN
     )
-    return orbit_page(result, {"rotation": moving()}, NAMES)
+    return orbit_page(result.attach(OrbitPictures(NAMES, {"rotation": moving()})))
 
 
 PAGES = {"discover": discovered, "fit": fitted, "audit": audited, "orbit": orbited}

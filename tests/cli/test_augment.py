@@ -1,5 +1,6 @@
 """``symmetries augment`` and ``symmetries reproduce``."""
 
+import json
 import signal
 
 import numpy as np
@@ -128,7 +129,7 @@ def paper(tmp_path, options):
 
 def test_reproduce_runs_the_paper(run, tmp_path):
     paper(tmp_path, {"--quick": "action='store_true'", "--table": "type=int", "--data": ""})
-    result = run("reproduce", "a-paper", 2, "--quick", "--folder", "here")
+    result = run("reproduce", "a-paper", 2, "--checkout", ".", "--quick", "--folder", "here")
     assert result.exit_code == 0, result.output
     said = (tmp_path / "said.txt").read_text()
     assert "quick=True" in said
@@ -138,9 +139,9 @@ def test_reproduce_runs_the_paper(run, tmp_path):
 
 def test_reproduce_names_the_papers_there_are(run, tmp_path):
     paper(tmp_path, {"--quick": "action='store_true'"})
-    assert "one of a-paper" in run("reproduce", "nothing").stderr
+    assert "one of a-paper" in run("reproduce", "nothing", "--checkout", ".").stderr
     for words in ([1], ["--seed", 3], ["--precision", "64-true"], ["--nodes", 2]):
-        result = run("reproduce", "a-paper", *words)
+        result = run("reproduce", "a-paper", "--checkout", ".", *words)
         assert result.exit_code == 3
         assert "the script of a-paper has no such option" in result.stderr
 
@@ -149,10 +150,10 @@ def test_reproduce_takes_what_all_commands_take(run, tmp_path):
     paper(tmp_path, {"--quick": "action='store_true'", "--first-seed": "type=int", "--out": ""})
     (tmp_path / "o").mkdir()
     given = ("--preset", "quick", "--seed", 3, "--out", "o", "--resume", "--json")
-    result = run("reproduce", "a-paper", *given)
+    result = run("reproduce", "a-paper", "--checkout", ".", *given)
     assert result.exit_code == 0, result.output
-    assert result.stdout == "[1]"
+    assert json.loads(result.stdout) == [1]
     said = (tmp_path / "said.txt").read_text()
     assert "quick=True" in said
     assert "first_seed=3" in said
-    assert "expected a folder" in run("reproduce", "a-paper", "--json").stderr
+    assert "expected a folder" in run("reproduce", "a-paper", "--checkout", ".", "--json").stderr

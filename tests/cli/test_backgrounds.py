@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from symmetries.cli import classifiers, relaxed
+from symmetries.analysis import classifiers
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 
@@ -13,8 +13,10 @@ from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     size = {"features": 48, "steps": 12, "batch_size": 200}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 32})
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 32}
+    )
 
 
 @pytest.fixture

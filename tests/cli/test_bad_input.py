@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from symmetries.cli.inputs import Source
-from symmetries.cli.options import Reading
+from symmetries.analysis.inputs import read_images
 
 
 def picture(path, size=(12, 10), value=200):
@@ -35,7 +34,7 @@ def refused(run, tmp_path):
 
 def test_a_folder_without_pictures(refused, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "is this the right folder?" in refused("discover", "empty")
+    assert "check the folder" in refused("discover", "empty")
 
 
 def test_pictures_of_mixed_sizes(refused, run, tmp_path):
@@ -64,7 +63,7 @@ def test_labels_follow_their_pictures_when_one_is_left_out(tmp_path):
         picture(tmp_path / "classes" / name)
     (tmp_path / "classes" / "x" / "b.png").write_bytes(b"")
     with pytest.warns(RuntimeWarning, match=r"b\.png"):
-        found = Source(str(tmp_path / "classes"), Reading(skip_bad=True)).load()
+        found = read_images(tmp_path / "classes", skip_bad=True)
     assert found.labels.tolist() == [0, 1, 1]
     assert found.class_names == ("x", "y")
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from symmetries.cli import classifiers
-from symmetries.cli.fit import wilson
+from symmetries.analysis import classifiers
+from symmetries.analysis.fits import wilson
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
-from symmetries.report.fits import interval_text, reach_of
+from symmetries.report.fit_report import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     size = {"features": 48, "steps": 12, "batch_size": 200}
-    monkeypatch.setitem(classifiers.PRESETS, "quick", size)
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
 
 
 def test_invariance_is_learned_and_the_model_loads_again(run, tmp_path):
@@ -114,9 +114,10 @@ def test_augmented_keeps_the_originals_first():
 
 
 def test_relaxed_layers(run, tmp_path, monkeypatch):
-    from symmetries.cli import relaxed
 
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 6, "batch_size": 32})
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 6, "batch_size": 32}
+    )
     result = run("fit", "digits", "--method", "relaxed", "--out", "out", "--quiet", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -173,10 +174,12 @@ def test_an_interrupted_fit_goes_on(run, tmp_path, monkeypatch, method):
 
 
 def test_an_interrupted_relaxed_fit_goes_on(run, tmp_path, monkeypatch):
-    from symmetries.cli import relaxed
+    from symmetries.analysis import classifiers
     from symmetries.learners.relaxed import training as learner
 
-    monkeypatch.setitem(relaxed.PRESETS, "quick", {"width": 2, "steps": 8, "batch_size": 8})
+    monkeypatch.setitem(
+        classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 8, "batch_size": 8}
+    )
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
     arguments = ["fit", "a.npz", "--method", "relaxed", "--quiet", "--json"]

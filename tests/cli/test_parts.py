@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from symmetries.auditing import audit
-from symmetries.cli import audit as audit_command
-from symmetries.cli.parts import InPrecision, Parts
+from symmetries.analysis import audits, augmentation
+from symmetries.analysis.precision import InPrecision
+from symmetries.auditing import audit_model
+from symmetries.cli.parts import Parts
 from symmetries.cli.resuming import RANKS, is_helper
 from symmetries.groups import Affine2
 
@@ -34,17 +35,10 @@ def pictures(tmp_path):
     return "a.npz"
 
 
-def audit_module():
-    """The module of the command, whose name the package gives to the command itself."""
-    return sys.modules[audit_command.__module__]
-
-
 @pytest.fixture
 def small_parts(monkeypatch):
-    from symmetries.cli import augment as augment_command
-
-    monkeypatch.setattr(audit_module(), "PART", 5)
-    monkeypatch.setattr(sys.modules[augment_command.__module__], "AT_ONCE", 20)
+    monkeypatch.setattr(audits, "PART", 5)
+    monkeypatch.setattr(augmentation, "AT_ONCE", 20)
 
 
 def stopping_at_the_third(done):
@@ -74,7 +68,7 @@ def test_an_audit_in_parts_is_the_same_audit():
         return images.flatten(1) @ weight
 
     whole, parts = (
-        audit(model, (x, y), Affine2("rotation"), samples=2, progress=False, **options)
+        audit_model(model, (x, y), Affine2("rotation"), samples=2, progress=False, **options)
         for options in ({}, {"over": in_fives})
     )
     for name in ("accuracy_moved", "logit_invariance", "saliency_similarity", "sensitivity"):
@@ -163,7 +157,7 @@ def test_two_processes_find_what_one_finds(run, tmp_path, pictures):
     (tmp_path / "main.py").write_text("from symmetries.cli import app; app()")
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "b.npz", images=rng.random((300, 8, 8)), labels=np.arange(300) % 3)
-    assert audit_module().PART < 60  # of the fifth that is held out: two parts, one for each
+    assert audits.PART < 60  # of the fifth that is held out: two parts, one for each
     arguments = ["audit", "parts_model:net", "b.npz", "--group", "c4", "--device", "cpu"]
     arguments += ["--quiet", "--json", "--out"]
     one = without_run(run(*arguments, "one").stdout)

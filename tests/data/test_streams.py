@@ -100,8 +100,14 @@ def test_a_mapped_file_is_a_tensor(tmp_path):
         (lambda f: (f / "labels-001.npy").unlink(), "labels for all shards"),
         (lambda f: np.save(f / "labels-001.npy", np.arange(2)), "1 integers"),
         (lambda f: np.save(f / "labels-001.npy", np.zeros(1)), "1 integers"),
-        (lambda f: np.save(f / "images-001.npy", np.zeros((1, 9, 6), np.uint8)), "save them alike"),
-        (lambda f: np.save(f / "images-001.npy", np.zeros((1, 8, 6))), "save them alike"),
+        (
+            lambda f: np.save(f / "images-001.npy", np.zeros((1, 9, 6), np.uint8)),
+            "save all shards with one dtype",
+        ),
+        (
+            lambda f: np.save(f / "images-001.npy", np.zeros((1, 8, 6))),
+            "save all shards with one dtype",
+        ),
         (lambda f: np.save(f / "images-001.npy", np.array([{}])), "numbers"),
         (lambda f: np.save(f / "images-001.npy", np.zeros((0, 8, 6), np.uint8)), "at least one"),
         (lambda f: np.save(f / "images-000.npy", np.zeros((5, 8, 6), np.uint8).T), "C order"),
@@ -131,7 +137,7 @@ def test_a_file_that_shrinks_is_noticed(tmp_path):
     shards(tmp_path, labels=False)
     found = stream(tmp_path)
     cut(tmp_path / "images-002.npy")
-    with pytest.raises(ValueError, match="was the file cut"):
+    with pytest.raises(ValueError, match="check whether the file is truncated"):
         found[9]
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries.actions.images import ImageAction
 from symmetries.data import load
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.affine import Affine2
@@ -26,8 +27,8 @@ from symmetries.learners.invariant_weights import (
     width_rows,
 )
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import TrainConfig, load_state, train
 from symmetries.training.resume import NonFiniteError
 
@@ -271,6 +272,73 @@ def test_an_interval_holds_the_width_and_the_bound_falls_outside(small):
     assert beyond < end
     with pytest.raises(ValueError, match="expected a NaturalLinear"):
         refitted_elbo(small_model(posterior="full"), [images], labels, torch.ones(1, 1))
+
+
+def test_few_random_transformations_pay_for_the_variance_of_their_average():
+    """Against the closed form for a Gaussian likelihood: the price is the variance over S."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(60, 1, 8, 8, generator=generator)
+    targets = torch.randn(60, 2, generator=generator)
+    model = shallow_model((1, 8, 8), 2, ROTATION, features=24, task="regression", bias=False)
+    width = torch.tensor([[2.0]])
+    few, many = 4, 2000
+    phi = torch.stack(
+        [
+            model.features_at(images, model.noise(many, "grid")[k : k + 1], width)[0]
+            for k in range(many)
+        ]
+    )
+    with torch.no_grad():
+        for _ in range(3):  # a last layer that has learned something
+            sums = model.head.sums(phi.mean(0)[None], targets[None], torch.ones(1, 60, 2))
+            model.head.step(sums, 1.0)
+        outputs, head = phi @ model.head.mean[0].T, model.head
+        spread = outputs.var(0).sum()
+        covariance = head.root[0].mT @ head.root[0]
+        apart = phi - phi.mean(0)
+        spread = spread + torch.einsum("snd,cde,sne->", apart, covariance, apart) / many
+        options = {"steps": 0, "chunk": 2}
+        even = refitted_elbo(model, [images], targets, width, samples=many, **options)
+        noisy = [
+            refitted_elbo(
+                model, [images], targets, width, samples=few, sampling="random", seed=i, **options
+            )
+            for i in range(60)
+        ]
+    price = float(even - torch.cat(noisy).mean())
+    assert price == pytest.approx(float(spread) / (2 * few), rel=0.1)
+    with pytest.raises(ValueError, match="sampling"):
+        refitted_elbo(model, [images], targets, width, sampling="often")
+
+
+def test_a_search_with_few_random_transformations_finds_less(digits):
+    data, found = digits["digits-rotated"].subset(range(300)), []
+    for sampling in ("sobol", "random"):
+        model = small_model()
+        options = {"samples": 2, "steps": 4, "halvings": 1, "chunk": 50, "sampling": sampling}
+        search_widths(model, [data.images], data.labels, **options)
+        found += degrees(model)
+    assert found[1] < found[0] - 20
+
+
+@pytest.mark.parametrize("sectors", [2, 6])
+def test_labels_of_the_pose_identify_a_width(digits, sectors):
+    """In which of n sectors a 7 points: the narrower the sectors, the less f may be averaged."""
+    data = digits["digits"]
+    upright = data.images[data.labels == 7].repeat(3, 1, 1, 1)
+    turns = torch.rand(len(upright), 1, generator=torch.Generator().manual_seed(0))
+    images = ImageAction(ROTATION, fill=0.0)(ROTATION.exp(2 * math.pi * turns), upright)
+    labels = (sectors * turns[:, 0]).long().clamp(0, sectors - 1)
+    options = {"features": 48, "sigma": 0.5}
+    grid = [math.radians(width) for width in range(0, 181, 15)]
+    held = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=grid, learn=False, **options)
+    sets, width = [0] * len(grid), held.half_width.detach()
+    bound = refitted_elbo(held, [images], labels, width, sets=sets, fresh=True, samples=64)
+    best = 15 * int(bound.argmax())
+    model = shallow_model((1, 8, 8), sectors, ROTATION, half_widths=(0.1, 3.0), **options)
+    search_widths(model, [images], labels, sets=[0, 0])
+    assert all(abs(found - best) <= 10 for found in degrees(model))
+    assert 0 < best < 180 / sectors + 1
 
 
 def test_every_start_ends_at_the_same_width_and_a_trained_last_layer(digits):

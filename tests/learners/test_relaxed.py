@@ -13,7 +13,7 @@ from symmetries.data import digits, upside_down_sixes
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.learners.relaxed import accuracy, cross_validate, fit, relaxed_loss
 from symmetries.nn.relaxation import relaxation, relaxation_penalty
-from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
+from symmetries.nn.relaxed_networks import FieldDropout2d, RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.training import Step, TrainConfig
 
 SMALL = {"hidden": 16, "features": 16}
@@ -119,6 +119,29 @@ def test_residual_network_learns_in_every_mode(group, mode):
     moved = [p.grad is not None for p in model.parameters()]
     assert all(moved)
     assert all(getattr(m, "turn", None) is None for m in model.modules())
+
+
+def test_a_network_that_pools_first_and_drops_fields_stays_invariant():
+    torch.manual_seed(0)
+    symmetry = Symmetry(Cyclic(4), "strict", options={"hidden": 4, "features": 4})
+    sizes = {"width": 2, "kernel_size": 3, "last_kernel": 1}
+    model = RelaxedResNet(1, 3, symmetry, pool_first=True, dropout=0.5, **sizes)
+    images = torch.rand(6, 1, 8, 8)
+    model.train()(images)
+    for training in (False, True):  # dropped fields are dropped at every element alike
+        model.train(training)
+        outputs = []
+        for turn in range(4):
+            torch.manual_seed(1)
+            outputs.append(model(images.rot90(turn, (2, 3))))
+        assert all(torch.allclose(outputs[0], other, atol=1e-4) for other in outputs[1:])
+    torch.manual_seed(2)
+    assert not torch.allclose(outputs[0], model(images), atol=1e-3)
+    fields = FieldDropout2d(0.5, Cyclic(4))(torch.ones(50, 12, 2, 2)).view(50, 3, -1)
+    assert set(fields.unique().tolist()) == {0.0, 2.0}
+    assert bool((fields.amax(-1) == fields.amin(-1)).all())
+    with pytest.raises(ValueError, match="probability"):
+        FieldDropout2d(1.5, Cyclic(4))
 
 
 def test_negative_penalty_is_refused():

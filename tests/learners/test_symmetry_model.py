@@ -79,10 +79,13 @@ def test_planted_rotation_is_found_and_absent_shift_is_not(turned):
     assert rotation.width90 == pytest.approx(108, rel=0.2)  # 90 % of 120 degrees
     assert rotation.noise_floor < 20
     assert summary["shift_x"].verdict == summary["shift_y"].verdict == "absent"
-    assert set(rotation.per_class) == {"0", "1"}
+    assert set(summary.classes) == {"0", "1"}
+    assert set(summary.classes["0"].width90) == {"shift_x", "shift_y", "rotation"}
     assert summary.content_kept > 0.9
-    steps = torch.tensor(rotation.edges).diff()
-    assert float((steps * torch.tensor(rotation.density)).sum()) == pytest.approx(1.0, abs=1e-4)
+    steps = torch.tensor(rotation.histogram.edges).diff()
+    assert float((steps * torch.tensor(rotation.histogram.density)).sum()) == pytest.approx(
+        1.0, abs=1e-4
+    )
     assert rotation.unit == "degrees"
     assert summary["shift_x"].unit == "pixels"
 
@@ -248,7 +251,7 @@ def test_an_image_set_and_a_cnn():
     config = small(kind="cnn", widths=(16,), features=(16,), inference=stage, generative=stage)
     model = SymmetryModel("rotation", (1, SIDE, SIDE), config)
     model.fit(data, progress=False, device="cpu")
-    assert set(model.summary(data, n=64)["rotation"].per_class) == {"a", "b"}
+    assert set(model.summary(data, n=64).classes) == {"a", "b"}
 
 
 def test_collapse_is_said_with_the_remedy():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from symmetries.nn.fourier import KernelNetwork, fourier_features
+from symmetries.nn.fourier import KernelFunction, fourier_features
 
 
 def seeded(seed=0):
@@ -34,7 +34,7 @@ def test_wrong_number_of_frequencies_is_named():
 
 
 def test_frequency_zero_makes_the_kernel_constant():
-    network = KernelNetwork(3, 2, (2, 2), 1.0, generator=seeded())
+    network = KernelFunction(3, 2, (2, 2), 1.0, generator=seeded())
     a, b = torch.randn(50, 3), torch.randn(50, 2)
     phi = network.features(a, torch.zeros(3), b, torch.zeros(2))
     assert torch.equal(phi, phi[:1].expand_as(phi))
@@ -51,7 +51,7 @@ def test_variance_at_the_start(absolute, omega):
     a, b = torch.randn(20, 3, generator=seeded()), torch.randn(20, 2, generator=seeded(1))
     squares = []
     for seed in range(150):
-        network = KernelNetwork(3, absolute, (4, 4), 0.3, generator=seeded(seed))
+        network = KernelFunction(3, absolute, (4, 4), 0.3, generator=seeded(seed))
         second = (b, torch.full((2,), omega)) if absolute else (None, None)
         phi = network.features(a, torch.full((3,), omega), *second)
         squares.append((phi @ network.output.flatten(0, 1).T).square().mean().item())
@@ -60,11 +60,11 @@ def test_variance_at_the_start(absolute, omega):
 
 
 def test_same_generator_same_weights():
-    one, two = (KernelNetwork(2, 1, (3,), 1.0, generator=seeded(5)) for _ in range(2))
+    one, two = (KernelFunction(2, 1, (3,), 1.0, generator=seeded(5)) for _ in range(2))
     assert all(torch.equal(one.state_dict()[k], two.state_dict()[k]) for k in one.state_dict())
 
 
 @pytest.mark.parametrize("argument", ["features", "hidden", "depth"])
 def test_empty_networks_are_refused(argument):
     with pytest.raises(ValueError, match=argument):
-        KernelNetwork(2, 0, (1,), 1.0, **{argument: 0})
+        KernelFunction(2, 0, (1,), 1.0, **{argument: 0})

@@ -20,17 +20,17 @@ def capturing(monkeypatch):
 
 
 def refuse(*_):
-    raise AssertionError("tried during a capture")
+    raise AssertionError("verified during a capture")
 
 
 @pytest.mark.usefixtures("capturing")
 def test_kernels_are_not_tried_during_a_capture(monkeypatch):
     on_gpu = SimpleNamespace(gamma=SimpleNamespace(device=torch.device("cuda", 0)))
     monkeypatch.setattr(fused_filters, "_disagreement", refuse)
-    assert not fused_filters.tried(("filters",), on_gpu, refuse)
+    assert not fused_filters.verified(("filters",), on_gpu, refuse)
     assert fused_filters._TRIED == {}  # nor is anything concluded from it
     fused_filters._TRIED[torch.device("cuda", 0), "filters"] = True
-    assert fused_filters.tried(("filters",), on_gpu, refuse)  # known from before
+    assert fused_filters.verified(("filters",), on_gpu, refuse)  # known from before
 
 
 @pytest.mark.usefixtures("capturing")
@@ -53,7 +53,7 @@ def test_a_layer_first_seen_during_a_capture_asks_again(monkeypatch, relax):
     expected = layer(x)
     layer._forget()
     asked = []
-    monkeypatch.setattr(type(layer), "_launch", lambda *_: asked.append(1))
+    monkeypatch.setattr(type(layer), "_fuse", lambda *_: asked.append(1))
     monkeypatch.setattr(conv_kernel, "may_keep", lambda _: False)
     torch.testing.assert_close(layer(x), expected)
     assert not asked

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from symmetries.actions.images import ImageAction
 from symmetries.groups import SE2, Cyclic, Dihedral
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d, turn_grid
-from symmetries.nn.gconv_kernels import absolute_coordinates, relative_coordinates
+from symmetries.nn.gconv_sampling import absolute_coordinates, relative_coordinates
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool, act_on_fields
 from symmetries.nn.position_conv import costs
 from symmetries.testing import equivariance_error, invariance_error

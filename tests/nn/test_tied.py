@@ -5,9 +5,9 @@ from torch import nn
 from symmetries.actions.images import ImageAction
 from symmetries.groups import Affine2, Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.nn.tied import (
-    GroupPool,
     TiedConv2d,
     TiedLinear,
+    TiedPool,
     group_permutations,
     pixel_permutations,
     tie,
@@ -29,7 +29,7 @@ def test_permutations_are_the_action(group):
 def test_pooled_layer_is_invariant_and_sees_more_than_the_orbit_s_mean(group, pool):
     torch.manual_seed(0)
     layer = nn.Sequential(
-        TiedLinear(pixel_permutations(group, (2, 6, 6)), 5), nn.ReLU(), GroupPool(pool)
+        TiedLinear(pixel_permutations(group, (2, 6, 6)), 5), nn.ReLU(), TiedPool(pool)
     ).double()
     x = torch.randn(4, 2, 6, 6, dtype=torch.float64)
     orbit = ImageAction(group).orbit(group.elements(), x)
@@ -58,7 +58,7 @@ def test_tied_layers_in_a_row_stay_equivariant():
         nn.ReLU(),
         TiedLinear(group_permutations(group, 3), 5),
         nn.ReLU(),
-        GroupPool("mean"),
+        TiedPool("mean"),
     ).double()
     x = torch.randn(4, 1, 4, 4, dtype=torch.float64)
     for k in group.elements():
@@ -68,7 +68,7 @@ def test_tied_layers_in_a_row_stay_equivariant():
 @pytest.mark.parametrize("group", [Cyclic(4), Dihedral(4), Flip("y")], ids=repr)
 def test_tied_convolution_with_pooling_is_equivariant(group):
     torch.manual_seed(0)
-    net = nn.Sequential(TiedConv2d(2, 3, 3, group, padding=1), nn.ReLU(), GroupPool("max"))
+    net = nn.Sequential(TiedConv2d(2, 3, 3, group, padding=1), nn.ReLU(), TiedPool("max"))
     x = torch.randn(2, 2, 6, 6)
     act = ImageAction(group)
     for k in group.elements():
@@ -81,7 +81,7 @@ def test_tied_convolutions_in_a_row_are_equivariant(group, size):
     torch.manual_seed(0)
     first = TiedConv2d(2, 3, 3, group, padding=1, padding_mode="circular", **size)
     second = TiedConv2d(3, 4, 3, group, padding=1, lift=False)
-    net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), GroupPool("max")).double()
+    net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), TiedPool("max")).double()
     x = torch.randn(2, 2, 7, 7, dtype=torch.float64)
     act = ImageAction(group)
     for k in group.elements():
@@ -107,7 +107,7 @@ def test_any_layer_can_be_tied(layer):
     tied = tie(layer, group, (2, 6, 6))
     flat = isinstance(layer, nn.Linear)
     torch.testing.assert_close(tied(x)[:, :, 0], layer(x.flatten(1) if flat else x))
-    pool, act = GroupPool("max"), ImageAction(group)
+    pool, act = TiedPool("max"), ImageAction(group)
     for k in group.elements():
         moved, still = pool(tied(act(k, x))), pool(tied(x))
         torch.testing.assert_close(moved, still if flat else act(k, still))
@@ -117,7 +117,7 @@ def test_layers_that_cannot_be_tied():
     for layer, name in (
         (nn.Conv2d(2, 4, 3, groups=2), "one group of channels"),
         (nn.Conv2d(2, 4, (3, 1)), "the same size in both directions"),
-        (nn.Conv2d(2, 4, 2, padding="same"), "odd kernels"),
+        (nn.Conv2d(2, 4, 2, padding="same"), "odd filters"),
         (nn.Linear(7, 3), "shape: expected"),
     ):
         with pytest.raises(ValueError, match=name):
@@ -129,7 +129,7 @@ def test_layers_that_cannot_be_tied():
             tie(nn.Linear(36, 3), Cyclic(4), shape)
     with pytest.raises(TypeError, match="group: expected a finite group"):
         tie(nn.Linear(36, 3), Affine2("rotation"), (1, 6, 6))
-    with pytest.raises(TypeError, match="turns and flips"):
+    with pytest.raises(TypeError, match="rotations or flips"):
         tie(nn.Conv2d(1, 2, 3), CyclicShift("x", 3))
 
 
@@ -160,6 +160,6 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="permutations"):
         TiedLinear(torch.rand(4, 16), 3)
     with pytest.raises(ValueError, match="how"):
-        GroupPool("sum")
+        TiedPool("sum")
     with pytest.raises(ValueError, match=r"features, \|G\|"):
-        GroupPool("max")(torch.rand(2, 3))
+        TiedPool("max")(torch.rand(2, 3))

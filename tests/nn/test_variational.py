@@ -7,7 +7,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from symmetries.nn.full_moments import FullMoments
-from symmetries.nn.natural import NaturalLinear, _factor_by_halves, inverse_factor
+from symmetries.nn.natural_linear import NaturalLinear, _factor_by_halves, inverse_factor
 from symmetries.nn.variational import VariationalLinear, gaussian_kl
 from symmetries.training.triangular import TriangularAdam
 

@@ -16,7 +16,7 @@ from symmetries.actions.resample import warp
 from symmetries.groups.affine import affine_exp
 from symmetries.nn.perceptron import gelu_norm
 from symmetries.ops.compiler import has_compiler
-from symmetries.training.adam import KernelAdam, KernelAdamW
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 
 DEVICE = "cuda"
 HERE = Path(__file__).parent

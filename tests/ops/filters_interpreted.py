@@ -53,7 +53,7 @@ def compare(name):
         given = [torch.linspace(-1, 2, t.numel()).to(t).view_as(t) for t in made]
         parameters = [p for name, p in one.named_parameters() if name not in unread(one)]
         found.append([*made, *torch.autograd.grad(made, parameters, given)])
-    launched = layer._launched((9, 9)) is not None and exact._launched((9, 9)) is None
+    launched = layer._fused((9, 9)) is not None and exact._fused((9, 9)) is None
     pairs = zip(*found, strict=True)
     worst = max(((a.double() - b).norm() / b.norm()).item() for a, b in pairs)
     return worst, launched
@@ -79,7 +79,7 @@ def broken_kernels_are_not_used():
     kept = filters.Filters.gradients
     filters.Filters.gradients = lambda *given: [2 * part for part in kept(*given)]
     fused_filters._TRIED.clear()
-    used = CASES["strict"]().to(DEVICE)._launched((9, 9)) is not None
+    used = CASES["strict"]().to(DEVICE)._fused((9, 9)) is not None
     filters.Filters.gradients = kept
     fused_filters._TRIED.clear()
     return not used
@@ -88,10 +88,10 @@ def broken_kernels_are_not_used():
 def a_switch_is_obeyed_later():
     """Kernels that a layer has used before are left alone where they are not wanted any more."""
     layer = CASES["strict"]().to(DEVICE)
-    found = [layer.at_once((9, 9)) is not None]
+    found = [layer.fused((9, 9)) is not None]
     for value in ("0", "1"):
         os.environ[available.VARIABLE] = value
-        found.append(layer.at_once((9, 9)) is not None)
+        found.append(layer.fused((9, 9)) is not None)
     del os.environ[available.VARIABLE]
     return found == [True, False, True]
 

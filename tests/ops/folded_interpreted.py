@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from symmetries.actions.resample import warp, warp_shared
-from symmetries.distributions.spline import circular_spline, rational_quadratic
+from symmetries.distributions.rational_spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import affine_inverse, affine_product
 from symmetries.groups.exponential import affine_exp
 from symmetries.nn.perceptron import hidden_units

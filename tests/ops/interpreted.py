@@ -8,7 +8,7 @@ On a GPU, ``python tests/ops/interpreted.py`` checks the compiled kernels.
 import torch
 
 from symmetries.actions.resample import warp, warp_shared
-from symmetries.distributions.spline import circular_spline, rational_quadratic
+from symmetries.distributions.rational_spline import circular_spline, rational_quadratic
 from symmetries.groups.affine import Affine2, affine_exp, affine_inverse, affine_product
 from symmetries.groups.exponential import generators
 from symmetries.nn.perceptron import gelu_norm, head

@@ -10,7 +10,7 @@ import torch
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights.objectives import _bound
 from symmetries.nn.feature_maps import orbit_mean
-from symmetries.nn.invariant import _product
+from symmetries.nn.invariant_linear import _product
 from symmetries.nn.resampling import resample
 from symmetries.nn.variational import VariationalLinear
 from symmetries.ops.available import usable

@@ -12,7 +12,7 @@ import torch
 from symmetries.ops import adam, compiler, warp_cuda
 from symmetries.ops.available import VARIABLE, usable, wanted
 from symmetries.ops.compiler import _value, has_compiler
-from symmetries.training import adam as steps
+from symmetries.training import fused_adam as steps
 
 
 def plan(n, channels, height, width, mode="bilinear", versions=1, margin=0):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from symmetries.training import CheckpointError, load_state, save_model
-from symmetries.training import files as files_module
+from symmetries.training import atomic_files as files_module
 from symmetries.training.checkpoint import _render
 
 

@@ -206,7 +206,7 @@ def test_models_that_differ_are_refused() -> None:
         if again:
             yield job(3)
 
-    with pytest.raises(ValueError, match="as many trainings"):
+    with pytest.raises(ValueError, match="the same number of jobs"):
         fit_together([once(False), once(True)])
 
 

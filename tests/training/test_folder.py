@@ -10,7 +10,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from symmetries.training import FolderInUseError, NonFiniteError, train
-from symmetries.training.files import folder_lock
+from symmetries.training.atomic_files import folder_lock
 from symmetries.training.history import History
 
 from .helpers import loss, make_config, make_data, make_model

@@ -18,7 +18,7 @@ from symmetries.training import fabric as fabric_module
 from symmetries.training.batches import HostBatches, Order
 from symmetries.training.graph import wants_graph
 from symmetries.training.optim import build_optimizer
-from symmetries.training.progress import ProgressBar
+from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.schedule import lr_factor
 from symmetries.training.step import HostReadError, Step
 
@@ -130,7 +130,7 @@ def test_bad_settings_are_named(field, value):
 
 @pytest.mark.parametrize("name", ["resume", "tensorboard"])
 def test_some_settings_need_a_folder(name):
-    with pytest.raises(ValueError, match=f"out: expected a folder, as {name}=True"):
+    with pytest.raises(ValueError, match=f"out: expected a folder, because {name}=True"):
         make_config(**{name: True})
 
 

@@ -4,12 +4,14 @@ It is stored beside every result of the commands, papers and benchmarks, so that
 be reproduced.
 """
 
+import hashlib
 import os
 import platform
 import shlex
 import subprocess
 import sys
 import time
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,24 @@ def device_name(device: "torch.device | str") -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+@cache
+def source_digest() -> str:
+    """SHA-256 of the package's own source files: the same code, the same digest."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".cu"):
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def threads() -> int:
+    """How many threads torch computes with: sums are rounded differently with another number."""
+    import torch
+
+    return torch.get_num_threads()
+
+
 def versions(*packages: str) -> dict[str, str]:
     """Return versions of Python, torch and NumPy, and of those of ``packages`` that are installed.
 
@@ -80,8 +100,8 @@ def provenance(device: "torch.device | str") -> dict[str, Any]:
         device: device on which the result was computed.
 
     Returns:
-        Command, commit ("unknown" if it cannot be determined), date, device, and the versions of
-        torch and Python.
+        Command, commit ("unknown" where nothing tells it), date, device, number of threads, and the
+        versions of torch and Python.
     """
     found = versions()
     return {
@@ -89,6 +109,7 @@ def provenance(device: "torch.device | str") -> dict[str, Any]:
         "commit": commit() or "unknown",
         "date": time.strftime("%Y-%m-%d"),
         "device": device_name(device),
+        "threads": threads(),
         "torch": found["torch"],
         "python": found["python"],
     }

@@ -5,6 +5,7 @@ are checked only where data enters the library, because reading a value makes a 
 """
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -162,9 +163,9 @@ def as_path(path: object, name: str = "path") -> Path:
     if not isinstance(path, str | Path):
         raise wrong_type(name, "a path", path, "give a string or a pathlib.Path")
     if "\0" in str(path):
-        raise invalid(name, "a path", short(path), "a file name must not contain a zero byte")
-    if any(len(part.encode()) > 255 for part in Path(path).parts):
-        raise invalid(name, "a path", short(path), "a file name has at most 255 bytes")
+        raise invalid(name, "a path", short(path), "a file's name has no zero byte")
+    if any(len(os.fsencode(part)) > 255 for part in Path(path).parts):
+        raise invalid(name, "a path", short(path), "a file's name has at most 255 bytes")
     return Path(path)
 
 

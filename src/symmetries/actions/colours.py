@@ -9,6 +9,7 @@ from symmetries._validation.checks import check_images, invalid
 from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
 from symmetries.groups.colour import Colour
+from symmetries.groups.names import named_group
 from symmetries.groups.special import wrap_angle
 
 _SEXTANT = math.pi / 3
@@ -33,8 +34,8 @@ class ColourAction(Action):
         [0.0, 1.0, 0.0]
     """
 
-    def __init__(self, group: Colour | None = None) -> None:
-        self.group = Colour() if group is None else group
+    def __init__(self, group: str | Colour | None = None) -> None:
+        self.group = Colour() if group is None else named_group(group)
 
     def __call__(self, element: Tensor, data: Tensor) -> Tensor:
         """Return the images with their colours changed.

@@ -23,6 +23,7 @@ from symmetries.groups.affine import Affine2, affine_inverse
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
+from symmetries.groups.names import named_group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 
@@ -60,7 +61,7 @@ class ImageAction(Action):
 
     def __init__(
         self,
-        group: Group[Any],
+        group: str | Group[Any],
         *,
         interpolation: Interpolation = "bilinear",
         padding: Padding = "constant",
@@ -72,7 +73,8 @@ class ImageAction(Action):
         if not isinstance(blur, int | float) or blur < 0:
             raise invalid("blur", "a number >= 0 in half-image units", blur, "0 turns it off")
         check_number(fill, "fill")
-        self.group = group
+        group = named_group(group)
+        self.group: Group[Any] = group
         self.interpolation = interpolation
         self.padding = padding
         self.fill = fill

@@ -9,6 +9,7 @@ from symmetries._validation.checks import check_tensors, invalid
 from symmetries._validation.placement import exact_products
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 
 
 class PointAction(Action):
@@ -28,9 +29,9 @@ class PointAction(Action):
         [[0.0, 1.0]]
     """
 
-    def __init__(self, group: Group[Any]) -> None:
-        self.group = group
-        self._matrix: Callable[..., Tensor] | None = getattr(group, "matrix", None)
+    def __init__(self, group: str | Group[Any]) -> None:
+        self.group: Group[Any] = named_group(group)
+        self._matrix: Callable[..., Tensor] | None = getattr(self.group, "matrix", None)
 
     def __call__(self, element: Tensor, data: Tensor) -> Tensor:
         """Return the points moved by one shared element, or by one element per set.

@@ -14,7 +14,7 @@ from torch import Tensor
 from symmetries._utils.caching import constant
 from symmetries._validation.checks import check_choice, check_images, invalid
 from symmetries._validation.placement import exact_products
-from symmetries.actions.spline import spline_coefficients, spline_sample
+from symmetries.actions.bspline import spline_coefficients, spline_sample
 from symmetries.ops.available import usable
 from symmetries.ops.vmap_rules import fold, foldable
 

@@ -7,6 +7,7 @@ from symmetries._validation.checks import check_choice, check_number, invalid
 from symmetries._validation.placement import check_together
 from symmetries.actions.base import Action
 from symmetries.actions.resample import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp
+from symmetries.groups.names import named_group
 from symmetries.groups.signal import Signal
 
 
@@ -33,7 +34,7 @@ class SignalAction(Action):
 
     def __init__(
         self,
-        group: Signal | None = None,
+        group: str | Signal | None = None,
         *,
         interpolation: Interpolation = "bilinear",
         padding: Padding = "constant",
@@ -42,7 +43,7 @@ class SignalAction(Action):
         check_choice(interpolation, INTERPOLATIONS, "interpolation")
         check_choice(padding, PADDINGS, "padding")
         check_number(fill, "fill")
-        self.group = Signal() if group is None else group
+        self.group = Signal() if group is None else named_group(group)
         self.interpolation: Interpolation = interpolation
         self.padding: Padding = padding
         self.fill = fill

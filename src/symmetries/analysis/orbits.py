@@ -1,4 +1,4 @@
-"""How far does each transformation move an image, measured with the data's own yardstick?
+"""How far each transformation moves an image, compared with the distances in the data.
 
 For each parameter of a group, on its own: the root-mean-square change ``g x - x`` of a pixel along
 the orbit, compared with the distance between an image and its nearest neighbour in the data.
@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,15 +23,30 @@ from symmetries._validation.checks import (
     check_some,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resample import Interpolation
+from symmetries.analysis.inputs import (
+    Readable,
+    Reading,
+    Say,
+    read_images,
+    resolve_background,
+    without_constant,
+)
+from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
+from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.provenance import Call, data_summary
+from symmetries.analysis.settings import choose_device
 from symmetries.groups.base import Group
-from symmetries.results import OrbitCurve
+from symmetries.groups.names import as_group, group_name
+from symmetries.results import OrbitCurve, OrbitResult, RunInfo
+from symmetries.results.pictures import OrbitPictures
 
-__all__ = ["OrbitStudy", "neighbour_distance", "study_orbits"]
+__all__ = ["OrbitStudy", "neighbour_distance", "orbit", "study_orbits"]
+
+EXAMPLES = 6
 
 PIXELS_AT_ONCE = 2**24
 
@@ -50,9 +66,78 @@ class OrbitStudy:
     frames: dict[str, Tensor]
 
 
+def orbit(
+    data: Readable,
+    group: str | Group[Any] = "affine",
+    *,
+    fill: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> OrbitResult:
+    """Draw the orbits of images under a group, and how much each transformation changes them.
+
+    Args:
+        data: a name ("digits"), a file or a folder; or a tensor or array (N, C, H, W), an
+            :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
+        group: with continuous parameters, or its name.
+        fill: background value from 0 to 1; None looks for it at the borders.
+        seed: of the images that are compared.
+        device: "auto", "cpu", "cuda", ...
+        progress: show a bar.
+
+    Returns:
+        A curve of change for each parameter; ``to_html`` and ``plot`` show the result.
+    """
+    call = Call("orbit", data=data, group=group, fill=fill, seed=seed)
+    place = choose_device(device)
+    info = partial(call.info, seed, place)
+    return describe_orbits(data, group, fill, seed, place, info, progress)
+
+
+def describe_orbits(
+    data: Readable,
+    group: str | Group[Any],
+    fill: float | None,
+    seed: int,
+    device: torch.device,
+    info: Callable[[], RunInfo],
+    progress: bool = True,
+    say: Say | None = None,
+    reading: Reading | None = None,
+) -> OrbitResult:
+    """The curves and the pictures of :func:`orbit`.
+
+    Arguments are those of :func:`orbit`; ``info`` gives what is recorded of the run, ``say`` is
+    told about a background that was found, and ``reading`` says how data is read.
+    """
+    group = as_group(group)
+    images = without_constant(read_images(data, **(reading or {})))
+    fill = resolve_background(images, fill, say)
+    chosen = example_indices(images, EXAMPLES)
+    with progress_bar("orbits", total=group.dim, quiet=not progress) as advance:
+        study = study_orbits(
+            images.images.to(device),
+            group,
+            examples=for_display(images.images[chosen].to(device)),
+            fill=fill,
+            seed=seed,
+            on_parameter=advance,
+        )
+    result = OrbitResult(
+        group=tuple(group_name(group).split(",")),
+        data=data_summary(images),
+        neighbour_distance=study.neighbour_distance,
+        transformations=study.curves,
+        run=info(),
+    )
+    frames = {name: to_bytes(frame) for name, frame in study.frames.items()}
+    return result.attach(OrbitPictures(example_labels(images, chosen), frames))
+
+
 def study_orbits(
     images: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     examples: Tensor,
     steps: int = 41,
@@ -66,7 +151,7 @@ def study_orbits(
 
     Args:
         images: (N, C, H, W), N at least 2.
-        group: with continuous parameters.
+        group: with continuous parameters, or its name.
         examples: (E, C, H, W) images to keep the frames of; of any size.
         steps: positions along each parameter; odd, so that the middle one changes nothing.
         sample: number of images, drawn without replacement, that curves and yardstick use.
@@ -82,6 +167,7 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
+    group = as_group(group)
     _check_study(images, examples, group)
     check_whole(steps, "steps", most=2**16)
     if steps < 3 or steps % 2 == 0:
@@ -121,8 +207,6 @@ def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
             got = f"{low:g} to {high:g}"
             raise invalid(name, "values from 0 to 1", got, f"use {name} / {name}.max()")
     check_like(examples, images, "examples")
-    if not isinstance(group, Group):
-        raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
     if "step" in group.units:
         remedy = "name continuous parameters, such as rotation or affine"
         raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)

@@ -6,10 +6,10 @@ from symmetries.auditing.accumulate import (
     LogitInvariance,
     SaliencySimilarity,
 )
-from symmetries.auditing.drift import DriftPoint, drift_curve
-from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.drift import drift_curve
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.gradients import integrated_gradients
-from symmetries.auditing.layers import LayerError, layer_equivariance
+from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.metrics import (
     distribution_error,
     distribution_invariance,
@@ -17,24 +17,22 @@ from symmetries.auditing.metrics import (
     logit_invariance,
     normalised_logit_error,
 )
-from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
-from symmetries.auditing.run import audit
+from symmetries.auditing.run import audit_model
 from symmetries.auditing.saliency import map_similarity, saliency_map, saliency_similarity
 from symmetries.auditing.spectrum import largest_singular_value
 
+# The types that the measures return; their home is symmetries.results.
+from symmetries.results import AuditResult as AuditResult
+from symmetries.results import DriftPoint as DriftPoint
+from symmetries.results import Estimate as Estimate
+from symmetries.results import LayerError as LayerError
+
 __all__ = [
-    "AuditResult",
     "DistributionInvariance",
-    "DriftPoint",
-    "DriftRow",
-    "Estimate",
     "InvarianceMetric",
-    "LayerError",
-    "LayerRow",
     "LogitInvariance",
-    "Measure",
     "SaliencySimilarity",
-    "audit",
+    "audit_model",
     "distribution_error",
     "distribution_invariance",
     "drift_curve",

@@ -10,6 +10,7 @@ from torchmetrics import Metric
 
 from symmetries._validation.checks import check_choice
 from symmetries.actions.base import Action
+from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.estimate import REDUCTIONS, Reduction, from_sums
 from symmetries.auditing.metrics import (
     OutputError,
@@ -19,9 +20,9 @@ from symmetries.auditing.metrics import (
     normalised_logit_error,
 )
 from symmetries.auditing.models import Model, check_classifier, untouched
-from symmetries.auditing.moves import Moves, make_moves
 from symmetries.auditing.saliency import Saliency, mean_similarity, saliency_map
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 
 FAR_APART = 2_654_435_761  # offset between the seeds of processes; torch keeps 32 bits
 
@@ -33,7 +34,7 @@ class InvarianceMetric(Metric):
     and processes. ``compute`` returns {"value", "standard_error"}.
 
     Args:
-        group: a group or an action.
+        group: a group, its name, or an action.
         reduction: "mean", or "sum" over examples and elements.
         identity: whether the identity of a finite group counts.
         samples: number of elements drawn for each example if the group is continuous.
@@ -51,7 +52,7 @@ class InvarianceMetric(Metric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         reduction: Reduction = "mean",
         identity: bool = False,
@@ -62,7 +63,7 @@ class InvarianceMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         check_choice(reduction, REDUCTIONS, "reduction")
-        self.group = group
+        self.group: Group[Any] | Action = named_group(group)
         self.reduction: Reduction = reduction
         self.identity = identity
         self.samples = samples
@@ -105,8 +106,8 @@ class InvarianceMetric(Metric):
         """Return {"value": the mean or the sum, "standard_error": its standard error}."""
         count, total = int(self.count), float(self.total)
         deviations = float(self.squares) - total * total / max(count, 1)
-        found = from_sums(total, deviations, count, self.reduction, int(self.terms))
-        numbers = {"value": found.mean, "standard_error": found.standard_error}
+        mean, error = from_sums(total, deviations, count, self.reduction, int(self.terms))
+        numbers = {"value": mean, "standard_error": error}
         return {name: torch.tensor(n, device=self.total.device) for name, n in numbers.items()}
 
 
@@ -120,9 +121,9 @@ class LogitInvariance(InvarianceMetric):
     """Metric of LI: the mean of 1/2 |f(x) - f(g x)|^2, or of |f(x) - f(g x)|^2 / |f(x)|^2.
 
     Args:
-        group: a group or an action.
-        normalised: if True, the second of the two.
-        kwargs: options of :class:`InvarianceMetric`.
+        group: a group, its name, or an action.
+        normalised: which of the two.
+        kwargs: of :class:`InvarianceMetric`.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -136,7 +137,7 @@ class LogitInvariance(InvarianceMetric):
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         normalised: bool = False,
         **kwargs: Any,  # noqa: ANN401 - of the base class
@@ -161,14 +162,14 @@ class SaliencySimilarity(InvarianceMetric):
     """Metric of SI: the mean cosine of m(x) and g^-1 m(g x).
 
     Args:
-        group: a group or an action.
-        saliency: function ``saliency(model, x, y)`` that returns the maps.
-        kwargs: options of :class:`InvarianceMetric`.
+        group: a group, its name, or an action.
+        saliency: the maps, ``saliency(model, x, y)``.
+        kwargs: of :class:`InvarianceMetric`.
     """
 
     def __init__(
         self,
-        group: Group[Any] | Action,
+        group: str | Group[Any] | Action,
         *,
         saliency: Saliency = saliency_map,
         **kwargs: Any,  # noqa: ANN401 - of the base class

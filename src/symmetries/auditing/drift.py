@@ -4,7 +4,6 @@ Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,35 +12,15 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_finite, check_tensors, invalid
 from symmetries.actions.base import Action
-from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import SIMILARITY, examine
 from symmetries.auditing.models import Model, check_classifier, untouched
-from symmetries.auditing.moves import make_moves
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.groups.base import Group
+from symmetries.results import DriftPoint, Estimate
 
 BETAS = tuple(i / 10 for i in range(11))
-
-
-@dataclass(frozen=True)
-class DriftPoint:
-    """The measures at one degree of drift.
-
-    Args:
-        beta: degree of drift, 0 to 1.
-        accuracy: accuracy on D(beta).
-        accuracy_ratio: accuracy on D(beta) divided by accuracy on D(0); NaN if the latter is 0.
-        logit_invariance: LI.
-        distribution_invariance: DI.
-        saliency_similarity: SI; None if gradients were not requested.
-    """
-
-    beta: float
-    accuracy: Estimate
-    accuracy_ratio: float
-    logit_invariance: Estimate
-    distribution_invariance: Estimate
-    saliency_similarity: Estimate | None
 
 
 def drift_curve(
@@ -49,7 +28,7 @@ def drift_curve(
     first: Tensor,
     second: Tensor,
     y: Tensor,
-    group: Group[Any] | Action,
+    group: str | Group[Any] | Action,
     *,
     betas: Sequence[float] = BETAS,
     saliency: Saliency | None = None,
@@ -69,7 +48,7 @@ def drift_curve(
         second: D2, of the same shape; row i is paired with row i of D1
             (``symmetries.data.drift`` pairs equal labels).
         y: (N,) class numbers of both.
-        group: a group or an action.
+        group: a group, its name, or an action.
         betas: degrees of drift.
         saliency: function that returns the maps; the paper's by default.
         steps: number of steps of the integrated gradients, for the default saliency.
@@ -109,13 +88,18 @@ def drift_curve(
     )
     values = {beta: measure(x=torch.lerp(first, second, float(beta))) for beta in betas}
     start = estimate((values[0] if 0 in values else measure(x=first))["accuracy"]).mean
-    points = []
-    for beta, found in values.items():
-        accuracy = estimate(found["accuracy"])
-        ratio = accuracy.mean / start if start > 0 else float("nan")
-        logits, distribution = (
-            estimate(found[name]) for name in ("logit_invariance", "distribution_invariance")
-        )
-        similarity = estimate(found[SIMILARITY]) if gradients else None
-        points.append(DriftPoint(beta, accuracy, ratio, logits, distribution, similarity))
-    return tuple(points)
+    return tuple(_point(beta, found, start) for beta, found in values.items())
+
+
+def _point(beta: float, found: dict[str, Tensor], start: float) -> DriftPoint:
+    """The measures of one degree of drift; ``start`` is the accuracy without drift."""
+    shares: dict[str, Estimate | None] = {
+        name: estimate(found[name], least=0.0, most=1.0) if name in found else None
+        for name in ("accuracy", SIMILARITY)
+    }
+    errors = {
+        name: estimate(found[name], least=0.0)
+        for name in ("logit_invariance", "distribution_invariance")
+    }
+    ratio = float(found["accuracy"].double().mean()) / start if start > 0 else None
+    return DriftPoint.model_validate({"beta": beta, "accuracy_ratio": ratio, **shares, **errors})

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from symmetries.auditing.elements import Moves
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.auditing.models import Model, model_device, untouched
-from symmetries.auditing.moves import Moves
 from symmetries.auditing.saliency import Saliency, map_similarity
 
 OUTPUT_ERRORS = {

@@ -1,7 +1,6 @@
 """Equivariance error of each layer of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,49 +11,23 @@ from symmetries._validation.checks import check_finite, check_whole, invalid, wr
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.auditing.elements import Moves, make_moves
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import check_examples, model_device, untouched
-from symmetries.auditing.moves import Moves, make_moves
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
+from symmetries.results import LayerError
 
 Act = Callable[[Any, Tensor], Tensor]
 
 CLEARLY = 0.8  # the regular law is chosen if its error is smaller by this factor
 
 
-@dataclass(frozen=True)
-class LayerError:
-    """How far the output of a layer is from transforming with the input.
-
-    Args:
-        name: name of the layer, as in ``model.named_modules()``.
-        shape: shape of its output for one example.
-        law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
-            h(x) = h(g x); "regular" equivariance of channels that correspond to the elements of a
-            finite group, field after field, and are permuted with them.
-        error: norm of the difference relative to the norm of h(x); None if the group cannot
-            act on the layer's output.
-        discretisation: the same error for h(g^-1 g x) and h(x), which shows the effect of
-            resampling alone. None if ``error`` is None.
-        standard_error: standard error of ``error`` over examples and their elements.
-        relaxation: the layer's own relaxation by coordinate, if it has a method
-            ``relaxation()``, as relaxed group convolutions do; None otherwise.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    law: str
-    error: float | None
-    discretisation: float | None
-    standard_error: float | None = None
-    relaxation: dict[str, float] | None = None
-
-
 def layer_equivariance(
     model: nn.Module,
-    x: Tensor,
-    group: Group[Any] | Action,
+    x: Inputs,
+    group: str | Group[Any] | Action,
     *,
     layers: Sequence[str] | None = None,
     actions: Mapping[str, Act] | None = None,
@@ -74,10 +47,10 @@ def layer_equivariance(
 
     Args:
         model: the model.
-        x: (N, ...).
-        group: a group or an action.
-        layers: names of layers; by default every layer without children that returns one tensor,
-            and those that have a method ``relaxation()``.
+        x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
+        group: a group, its name, or an action.
+        layers: names; by default every layer without children that returns one tensor, and those
+            that say how far they are relaxed.
         actions: for some names, how an element acts on that layer's output,
             ``act(element, output)``, for representations other than the trivial one.
         identity: whether the identity of a finite group counts.
@@ -99,6 +72,7 @@ def layer_equivariance(
     """
     if not isinstance(model, nn.Module):
         raise wrong_type("model", "an nn.Module", model, "only modules have layers")
+    x = inputs_of(x, model)
     check_examples(x)
     check_finite(x, "x")
     check_whole(batch_size, "batch_size")
@@ -126,8 +100,9 @@ def layer_equivariance(
                     shapes[name] = h.shape[1:]
             for (name, law), found in sofar.items():
                 sums.setdefault(name, {}).setdefault(law, []).append(found)
-    rows = [_row(name, shapes[name], totals) for name, totals in sums.items()]
-    return tuple(replace(row, relaxation=_relaxation(chosen[row.name])) for row in rows)
+    return tuple(
+        _row(name, shapes[name], totals, _relaxation(chosen[name])) for name, totals in sums.items()
+    )
 
 
 def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
@@ -213,7 +188,9 @@ def _squares(
     size = _square(h)
     try:
         if act is None:
-            raise invalid("layer", "an output that the group acts on", tuple(h.shape), "name one")
+            raise invalid(
+                "layer", "an output that the group acts on", tuple(h.shape), "exclude this layer"
+            )
         error = _square(moved - act(element, h))
         there = act(element, again)
         undo = moves.back if act == moves.place else _inverse(act, moves)
@@ -231,25 +208,39 @@ def _square(h: Tensor) -> Tensor:
     return h.flatten(1).double().square().sum(1)
 
 
-def _row(name: str, shape: torch.Size, parts: Mapping[str, Sequence[Tensor]]) -> LayerError:
+def _row(
+    name: str,
+    shape: torch.Size,
+    parts: Mapping[str, Sequence[Tensor]],
+    relaxation: dict[str, float] | None,
+) -> LayerError:
     every = {law: torch.cat([*found], 1).cpu() for law, found in parts.items()}
     rows = {law: found.sum(1).tolist() for law, found in every.items()}
     law = next(iter(rows))
     if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
         law = "regular"
     error, back, size = rows[law]
-    if error != error:  # NaN: the group cannot act
-        return LayerError(name, tuple(shape), law, None, None)
-    scale = size if size > 0 else 1.0
-    root = (error / scale) ** 0.5
-    spread = _ratio_error(every[law][0], every[law][2]) / (2 * root) if root > 0 else 0.0
-    return LayerError(name, tuple(shape), law, root, (back / scale) ** 0.5, spread)
+    numbers: dict[str, float | None] = {"error": None, "discretisation": None}
+    if error == error:  # NaN if the group could not act
+        scale = size if size > 0 else 1.0
+        root = (error / scale) ** 0.5
+        spread = _ratio_error(every[law][0], every[law][2])
+        numbers = {"error": root, "discretisation": (back / scale) ** 0.5}
+        numbers["standard_error"] = (
+            None if spread is None else spread / (2 * root) if root > 0 else 0.0
+        )
+    return LayerError(name=name, shape=tuple(shape), law=law, relaxation=relaxation, **numbers)
 
 
-def _ratio_error(errors: Tensor, sizes: Tensor) -> float:
-    """Return the standard error of sum(errors) / sum(sizes) over the examples, to first order."""
+def _ratio_error(errors: Tensor, sizes: Tensor) -> float | None:
+    """Standard error of sum(errors) / sum(sizes) over the examples, to first order.
+
+    None for one example.
+    """
     n, total = len(errors), float(sizes.sum())
-    if n < 2 or total == 0:
-        return float("nan") if n < 2 else 0.0
+    if n < 2:
+        return None
+    if total == 0:
+        return 0.0
     left = errors - errors.sum() / total * sizes
     return float((left.square().sum() * n / (n - 1)).sqrt()) / total

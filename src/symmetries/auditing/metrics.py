@@ -13,7 +13,9 @@ from torch import Tensor
 from symmetries._validation.checks import check_finite, check_floats
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
-from symmetries.auditing.estimate import Estimate, Reduction, estimate
+from symmetries.auditing.elements import Moves, check_moves, make_moves
+from symmetries.auditing.estimate import Reduction, estimate
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import (
     Model,
     check_callable,
@@ -22,8 +24,8 @@ from symmetries.auditing.models import (
     model_device,
     untouched,
 )
-from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
+from symmetries.results import Estimate
 
 OutputError = Callable[[Tensor, Tensor], Tensor]
 
@@ -71,8 +73,8 @@ def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:
 
 def logit_invariance(
     model: Model,
-    x: Tensor,
-    group: Group[Any] | Action,
+    x: Inputs,
+    group: str | Group[Any] | Action,
     *,
     normalised: bool = False,
     reduction: Reduction = "mean",
@@ -86,9 +88,9 @@ def logit_invariance(
 
     Args:
         model: any callable from (N, ...) to logits (N, K).
-        x: (N, ...).
-        group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
-        normalised: if True, divide by |f(x)|^2 (and omit the half), as in section 4.4.
+        x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
+        group: a group, its name, or an action; see :func:`symmetries.auditing.elements.make_moves`.
+        normalised: divide by |f(x)|^2 (and leave out the half), as in section 4.4.
         reduction: "mean", the convention of the paper's table, or "sum", that of its equation.
         identity: whether the identity of a finite group counts.
         samples: number of elements drawn for each example if the group is continuous.
@@ -104,14 +106,15 @@ def logit_invariance(
         True
     """
     error = normalised_logit_error if normalised else logit_error
+    x = inputs_of(x, model)
     moves = _start(model, x, group, identity, samples, half_width, seed)
     return estimate(mean_error(model, x, moves, error, batch_size), reduction, len(moves))
 
 
 def distribution_invariance(
     model: Model,
-    x: Tensor,
-    group: Group[Any] | Action,
+    x: Inputs,
+    group: str | Group[Any] | Action,
     *,
     reduction: Reduction = "mean",
     identity: bool = False,
@@ -124,6 +127,7 @@ def distribution_invariance(
 
     Equation 1 of the paper; arguments as in :func:`logit_invariance`.
     """
+    x = inputs_of(x, model)
     moves = _start(model, x, group, identity, samples, half_width, seed)
     values = mean_error(model, x, moves, distribution_error, batch_size)
     return estimate(values, reduction, len(moves))
@@ -132,7 +136,7 @@ def distribution_invariance(
 def _start(
     model: Model,
     x: Tensor,
-    group: Group[Any] | Action,
+    group: str | Group[Any] | Action,
     identity: bool,
     samples: int,
     half_width: float | Sequence[float] | None,

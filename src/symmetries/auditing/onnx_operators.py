@@ -205,6 +205,7 @@ def _pad(inputs: list[Any], given: Attributes) -> Tensor:
 
 def _cast(inputs: list[Any], given: Attributes) -> Tensor:
     dtypes = {1: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool, 11: torch.float64}
+    dtypes |= {10: torch.float16, 16: torch.bfloat16}
     number = given["to"]
     if number not in dtypes:
         raise invalid("Cast", "single or double precision, or whole numbers", number, "export so")

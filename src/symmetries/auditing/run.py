@@ -1,32 +1,28 @@
-"""The audit of a classifier: all measures of its invariance in one call."""
+"""All measures of invariance of a classifier in one call."""
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_finite, check_flag, invalid
 from symmetries.actions.base import Action
-from symmetries.auditing.drift import DriftPoint
-from symmetries.auditing.estimate import Estimate, estimate
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
+from symmetries.auditing.inputs import Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
-from symmetries.auditing.moves import make_moves
-from symmetries.auditing.result import AuditResult, DriftRow, LayerRow, Measure
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.names import group_name
+from symmetries.results import AuditResult, Estimate, LayerError
 
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
@@ -40,9 +36,9 @@ def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
     return part(0, count)
 
 
-def audit(
+def audit_model(
     model: Model,
-    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]],
+    data: Labelled,
     group: Group[Any] | Action | str,
     *,
     saliency: Saliency | None = None,
@@ -67,15 +63,15 @@ def audit(
     mode, its gradients and all random states are left unchanged.
 
     Args:
-        model: any callable from (N, ...) to logits (N, K), deterministic in eval mode.
-        data: x (N, ...) and y (N,), class numbers; tensors or arrays. Batches are moved to the
-            model's device. Arrays of floats become float64 for a float64 model, and torch's default
-            dtype for others.
-        group: a group or its name ("c4"), or an action, for data without a default action and for
-            images whose background is not black: ``ImageAction(group, fill=1.0)``.
-        saliency: ``saliency(model, x, y)`` returns maps of the shape of x; the paper's by default.
-        steps: number of steps of the integrated gradients, for the default saliency.
-        baseline: baseline of the integrated gradients, for the default saliency.
+        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
+        data: x (N, ...) and y (N,), class numbers, tensors or arrays; an ``ImageSet`` with labels;
+            or a ``DataLoader`` of both. Moved to where the model is, batch by batch. Arrays of
+            floats become float64 for a model of float64, torch's default dtype for others.
+        group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
+            and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
+        saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
+        steps: of the integrated gradients, for the default saliency.
+        baseline: of the integrated gradients, for the default saliency.
         identity: whether the identity of a finite group counts in the means.
         samples: number of elements drawn for each example if the group is continuous.
         half_width: half-width of the box of parameters that they are drawn from; the group's bounds
@@ -97,18 +93,18 @@ def audit(
         >>> model = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.ReLU(), nn.Linear(16, 3))
         >>> import torch
         >>> x, y = torch.rand(32, 1, 6, 6), torch.randint(3, (32,))
-        >>> found = audit(model, (x, y), Cyclic(4), progress=False)
+        >>> found = audit_model(model, (x, y), Cyclic(4), progress=False)
         >>> found.logit_invariance.discretisation, found.elements
         (0.0, 3)
-        >>> audit(model, (x.numpy(), y.numpy()), "c4", progress=False).accuracy == found.accuracy
+        >>> arrays = x.numpy(), y.numpy()
+        >>> audit_model(model, arrays, "c4", progress=False).accuracy == found.accuracy
         True
     """
     begin = time.perf_counter()
     for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
         check_flag(flag, name)
     check_callable(model)
-    x, y = _pair(data, model)
-    group = parse_group(group) if isinstance(group, str) else group
+    x, y = labelled_inputs(data, model)
     with untouched(model):
         classes = check_classifier(model, x, y)
     moves = make_moves(
@@ -136,14 +132,14 @@ def audit(
     values = over(part, len(x))
     _check_values(values)
     measures: dict[str, Any] = {
-        name: _measure(estimate(values[name]), level, _back(values, name), name in SHARES)
+        name: _measure(values, name, level)
         for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
         if name in values
     }
     measures = dict.fromkeys((SIMILARITY, "sensitivity")) | measures
-    rows: tuple[LayerRow, ...] = ()
+    rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
-        found = layer_equivariance(
+        rows = layer_equivariance(
             model,
             x[:LAYER_EXAMPLES],
             group,
@@ -152,7 +148,6 @@ def audit(
             half_width=half_width,
             seed=seed,
         )
-        rows = tuple(LayerRow(**dataclasses.asdict(row)) for row in found)
     return AuditResult(
         group=_name(moves.action.group),
         elements=len(moves),
@@ -171,100 +166,19 @@ def _check_values(values: dict[str, Tensor]) -> None:
     silent = int(values["normalised_logit_invariance"].isinf().sum())
     if silent:
         expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
-        raise invalid("model", expected, got, "look at the model: most of its units may be dead")
+        raise invalid("model", expected, got, "check the model: most of its units may be inactive")
     for name, numbers in values.items():
         check_finite(numbers, name.replace("_", " "))
 
 
-def drift_row(point: DriftPoint, level: float = 0.95) -> DriftRow:
-    """Convert a point of :func:`symmetries.auditing.drift_curve` to plain data."""
-    similarity = point.saliency_similarity
-    return DriftRow(
-        beta=point.beta,
-        accuracy=_measure(point.accuracy, level, None, share=True),
-        accuracy_ratio=point.accuracy_ratio if math.isfinite(point.accuracy_ratio) else None,
-        logit_invariance=_measure(point.logit_invariance, level, None),
-        distribution_invariance=_measure(point.distribution_invariance, level, None),
-        saliency_similarity=(
-            None if similarity is None else _measure(similarity, level, None, share=True)
-        ),
-    )
-
-
-def _pair(
-    data: tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]], model: Model
-) -> tuple[Tensor, Tensor]:
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        got = type(data).__name__
-        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
-    x, y = data
-    x = _inputs(x, _float_dtype(model)) if isinstance(x, np.ndarray) else x
-    y = _labels(y) if isinstance(y, np.ndarray) else y
-    if not isinstance(y, Tensor):
-        got = type(y).__name__
-        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
-    if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
-    return x, y
-
-
-def _float_dtype(model: Model) -> torch.dtype:
-    """Return the dtype for arrays of floats: float64 if the model's, else torch's default."""
-    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
-    own = next((one.dtype for one in parameters if one.is_floating_point()), None)
-    return torch.float64 if own == torch.float64 else torch.get_default_dtype()
-
-
-def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """Convert an array of inputs to a tensor of ``dtype``."""
-    kind, got = values.dtype.kind, values.dtype.name
-    if kind == "f":
-        return torch.tensor(_plain(values), dtype=dtype)
-    if kind == "c":
-        return torch.tensor(_plain(values))  # the checks of complex tensors apply
-    remedy = "use x.astype('float32') / 255"
-    if kind not in "iub":
-        remedy = "use x.astype('float32'), with all examples of one shape"
-    elif got != "uint8":
-        remedy += " if they are bytes, x.astype('float32') otherwise"
-    raise invalid("x", "floats in [0, 1]", got, remedy)
-
-
-def _labels(values: NDArray[Any]) -> Tensor:
-    """Convert an array of labels to a tensor, integers to int64."""
-    kind = values.dtype.kind
-    if kind in "iub":
-        return torch.tensor(np.ascontiguousarray(values, np.int64))
-    if kind in "fc":
-        return torch.tensor(_plain(values))  # the checks of such tensors apply
-    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
-    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the same numbers as torch accepts them: contiguous and in native byte order."""
-    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no long doubles
-    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
-    return np.ascontiguousarray(values, dtype)
-
-
-def _back(values: dict[str, Tensor], name: str) -> float | None:
-    found = values.get(name + ROUND_TRIP)
-    return None if found is None else float(found.double().mean())
-
-
-def _measure(
-    found: Estimate, level: float, discretisation: float | None, share: bool = False
-) -> Measure:
-    """Build a measure; its interval is cut at 0, and for a share also at 1."""
-    low, high = found.interval(level)
-    return Measure(
-        mean=found.mean,
-        standard_error=found.standard_error,
-        low=min(max(low, 0.0), found.mean),
-        high=max(min(high, 1.0), found.mean) if share else high,
-        discretisation=discretisation,
-    )
+def _measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
+    """One measure; no interval goes below 0, and that of a share does not go beyond 1."""
+    most = 1.0 if name in SHARES else math.inf
+    found = estimate(values[name], level=level, least=0.0, most=most)
+    back = values.get(name + ROUND_TRIP)
+    if back is None:
+        return found
+    return found.model_copy(update={"discretisation": float(back.double().mean())})
 
 
 def _name(group: Group[Any]) -> str:

@@ -14,8 +14,10 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, check_finite, check_floats, check_number
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
-from symmetries.auditing.estimate import Estimate, Reduction, estimate
+from symmetries.auditing.elements import Moves, check_moves, make_moves
+from symmetries.auditing.estimate import Reduction, estimate
 from symmetries.auditing.gradients import integrated_gradients
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import (
     Model,
     check_callable,
@@ -24,8 +26,8 @@ from symmetries.auditing.models import (
     model_device,
     untouched,
 )
-from symmetries.auditing.moves import Moves, check_moves, make_moves
 from symmetries.groups.base import Group
+from symmetries.results import Estimate
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
 
@@ -100,8 +102,8 @@ def map_similarity(maps: Tensor, moved: Tensor) -> Tensor:
 
 def saliency_similarity(
     model: Model,
-    x: Tensor,
-    group: Group[Any] | Action,
+    x: Inputs,
+    group: str | Group[Any] | Action,
     y: Tensor | None = None,
     *,
     saliency: Saliency = saliency_map,
@@ -116,10 +118,10 @@ def saliency_similarity(
 
     Args:
         model: any callable from (N, ...) to logits (N, K).
-        x: (N, ...).
-        group: a group or an action; see :func:`symmetries.auditing.moves.make_moves`.
-        y: (N,) classes that the maps explain; by default those predicted for x.
-        saliency: ``saliency(model, x, y)`` returns maps of the shape of x. The paper's by default;
+        x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
+        group: a group, its name, or an action; see :func:`symmetries.auditing.elements.make_moves`.
+        y: (N,) the classes that the maps explain; those predicted for x by default.
+        saliency: ``saliency(model, x, y)`` gives maps of the shape of x. The paper's by default;
             for other options of it use ``functools.partial(saliency_map, steps=20)``.
         reduction: "mean" or "sum".
         identity: whether the identity of a finite group counts (its cosine is 1).
@@ -135,6 +137,7 @@ def saliency_similarity(
         >>> round(saliency_similarity(by_sum, x, Cyclic(4)).mean, 6)
         1.0
     """
+    x = inputs_of(x, model)
     with untouched(model):
         check_classifier(model, x, y)
     moves = make_moves(

@@ -91,7 +91,7 @@ def _outputs(model: Model, x: Tensor) -> int:
     with torch.no_grad():
         found = call_model(model, x)
     if not isinstance(found, Tensor):
-        raise wrong_type("model", "one that gives a tensor (N, K)", found, "wrap it")
+        raise wrong_type("model", "one that gives a tensor (N, K)", found, "wrap the model")
     return found.flatten(1).shape[1]
 
 

@@ -1,33 +1,27 @@
 """``symmetries augment``: more data like this, moved as the data moves."""
 
 import os
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from symmetries._utils.text import printable
 from symmetries.cli import options
 from symmetries.cli.errors import OutputError
-from symmetries.cli.progress import progress_bar
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from symmetries.cli.inputs import Source
     from symmetries.cli.runs import Run
-
-AT_ONCE = 256
-REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
 
 
 @options.unbundled
@@ -54,64 +48,62 @@ def augment(
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
-    from symmetries.cli.inputs import Source
+    from symmetries.cli.output import owned
     from symmetries.cli.parts import stop_processes
     from symmetries.cli.runs import begin
 
     words = [model, data, *options.given(copies=copies), *reading.words()]
     output = options.Output(out, overwrite, quiet, json)
     run = begin("augment", words, out, machine, output, preset)
-    source = Source(data, reading)
     if is_helper(run.processes):  # another process of the same run: it makes its share
-        make(model, source, copies, run)
+        make(model, data, reading, copies, run)
         stop_processes()
         return
-    check_target(out, overwrite)
-    with run.checkpoints, no_place_named(out, run.checkpoints.folder):
-        arrays = make(model, source, copies, run)
+    with owned(out), run.checkpoints, no_place_named(out, run.checkpoints.folder):
+        check_target(out, overwrite)
+        arrays = make(model, data, reading, copies, run)
         write_npz(out, arrays)
     count = len(arrays["images"])
     if json:
         shape = list(arrays["images"].shape)
-        facts = {"file": str(out), "images": count, "shape": shape, "labels": "labels" in arrays}
-        sys.stdout.write(dumps(facts | {"run": run.info().model_dump()}, indent=2) + "\n")
+        facts = {
+            "file": printable(str(out)),
+            "images": count,
+            "shape": shape,
+            "labels": "labels" in arrays,
+        }
+        write_json(facts | {"run": run.info().model_dump()})
     console = Console(stderr=json, quiet=quiet)
     console.print(f"wrote [bold]{escape(str(out))}[/]: {count:,} images", soft_wrap=True)
 
 
-def make(name: str, source: "Source", copies: int, run: "Run") -> "dict[str, NDArray[np.generic]]":
-    """The new images and what belongs to them."""
+def make(
+    model: str, data: str, reading: options.Reading, copies: int, run: "Run"
+) -> "dict[str, NDArray[np.generic]]":
+    """The arrays of the file: new images and what belongs to them."""
     import numpy as np
-    import torch
 
-    from symmetries.cli.orbit import to_bytes
+    from symmetries.analysis import augmentation
+    from symmetries.analysis.identity import model_digest
+    from symmetries.analysis.inputs import read_images
+    from symmetries.analysis.progress import progress_bar
+    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.parts import Parts
-    from symmetries.learners.symmetry_model import SymmetryModel
-    from symmetries.training.step import mix
 
-    folder = Path(name).expanduser()
-    folder = folder / "model" if (folder / "model").is_dir() else folder
-    model = SymmetryModel.load(folder, run.place)
     precision = run.machine.precision
-    kinds = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
-    dtype = kinds.get(precision, torch.float32)
-    model.to(dtype)
-    images = source.load()
-
-    def part(start: int, stop: int) -> "dict[str, torch.Tensor]":
-        # The numbers of a part follow from its place, so that parts can be made anywhere.
-        generator = torch.Generator(run.place).manual_seed(mix(run.seed, start))
-        given = images.images[start:stop].to(run.place, dtype)
-        mixed = precision == "bf16-mixed"
-        with torch.autocast(run.place.type, torch.bfloat16, enabled=mixed):
-            versions = model.sample(given, copies, generator, REFINE[run.preset]).flatten(0, 1)
-        return {"images": torch.from_numpy(to_bytes(versions.float()))}
-
-    total = -(-len(images) // AT_ONCE)
-    with progress_bar(
-        "augment", total=total, quiet=run.quiet or is_helper(run.processes)
-    ) as advance:
-        pixels = Parts(run, AT_ONCE, advance, images)(part, len(images))["images"].numpy()
+    learner = augmentation.load_symmetry_model(model, run.place, precision)
+    images = read_images(data, **reading_arguments(reading))
+    size, quiet = augmentation.AT_ONCE, run.quiet or is_helper(run.processes)
+    with progress_bar("augment", total=-(-len(images) // size), quiet=quiet) as advance:
+        pixels = augmentation.new_versions(
+            learner,
+            images,
+            copies,
+            run.preset,
+            over=Parts(run, size, advance, images, model_digest(model, learner)),
+            seed=run.seed,
+            precision=precision,
+        ).numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,
         "source": np.repeat(np.arange(len(images)), copies),
@@ -151,16 +143,20 @@ def no_place_named(out: Path, folder: Path) -> Iterator[None]:
 
 
 def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
-    """Write arrays to a .npz file, whole or not at all."""
+    """Write arrays to a .npz file, whole or not at all; ``out`` is owned by the caller."""
     import numpy as np
 
-    partial = out.with_name(f".{out.name}-{os.getpid()}.partial")
+    from symmetries.cli.output import NEW, beside, real_path
+
+    partial = beside(real_path(out), NEW)
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        os.replace(partial, out)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, real_path(out))
     except OSError as error:
         raise _no_place(out, error) from error
     finally:

@@ -1,15 +1,13 @@
 """``symmetries data``: which sets there are, what is in one, and fetching the public ones."""
 
-import json as json_module
-import sys
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from symmetries.cli import options
+from symmetries.cli.shown import escape, write_json
 
 data = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 
@@ -23,7 +21,7 @@ def list_sets(json: options.Json = False) -> None:
     from symmetries.data import NAMES
 
     if json:
-        sys.stdout.write(json_module.dumps(dict(NAMES), indent=2) + "\n")
+        write_json(dict(NAMES))
         return
     table = _table("name", "what it is")
     for name, meaning in NAMES.items():
@@ -38,11 +36,12 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
 
     [dim]Example:[/] symmetries data describe digits
     """
-    from symmetries.cli.inputs import Source
-    from symmetries.cli.runs import summary
+    from symmetries.analysis.inputs import read_images
+    from symmetries.analysis.provenance import data_summary
+    from symmetries.cli.inputs import reading_arguments
 
-    images = Source(data, reading).load()
-    found = summary(images)
+    images = read_images(data, **reading_arguments(reading))
+    found = data_summary(images)
     facts = {
         **found.model_dump(exclude={"classes"}),
         "classes": len(found.classes),
@@ -50,7 +49,7 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
         "std": round(float(images.images.std()), 4),
     }
     if json:
-        sys.stdout.write(json_module.dumps(facts, indent=2) + "\n")
+        write_json(facts)
         return
     console = Console()
     table = _table("", "")

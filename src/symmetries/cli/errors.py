@@ -1,6 +1,8 @@
 """One line per error, with its remedy, and an exit code that means something."""
 
+import re
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -13,6 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from symmetries._utils.text import masked, printable
+
+NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
@@ -38,6 +43,9 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- click's own signature
         """Run the command; with ``--debug`` errors pass through. Warnings become one line each."""
+        for stream in (sys.stdout, sys.stderr):  # letters that a terminal lacks end no command
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
@@ -46,6 +54,8 @@ class Commands(TyperGroup):
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if is_clicks_own(error) or ctx.params.get("debug"):
+                if isinstance(message := getattr(error, "message", None), str):
+                    error.message = printable(message)  # type: ignore[union-attr]
                 raise
             message, code = describe(error)
             Console(stderr=True, soft_wrap=True, highlight=False).print(
@@ -83,7 +93,7 @@ def show_warning(
 ) -> None:
     """One line for a warning that concerns the user; those for programmers are left out."""
     if not issubclass(category, DeprecationWarning | FutureWarning):
-        text = " ".join(str(message).split())
+        text = printable(masked(" ".join(str(message).split())))
         Console(stderr=True, soft_wrap=True, highlight=False).print(
             f"[bold yellow]warning[/]: {escape(text)}"
         )
@@ -101,7 +111,8 @@ def describe(error: BaseException) -> tuple[str, int]:
         >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
         ("group: expected a name, got 'x'; choose one", 3)
     """
-    line = " ".join(str(error).split())
+    line = " ".join("; ".join((str(error), *getattr(error, "__notes__", ()))).split())
+    line = printable(masked(line))
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; nothing was left half-written", INTERRUPTED
     if isinstance(error, StoppedError):
@@ -112,5 +123,8 @@ def describe(error: BaseException) -> tuple[str, int]:
         return line, FAILED
     if isinstance(error, ValueError | OSError | ImportError):
         return line, BAD_INPUT
+    if isinstance(error, MemoryError) or NO_MEMORY.search(line):
+        remedy = "use fewer or smaller images, a smaller preset, or a larger machine"
+        return f"memory: there is not enough for this run ({line[:200]}); {remedy}", BAD_INPUT
     kind = type(error).__name__
     return f"{kind}: {line}; please report this with the output of --debug", UNEXPECTED

@@ -104,7 +104,16 @@ class Output:
 
     def folder(self, command: str, data: str) -> Path:
         """The folder: as given, or named after the command and its data."""
-        return self.out or Path("out") / f"{command}-{Path(data).expanduser().resolve().stem}"
+        return self.out or Path("out") / f"{command}-{_stem(data)}"
+
+
+def _stem(data: str) -> str:
+    """What to call data in the name of a folder."""
+    try:
+        stem = Path(data).expanduser().resolve().stem
+    except (OSError, RuntimeError, ValueError):  # no path: what reads it says so
+        stem = ""
+    return stem[:60] or "data"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,51 +3,110 @@
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from symmetries.cli.errors import OutputError
+from symmetries.cli.replacing import recover, replace_folder
+from symmetries.training.atomic_files import file_lock
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NEW, OLD = ".symmetries-new", ".symmetries-old"  # after the name of the output, while it is written
+LONGEST = 255 - len(f"..{OLD}")  # bytes of a name
+
+
+@contextmanager
+def owned(out: Path) -> Iterator[None]:
+    """Own an output path while the block runs: a second run into it is refused.
+
+    Whoever holds it removes what a killed run left, and nobody else removes anything.
+
+    Args:
+        out: the folder or file that the run will write.
+
+    Raises:
+        FolderInUseError: naming the process that holds it.
+    """
+    real = real_path(out)
+    made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
+    with ExitStack() as stack:
+        stack.callback(remove_empty, made)
+        try:
+            real.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(beside(real, ".lock"), out, remove=True))
+        except OSError as error:
+            raise no_place(out, error) from error
+        recover(real, beside(real, NEW), beside(real, OLD))
+        yield
+
+
+def check_name(out: Path) -> None:
+    """Refuse a path that no output can have, before any work is done."""
+    real = real_path(out)
+    name = real.name
+    if not name or Path.cwd().is_relative_to(real):  # it would be replaced under our feet
+        raise OutputError(f"{out}: the working folder, or one around it; choose another --out")
+    if len(os.fsencode(name)) > LONGEST:
+        raise OutputError(f"{out}: a name of more than {LONGEST} bytes; choose a shorter --out")
+
+
+def real_path(out: Path) -> Path:
+    """The path that a link leads to."""
+    try:
+        return Path(os.path.realpath(out))
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{out!r}: not a path ({error}); choose another --out") from error
+
+
+def beside(real: Path, ending: str) -> Path:
+    """A hidden neighbour of an output."""
+    return real.with_name(f".{real.name}{ending}")
 
 
 @contextmanager
 def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder beside ``out`` whose files move there when the block ends well.
+    """A hidden folder beside ``out`` that takes its place in one step when the block ends well.
 
     An existing ``out`` is refused before any work is done, unless ``overwrite``; then files of the
-    same name are replaced and others stay. Whatever happens, the temporary folder goes.
+    same name are replaced and others stay. Whatever happens, the hidden folder goes; where the
+    process is killed, the next run into ``out`` removes it. Hold :func:`owned` around it.
 
     Args:
         out: the folder to make.
         overwrite: whether it may exist.
     """
-    if out.exists() and not out.is_dir():
+    real = real_path(out)
+    if real.exists() and not real.is_dir():
         raise OutputError(f"{out}: a file of that name is in the way; choose another --out")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
+    if real.is_dir() and any(real.iterdir()) and not overwrite:
         raise OutputError(f"{out}: the folder exists; add --overwrite, or choose another --out")
-    made = [folder for folder in out.parents if not folder.exists()]  # the deepest first
+    if real.is_mount():
+        raise OutputError(f"{out}: a mount, which cannot be replaced; choose a folder in it")
+    made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
+    partial = beside(real, NEW)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        partial.mkdir(parents=True)
     except OSError as error:
         remove_empty(made)
-        raise OutputError(
-            f"{out}: {error.strerror}; choose an --out in a folder that you may write to"
-        ) from error
+        raise no_place(out, error) from error
     try:
         yield partial
-        move_into(partial, out)
+        replace_folder(partial, real, beside(real, OLD))
     except OSError as error:
-        if isinstance(error, OutputError) or not _concerns(error, partial, out):
+        if isinstance(error, OutputError) or not _concerns(error, partial, real):
             raise
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise OutputError(f"{out}: {reason}; free some space or choose another --out") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         remove_empty(made)
+
+
+def no_place(out: Path, error: OSError) -> OutputError:
+    """The error for an output that cannot be written where it should be."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return OutputError(f"{out}: {reason}; choose an --out in a folder that you may write to")
 
 
 def remove_empty(folders: Sequence[Path]) -> None:
@@ -57,26 +116,7 @@ def remove_empty(folders: Sequence[Path]) -> None:
             folder.rmdir()
 
 
-def move_into(partial: Path, out: Path) -> None:
-    """Move everything in ``partial`` to ``out``, replacing what has the same name."""
-    if not out.exists():
-        partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        os.replace(partial, out)
-        return
-    for entry in sorted(partial.iterdir()):
-        target = out / entry.name
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-        os.replace(entry, target)
-
-
 def _concerns(error: OSError, *places: Path) -> bool:
     """Whether the error is about one of these places, or about a disk that is full."""
     name = str(error.filename or "")
     return error.errno in FULL or any(name.startswith(str(place)) for place in places)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

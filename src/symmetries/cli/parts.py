@@ -1,12 +1,14 @@
 """Work on many examples in parts: shared among processes, and kept when a run is interrupted."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.training import TrainConfig, load_state
 from symmetries.training.batches import Data
 from symmetries.training.checkpoint import has_state, write_state
@@ -24,23 +26,35 @@ class Parts:
     """Goes through N examples: ``parts(part, N)`` with ``part(start, stop)`` the numbers of some.
 
     What is found does not depend on the number of processes, as long as it does not for ``part``.
-    Every part that is done is written to ``OUT.resume``; those of other data are made anew.
+    Every part that is done is written to ``OUT.resume``. A part of other data, of another model, of
+    another command or of other code is made anew.
 
     Args:
         run: whose processes share the work; they are started here.
         size: of a part.
         advance: called after each part.
         data: the examples.
+        model: the digest of the model that looks at them.
     """
 
     def __init__(
-        self, run: "Run", size: int, advance: Callable[[str], None], data: Data | None = None
+        self,
+        run: "Run",
+        size: int,
+        advance: Callable[[str], None],
+        data: Data | None = None,
+        model: str | None = None,
     ) -> None:
         self.folder: Path = run.checkpoints.folder
         self.resume = run.checkpoints.resume
-        self.identity = {"command": run.command}
-        known = None if data is None else fingerprint(data)
-        self.identity |= {} if known is None else {"data": known}
+        self.identity: dict[str, Any] = {
+            "command": run.command,
+            "data": None if data is None else fingerprint(data, most=sys.maxsize),
+            "model": model,
+            "code": source_digest(),
+            "versions": versions(),
+            "threads": threads(),
+        }
         self.size = size
         self.advance = advance
         self.fabric = start_processes(run)
@@ -62,7 +76,7 @@ class Parts:
         name = f"part-{start}-{stop}"
         if self.resume and has_state(self.folder, name):
             values, meta = load_state(self.folder, name)
-            if {**self.identity, **meta} == self.identity:  # older ones know no data
+            if meta == self.identity:
                 return values
         values = part(start, stop)
         write_state(self.folder, name, values, self.identity)
@@ -92,32 +106,3 @@ def stop_processes() -> None:
     group: Any = torch.distributed
     if group.is_available() and group.is_initialized() and group.get_rank() > 0:
         group.destroy_process_group()
-
-
-class InPrecision(nn.Module):
-    """A model that computes in another precision; inputs and outputs stay in theirs.
-
-    Args:
-        model: from images to logits.
-        precision: "64-true", "bf16-true" or "bf16-mixed".
-    """
-
-    def __init__(self, model: Callable[[Tensor], Tensor], precision: str) -> None:
-        super().__init__()
-        self.dtype = torch.float64 if precision == "64-true" else torch.bfloat16
-        self.mixed = precision.endswith("mixed")
-        if isinstance(model, nn.Module) and not self.mixed:
-            model = model.to(self.dtype)
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, K)."""
-        if self.mixed:
-            with torch.autocast(x.device.type, self.dtype):
-                return self.model(x).to(x)
-        return self.model(x.to(self.dtype)).to(x)
-
-
-def in_precision(model: Callable[[Tensor], Tensor], precision: str) -> Callable[[Tensor], Tensor]:
-    """The model in the precision of ``--precision``."""
-    return model if precision == "32-true" else InPrecision(model, precision)

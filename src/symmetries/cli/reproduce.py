@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from json import loads
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from symmetries.cli import options
+from symmetries.cli.shown import write_json
 
 
 @options.unbundled
@@ -21,6 +23,10 @@ def reproduce(
     preset: Annotated[
         str, typer.Option("--preset", help="paper, or quick: small data, about a minute.")
     ] = "paper",
+    checkout: Annotated[
+        Path | None,
+        typer.Option("--checkout", help="The clone whose papers/ are meant; else the one in use."),
+    ] = None,
     folder: options.Folder = None,
     out: Annotated[
         Path | None,
@@ -30,7 +36,7 @@ def reproduce(
     json: options.Json = False,
     machine: options.Machine,
 ) -> None:
-    """Run the reproduction of a paper: papers/PAPER/run.py of a checkout.
+    """Run the reproduction of a paper: papers/PAPER/run.py of a checkout of the repository.
 
     What is in the results already is not run again, with or without --resume. An option that the
     paper's script does not know is refused.
@@ -39,7 +45,7 @@ def reproduce(
     """
     from symmetries._validation.checks import check_choice, invalid
 
-    script = find_paper(paper)
+    script = find_paper(paper, checkout)
     check_choice(preset, ("quick", "default", "paper"), "preset")
     if json and out is None:
         raise invalid("out", "a folder, with --json", "none", "name one with --out")
@@ -72,29 +78,29 @@ def reproduce(
         raise typer.Exit(done.returncode)
     if json and out is not None:
         file = out if out.suffix == ".json" else out / "results.json"
-        sys.stdout.write(file.read_text())
+        write_json(loads(file.read_text()))
 
 
-def papers_folder() -> Path | None:
-    """The folder papers/ of a checkout: above the working directory, or around the package."""
+def papers_folder(checkout: Path | None) -> Path | None:
+    """The folder papers/ of a checkout: of the one that is named, or of the one in use.
+
+    Never of the working folder: who only stands there has not said that its scripts may run.
+    """
     import symmetries
 
-    here = Path.cwd()
-    package = Path(symmetries.__file__).resolve().parents[2]
-    for root in (here, *here.parents, package):
-        if any((root / "papers").glob("*/run.py")):
-            return root / "papers"
-    return None
+    root = checkout or Path(symmetries.__file__).resolve().parents[2]
+    return root / "papers" if any((root / "papers").glob("*/run.py")) else None
 
 
-def find_paper(name: str) -> Path:
+def find_paper(name: str, checkout: Path | None = None) -> Path:
     """The script of a paper."""
     from symmetries._validation.checks import invalid
 
-    folder = papers_folder()
+    folder = papers_folder(checkout)
     if folder is None:
-        remedy = "clone the repository and run this inside of it"
-        raise invalid("papers", "a checkout with the folder papers/", "none", remedy)
+        got = "none" if checkout is None else f"none in {checkout}"
+        remedy = "clone the repository, and name the clone with --checkout"
+        raise invalid("papers", "a checkout with the folder papers/", got, remedy)
     names = sorted(path.parent.name for path in folder.glob("*/run.py"))
     if name not in names:
         raise invalid("paper", f"one of {', '.join(names)}", repr(name), "choose one of these")

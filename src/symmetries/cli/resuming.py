@@ -1,5 +1,6 @@
 """What an interrupted command keeps: beside its output, until it is done."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import TracebackType
 
 from symmetries.cli.errors import StoppedError
 
+MOST_THREADS = 4096  # a larger number in a file is a mistake
 RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
 
@@ -25,9 +27,9 @@ def is_helper(processes: int) -> bool:
 class Checkpoints:
     """The folder ``OUT.resume`` beside the output, for the time of a run.
 
-    It stays when the command is interrupted or killed, and ``--resume`` goes on from there. Where
-    that fails, as with other data, what was there stays, too. After any other end it goes: nothing
-    is left behind.
+    It goes when the output stands. It stays when the command is interrupted, killed or fails after
+    something was written into it, and ``--resume`` goes on from there; only a training whose
+    numbers became infinite leaves nothing. Enter it while the output is owned (``output.owned``).
 
     Args:
         out: the output folder or file.
@@ -39,14 +41,26 @@ class Checkpoints:
         self.folder = out.with_name(f"{out.name}.resume")
         self.resume = resume
         self.command = command
-        self._before = self._written()
-        self.found = resume and bool(self._before)
+        self._before: dict[Path, int] = {}
+        self.found = resume and bool(self._written())
 
     def _written(self) -> dict[Path, int]:
         """What there is to go on from, and when it was written."""
         return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*.json")}
 
+    def threads(self) -> int | None:
+        """How many threads what is there was computed with; None where it does not say."""
+        for path in sorted(self.folder.rglob("*.json")):
+            try:
+                number = json.loads(path.read_bytes())["meta"]["threads"]
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue
+            if type(number) is int and 1 <= number <= MOST_THREADS:
+                return number
+        return None
+
     def __enter__(self) -> "Checkpoints":
+        self._before = self._written()
         return self
 
     def __exit__(
@@ -55,10 +69,16 @@ class Checkpoints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        written = self._written()
-        if isinstance(error, KeyboardInterrupt) and written:
-            raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
-        untouched = bool(written) and written == self._before
-        if error is not None and (self.found or untouched):  # the mistake may be in this command
-            return
+        if error is not None:
+            if type(error).__name__ == "FolderInUseError":  # what is there is another run's
+                return
+            written = self._written()
+            if isinstance(error, KeyboardInterrupt) and written:
+                raise StoppedError(f"interrupted; go on with: {self.command} --resume") from error
+            untouched = bool(written) and written == self._before
+            if self.found or untouched:  # the mistake may be in this command
+                return
+            if written and type(error).__name__ != "NonFiniteError":
+                error.add_note(f"what was computed is kept; go on with: {self.command} --resume")
+                return
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,6 +1,5 @@
 """A run of a command: where it computes, where it writes, and what it records about itself."""
 
-import hashlib
 import logging
 import shlex
 import subprocess
@@ -9,27 +8,23 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from symmetries import __version__
-from symmetries._utils.provenance import commit, device_name, versions
+from symmetries.analysis.provenance import run_info
+from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.cli.options import Machine, Output
-from symmetries.cli.output import output_folder
+from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
-from symmetries.results import DataSummary, Result, RunInfo
+from symmetries.cli.shown import check_stdout, escape, write_json
+from symmetries.results import Result, RunInfo
 
 if TYPE_CHECKING:
     import torch
 
-    from symmetries.data import ImageSet
-
-PRESET_NAMES = ("quick", "default", "paper")
 BF16_PROBE = "import torch; m = torch.nn.Linear(64, 64).bfloat16(); m(torch.rand(8, 64).bfloat16())"
 
 
@@ -75,12 +70,25 @@ class Run:
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A folder to write to; it becomes ``out`` when all went well."""
-        with output_folder(self.out, self.output.overwrite) as partial, self.checkpoints:
+        target = output_folder(self.out, self.output.overwrite)
+        with owned(self.out), self.checkpoints, target as partial:
             yield partial
 
     def info(self) -> RunInfo:
         """What a result says about how it came about."""
         return run_info(self.command, self.seed, self.place, time.perf_counter() - self.started)
+
+    def training(self) -> dict[str, Any]:
+        """Arguments of every training: checkpoints, devices, precision and the bar."""
+        return {
+            "out": self.checkpoints.folder,
+            "resume": self.checkpoints.resume,
+            "device": self.machine.device,
+            "devices": self.machine.devices,
+            "nodes": self.machine.nodes,
+            "precision": self.machine.precision,
+            "progress": not (self.quiet or is_helper(self.processes)),
+        }
 
     def say(self, text: str) -> None:
         """A line beside the result, from one of the processes."""
@@ -92,7 +100,7 @@ class Run:
         """Print a result and name the files that were written."""
         console = Console(stderr=self.output.json, quiet=self.quiet)
         if self.output.json:
-            sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+            write_json(result.model_dump(mode="json"))
         console.print(table)
         say_written(console, self.out, names)
 
@@ -119,6 +127,9 @@ def begin(
     if output.quiet:  # Fabric says how many processes it starts
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
         logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    check_name(out)
+    if output.json:
+        check_stdout()
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
@@ -128,9 +139,19 @@ def begin(
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
     run = Run(command, out, machine, output, place, chosen, checkpoints, started)
+    if checkpoints.found:
+        keep_threads(checkpoints.threads())
     if machine.resume and not checkpoints.found:
         run.say(f"nothing to resume in {checkpoints.folder}: starting anew")
     return run
+
+
+def keep_threads(number: int | None) -> None:
+    """Compute with this number of threads, if one is given: sums are rounded by it."""
+    import torch
+
+    if number is not None and number != torch.get_num_threads():
+        torch.set_num_threads(number)
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
@@ -139,88 +160,20 @@ def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
         console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
 
 
-def choose_preset(name: str | None, device: "torch.device") -> str:
-    """The preset that ``--preset`` names; without it, what is right for the device."""
-    from symmetries._validation.checks import check_choice
-
-    if name is None:
-        return "quick" if device.type == "cpu" else "default"
-    check_choice(name, PRESET_NAMES, "preset")
-    return name
-
-
-def choose_device(name: str) -> "torch.device":
-    """The device that ``--device`` names; "auto" is a GPU if there is one."""
-    import torch
-
-    from symmetries._validation.checks import invalid
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise invalid("device", "a device of this machine", repr(name), "use cpu") from error
-    return device
-
-
 def check_precision(name: str, device: "torch.device") -> None:
     """Raise for a precision that there is not, or that would end this process.
 
     Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
-    way to find out is to let another process try.
+    way to find out is to let another process try (-P: without modules of the working folder).
     """
     from symmetries._validation.checks import check_choice, invalid
     from symmetries.training.config import PRECISIONS
 
     check_choice(name, PRECISIONS, "precision")
     if name.startswith("bf16") and device.type == "cpu":
-        tried = subprocess.run([sys.executable, "-c", BF16_PROBE], capture_output=True, check=False)
+        tried = subprocess.run(
+            [sys.executable, "-P", "-c", BF16_PROBE], capture_output=True, check=False
+        )
         if tried.returncode:
             remedy = "use 32-true, or another device"
             raise invalid("precision", "one that this processor can compute in", name, remedy)
-
-
-def summary(images: "ImageSet") -> DataSummary:
-    """What a result says about its data."""
-    _, channels, height, width = images.images.shape
-    names = images.class_names or tuple(str(label) for label in range(images.classes))
-    return DataSummary(
-        name=images.name,
-        count=len(images),
-        channels=channels,
-        height=height,
-        width=width,
-        classes=names,
-        sha256=data_hash(images),
-    )
-
-
-def data_hash(images: "ImageSet") -> str:
-    """SHA-256 of the pixels, the labels and their shape: the same numbers, the same hash.
-
-    Example:
-        >>> import torch
-        >>> from symmetries.data import ImageSet
-        >>> data_hash(ImageSet(torch.zeros(1, 1, 8, 8)))[:12]
-        'b71c98506529'
-    """
-    digest = hashlib.sha256(str(tuple(images.images.shape)).encode())
-    for part in (images.images, images.labels):
-        if part is not None:
-            digest.update(part.contiguous().cpu().numpy().data)
-    return digest.hexdigest()
-
-
-def run_info(command: str, seed: int, device: "torch.device", seconds: float) -> RunInfo:
-    """What a result says about how it came about."""
-    return RunInfo(
-        command=command,
-        seed=seed,
-        device=device_name(device),
-        time=round(seconds, 3),
-        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        versions={"symmetries": __version__, **versions()},
-        commit=commit(),
-    )

@@ -1,5 +1,6 @@
 """``symmetries sweep``: search for settings, with any number of processes on one study."""
 
+import os
 import subprocess
 import sys
 import time
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from symmetries._utils.text import masked
+from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
     from symmetries.results import SweepResult
 
 SHOWN = 10
+STORAGE = "SYMMETRIES_STORAGE"  # gives --storage where no list of processes shows it
 
 
 def sweep(
@@ -31,7 +35,11 @@ def sweep(
     ] = 1,
     storage: Annotated[
         str | None,
-        typer.Option("--storage", help="A database for Optuna, in place of a journal in OUT."),
+        typer.Option(
+            "--storage",
+            envvar=STORAGE,
+            help="A database for Optuna, in place of a journal in OUT. Passwords are not stored.",
+        ),
     ] = None,
     folder: Annotated[
         Path | None, typer.Option("--folder", help="Where data files lie; else $SYMMETRIES_DATA.")
@@ -53,11 +61,11 @@ def sweep(
     """
     import shlex
 
-    from symmetries.cli.runs import choose_device, run_info
-    from symmetries.report import render
-    from symmetries.report.sweeps import sweep_page
+    from symmetries.analysis.provenance import run_info
+    from symmetries.analysis.settings import choose_device
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
+    from symmetries.training.atomic_files import write_atomic
 
     settings = read_config(config)
     if seed is not None:
@@ -65,14 +73,15 @@ def sweep(
     place = choose_device(device)
     out = out or Path("out") / f"sweep-{config.stem}"
     words = ["sweep", str(config), "--out", str(out)]
-    for name, value in (("storage", storage), ("folder", folder)):
-        words += [] if value is None else [f"--{name}", str(value)]
+    words += [] if folder is None else ["--folder", str(folder)]
     words += [] if device == "auto" else ["--device", device]
     words += [] if seed is None else ["--seed", str(seed)]
     started = time.perf_counter()
     code = "import sys; from symmetries.cli import app; app(sys.argv[1:])"
-    helper = [sys.executable, "-c", code, *words, "--quiet", *(["--keep"] if keep else [])]
-    helpers = [subprocess.Popen(helper) for _ in range(processes - 1)]
+    # -P: no modules of the working folder. The address, with its password, is in the environment.
+    helper = [sys.executable, "-P", "-c", code, *words, "--quiet", *(["--keep"] if keep else [])]
+    names = {**os.environ, **({} if storage is None else {STORAGE: storage})}
+    helpers = [subprocess.Popen(helper, env=names) for _ in range(processes - 1)]
 
     def ready(joined: Collection[str]) -> bool:
         """Whether the helpers are there, or ended: else this one would do all short runs."""
@@ -89,13 +98,14 @@ def sweep(
             process.terminate()
     if any(codes):
         raise RuntimeError(f"a process of the sweep ended with {max(codes)}; see above")
+    words += [] if storage is None else ["--storage", masked(storage)]
     command = shlex.join(["symmetries", *words])
     seconds = time.perf_counter() - started
     result = collect(study, settings, run_info(command, settings.seed, place, seconds))
     result.save(out / "sweep.json")
-    (out / "report.html").write_text(render(sweep_page(result)), encoding="utf-8")
+    write_atomic(out / "report.html", result.to_html().encode())
     if json:
-        sys.stdout.write(result.model_dump_json(indent=2) + "\n")
+        write_json(result.model_dump(mode="json"))
     console = Console(stderr=json, quiet=quiet)
     console.print(table(result))
     console.print(f"{len(result.trials)} runs by {workers(study)} processes")
@@ -110,7 +120,7 @@ def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna
 
 def table(result: "SweepResult") -> Table:
     """The best runs."""
-    from symmetries.report.sweeps import setting_text
+    from symmetries.report.sweep_report import setting_text
 
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
     shown = Table("run", *map(escape, names), box=None, pad_edge=False, header_style="dim")

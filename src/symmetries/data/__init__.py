@@ -5,6 +5,7 @@ from symmetries.data.background import background
 from symmetries.data.base import ImageSet, data_folder, standardise
 from symmetries.data.bundled import digits
 from symmetries.data.cifar_files import cifar
+from symmetries.data.convert import as_image_set, as_images
 from symmetries.data.datasets import from_dataset
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
 from symmetries.data.drifting import drift, transforming
@@ -23,6 +24,8 @@ __all__ = [
     "PictureStream",
     "SpriteFactors",
     "array_file",
+    "as_image_set",
+    "as_images",
     "background",
     "cifar",
     "coloured",

@@ -1,10 +1,14 @@
 """Image sets from arrays: NumPy arrays in memory, .npy and .npz files."""
 
+import io
 import lzma
 import math
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,12 +18,15 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
+from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_choice, invalid
 from symmetries.data.base import ImageSet, as_array
-from symmetries.data.files import AGAIN, check_claim, unreadable
+from symmetries.data.checked_files import AGAIN, check_claim, check_memory, unreadable
 from symmetries.data.labels import names_in, number_labels
 
 _CHANNELS = (1, 2, 3, 4)
+_LONGEST_HEADER = 2**16  # bytes; of an honest file, some hundred
+_CHUNK = 2**20
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
 # Errors that header parsers (NumPy evaluates a Python literal) raise for malformed bytes.
 _BAD_HEADER = (
@@ -74,7 +81,7 @@ def from_array(
     check_choice(layout, _LAYOUTS, "layout")
     if array.ndim != len(layout):
         got = f"shape {array.shape}"
-        raise invalid("images", f"{len(layout)} axes for {layout}", got, "correct layout")
+        raise invalid("images", f"{len(layout)} axes for {layout}", got, "change the layout")
     if array.dtype == np.uint8:
         scale: float | None = 255.0
     elif array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):
@@ -99,7 +106,11 @@ def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np
     try:
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
+        length = stream.read(2 if version == (1, 0) else 4)
+        size = int.from_bytes(length, "little")
+        if size > _LONGEST_HEADER:
+            raise ValueError(f"a header of {size} bytes")
+        shape, fortran, dtype = read(io.BytesIO(length + stream.read(size)))
     except _BAD_HEADER as error:
         raise invalid(str(path), "a numpy array", f"{error}", AGAIN) from error
     if any(size < 0 for size in shape):
@@ -114,44 +125,83 @@ def _read_array(stream: IO[bytes], path: Path, stored: int, *, compressed: bool)
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     check_claim(path, size, stored, compressed=compressed)
-    data = stream.read(size)
-    if len(data) != size:
-        raise invalid(str(path), f"{size} bytes of array", f"{len(data)}", AGAIN)
+    data, done = np.empty(size, np.uint8), 0
+    while done < size:  # into its place, piece by piece: never twice in memory
+        part = stream.read(min(_CHUNK, size - done))
+        if not part:
+            raise invalid(str(path), f"{size} bytes of array", f"{done}", AGAIN)
+        data[done : done + len(part)] = np.frombuffer(part, np.uint8)
+        done += len(part)
     try:
-        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, OverflowError) as error:  # a zero-sized array or dtype
+        return np.frombuffer(data.data, dtype).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, OverflowError) as error:  # no items, or no bytes in an item
         raise invalid(str(path), "an array with items", f"{dtype} {shape}", AGAIN) from error
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the numeric members of a .npz file by name; other members are not read."""
+@dataclass(frozen=True)
+class Member:
+    """An array in a .npz file, of which only the header was read."""
+
+    info: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def items(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+def npz_members(path: Path) -> dict[str, Member]:
+    """The numeric members of a .npz file by name; others are left out. Only headers are read."""
+    with _opened(path) as archive:
+        found: dict[str, Member] = {}
+        seen = set()
+        for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            if key in seen:  # which of the two is meant, readers do not agree on
+                raise invalid(str(path), "members of different names", f"{key!r} twice", AGAIN)
+            seen.add(key)
+            with archive.open(info) as stream:
+                try:
+                    shape, _, dtype = npy_header(stream, Path())
+                except ValueError:
+                    continue
+            found[key] = Member(info, shape, dtype)
+        return found
+
+
+def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """The numeric members of a .npz file by name. Members of other kinds are left unread.
+
+    Args:
+        path: the file.
+        names: of the members to read; None reads all.
+    """
+    members = npz_members(path)
+    with _opened(path) as archive:
+        found = {}
+        for name in members if names is None else names:
+            info = members[name].info
+            packed = info.compress_type != zipfile.ZIP_STORED
+            with archive.open(info) as stream:
+                found[name] = _read_array(stream, path, info.compress_size, compressed=packed)
+        return found
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive; what is wrong with it is an error that names the file."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {}
-            for info in archive.infolist():
-                with archive.open(info) as stream:
-                    if _is_numeric(stream):
-                        stream.seek(0)
-                        key = info.filename.removesuffix(".npy")
-                        stored = info.compress_size
-                        packed = info.compress_type != zipfile.ZIP_STORED
-                        members[key] = _read_array(stream, path, stored, compressed=packed)
-            return members
+            yield archive
     except _BAD_ZIP as error:
         if isinstance(error, OSError):
             raise unreadable(path, error) from error
         raise invalid(str(path), "a readable .npz file", f"{error}", AGAIN) from error
 
 
-def _is_numeric(stream: IO[bytes]) -> bool:
-    try:
-        npy_header(stream, Path())
-    except ValueError:
-        return False
-    return True
-
-
-def _pick(members: dict[str, NDArray[Any]], split: str) -> tuple[str | None, str | None]:
+def _pick(members: Collection[str], split: str) -> tuple[str | None, str | None]:
     pairs = [(f"x_{split}", f"y_{split}"), (f"{split}_images", f"{split}_labels")]
     if split == "train":
         pairs += [("images", "labels"), ("imgs", "labels"), ("x", "y"), ("arr_0", "arr_1")]
@@ -161,8 +211,23 @@ def _pick(members: dict[str, NDArray[Any]], split: str) -> tuple[str | None, str
     return None, None
 
 
-def _refuse_objects(path: Path, members: dict[str, NDArray[Any]]) -> None:
-    """Raise an error if images or labels were not read because they are object arrays."""
+def _needed(path: Path, there: dict[str, Member], images: str, labels: str | None) -> list[str]:
+    """The members to read: images, labels and names; refused where they do not fit into memory."""
+    texts = ("class_names", *(_pick(there, split)[1] for split in ("train", "test")))
+    wanted = [images, labels, *(name for name in texts if name and name in there)]
+    names = [
+        name
+        for name in dict.fromkeys(wanted)
+        if name and (name in (images, labels) or there[name].dtype.kind == "U")
+    ]
+    # Images end as float32, beside the array that they were read into.
+    final = sum(there[name].items * there[name].dtype.itemsize for name in names)
+    check_memory(path, final + 4 * there[images].items)
+    return names
+
+
+def _refuse_objects(path: Path, members: Collection[str]) -> None:
+    """Refuse a file whose images or labels were not read, as they are objects."""
     meant = {"images", "labels", "x", "y", "imgs", "arr_0", "arr_1"}
     meant |= {f"{part}_{split}" for part in "xy" for split in ("train", "test")}
     meant |= {f"{split}_{part}" for part in ("images", "labels") for split in ("train", "test")}
@@ -185,7 +250,7 @@ def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...
             raise invalid(str(path), f"{name} that are text", "numbers", AGAIN)
     names = texts.pop("class_names", None)
     if names is not None and names.ndim == 1:
-        return tuple(str(name) for name in names.tolist())
+        return tuple(printable(str(name)) for name in names.tolist())
     return names_in(*texts.values()) or None
 
 
@@ -202,22 +267,27 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     """
     path = as_path(path)
     check_choice(split, ("train", "test"), "split")
+    name = printable(path.stem)
     if path.suffix == ".npz":
-        members = read_npz(path)
-        images, labels = _pick(members, split)
-        _refuse_objects(path, members)
+        there = npz_members(path)
+        images, labels = _pick(there, split)
+        _refuse_objects(path, there)
         if images is None:
-            got = f"arrays named {sorted(members)}"
+            got = f"arrays named {sorted(there)}"
             remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'
             raise invalid(str(path), f"images of the {split} split", got, remedy)
+        members = read_npz(path, _needed(path, there, images, labels))
         truth = members[labels] if labels else None
-        return from_array(members[images], truth, path.stem, _class_names(path, members))
+        return from_array(members[images], truth, name, _class_names(path, members))
     if split != "train":
         remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
         raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
     try:
         with path.open("rb") as stream:
+            shape, _, dtype = npy_header(stream, path)
+            check_memory(path, math.prod(shape) * (dtype.itemsize + 4))
+            stream.seek(0)
             array = _read_array(stream, path, path.stat().st_size, compressed=False)
     except OSError as error:
         raise unreadable(path, error) from error
-    return from_array(array, None, path.stem)
+    return from_array(array, None, name)

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from symmetries._validation.checks import (
     wrong_type,
 )
 from symmetries._validation.placement import check_together
+
+if TYPE_CHECKING:
+    from symmetries.data.convert import Images
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
 FAR = 10.0  # distance from [0, 1] that noise and standardised images do not reach
@@ -63,7 +66,9 @@ class ImageSet:
             raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
         check_unit_range(self.images, "images")
         if self.class_names is not None and not isinstance(self.class_names, tuple | list):
-            raise wrong_type("class_names", "a tuple of names", self.class_names, "or None")
+            raise wrong_type(
+                "class_names", "a tuple of names", self.class_names, "give a tuple, or None"
+            )
         if self.labels is not None:
             _check_labels(self.labels, len(self.images), self.class_names)
 
@@ -83,13 +88,15 @@ class ImageSet:
         if chosen.dtype == torch.bool:
             if chosen.shape != (len(self),):
                 got = f"a mask of shape {tuple(chosen.shape)}"
-                raise invalid("indices", f"a mask of shape ({len(self)},)", got, "one per image")
+                raise invalid(
+                    "indices", f"a mask of shape ({len(self)},)", got, "give one value per image"
+                )
             chosen = chosen.nonzero()[:, 0]
         if chosen.ndim != 1 or chosen.is_floating_point():
             got = f"{chosen.dtype} of shape {tuple(chosen.shape)}"
             raise invalid("indices", "one list of integers", got, "give positions in the set")
         if len(chosen) == 0:
-            raise invalid("indices", "at least one", "none", "no image was selected")
+            raise invalid("indices", "at least one", "none", "select at least one image")
         low, high = int(chosen.min()), int(chosen.max())
         if low < -len(self) or high >= len(self):
             expected = f"positions below {len(self)}"
@@ -143,8 +150,8 @@ def as_array(values: object, name: str) -> NDArray[Any]:
     Example:
         >>> as_array([[1, 2], [3]], "images")
         Traceback (most recent call last):
-        ValueError: images: expected an array, got a list with parts of unequal shapes; bring them \
-to one shape
+        ValueError: images: expected an array, got a list with parts of unequal shapes; give all \
+parts the same shape
     """
     if isinstance(values, Tensor):
         check_held(values, name)
@@ -153,7 +160,7 @@ to one shape
         return np.asarray(values)
     except ValueError as error:
         got = f"a {type(values).__name__} with parts of unequal shapes"
-        raise invalid(name, "an array", got, "bring them to one shape") from error
+        raise invalid(name, "an array", got, "give all parts the same shape") from error
 
 
 def standardise(images: Tensor, reference: Tensor) -> Tensor:
@@ -210,11 +217,18 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
     return FileNotFoundError(str(invalid(name, "its data files", f"none in {looked}", remedy)))
 
 
-def images_to_learn(
-    images: Tensor | ImageSet, shape: Sequence[int], name: str = "images"
-) -> Tensor:
-    """Return the images (N, C, H, W) of a set, checked: not empty, finite, of shape (C, H, W)."""
-    data = images.images if isinstance(images, ImageSet) else images
+def images_to_learn(images: "Images", shape: Sequence[int], name: str = "images") -> Tensor:
+    """Images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
+
+    Args:
+        images: a tensor, an array, a set or a ``DataLoader``, as in
+            :func:`symmetries.data.as_images`.
+        shape: (C, H, W).
+        name: of the argument, for errors.
+    """
+    from symmetries.data.convert import as_images
+
+    data = as_images(images, name)
     check_image_shape(data, shape, name)
     if len(data) == 0:
         raise invalid(name, "at least one image", "none", "check the loader")

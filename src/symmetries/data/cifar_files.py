@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.files import AGAIN, read_bytes
+from symmetries.data.checked_files import AGAIN, read_bytes
 from symmetries.data.pickles import read_plain_pickle
 from symmetries.data.remote import advice, check_published
 

@@ -27,7 +27,7 @@ def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
     if isinstance(dataset, IterableDataset):
         items = dataset
     elif isinstance(dataset, Mapping) or not hasattr(dataset, "__getitem__"):
-        raise wrong_type("dataset", "a torch Dataset", dataset, "give one with items by number")
+        raise wrong_type("dataset", "a torch Dataset", dataset, "give a data set with __getitem__")
     else:
         items = (dataset[i] for i in range(len(dataset)))  # type: ignore[arg-type]
     images: list[NDArray[Any]] = []
@@ -49,7 +49,9 @@ def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
         raise invalid("dataset", "at least one item", "an empty set", "check the data set")
     if labels and len(labels) != len(images):
         got = f"{len(labels)} labels for {len(images)} images"
-        raise invalid("dataset", "a label for all items or for none", got, "return pairs")
+        raise invalid(
+            "dataset", "a label for all items or for none", got, "return pairs for all items"
+        )
     return from_array(np.stack(images), of_items(labels) if labels else None, name)
 
 

@@ -72,7 +72,7 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
     check_set(data)
     check_number(degrees, "degrees")
     if not 0 <= degrees <= 180:
-        raise invalid("degrees", "0 to 180", degrees, "the angle is drawn from both directions")
+        raise invalid("degrees", "0 to 180", degrees, "angles of both signs are drawn")
     most = math.radians(degrees)
     angles = _draws("rotation", split, seed).uniform(len(data), -most, most)
     return _moved(data, Affine2("rotation"), angles[:, None], f"rotated-{degrees:g}")

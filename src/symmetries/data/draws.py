@@ -29,7 +29,7 @@ class Draws:
 
     def __init__(self, seed: int, stream: str) -> None:
         if not isinstance(seed, int) or seed < 0:
-            raise invalid("seed", "an integer from 0", repr(seed), "give for example seed=0")
+            raise invalid("seed", "an integer from 0", repr(seed), "try seed=0")
         self._bits = np.random.PCG64(np.random.SeedSequence([seed, *stream.encode()]))
 
     def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> Floats:
@@ -49,6 +49,6 @@ class Draws:
         """Return ``count`` positions in ``weights``, drawn in proportion to the weights."""
         edges = np.cumsum(weights, dtype=np.float64)
         if not edges[-1] > 0:
-            raise invalid("weights", "a positive sum", edges[-1], "no value has any weight")
+            raise invalid("weights", "a positive sum", edges[-1], "give a positive weight")
         found = np.searchsorted(edges, self.uniform(count) * edges[-1], side="right")
         return np.asarray(found, dtype=np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symmetries._validation.checks import as_path, check_choice, check_whole, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, data_folder, missing
-from symmetries.data.files import AGAIN, check_claim, read_bytes
+from symmetries.data.checked_files import AGAIN, check_claim, check_memory, read_bytes
 from symmetries.data.remote import REMOTE, advice, check_published
 
 PREFIX = {"train": "train", "test": "t10k"}
@@ -47,7 +47,9 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if rank is not None:
         check_whole(rank, "rank", most=255)
     if rank is not None and axes != rank:
-        raise invalid(str(path), f"{rank} axes", f"{axes}", "are images and labels swapped?")
+        raise invalid(
+            str(path), f"{rank} axes", f"{axes}", "check whether images and labels are swapped"
+        )
     head = 4 + 4 * axes
     sizes = read_bytes(path, head)[4:]
     if len(sizes) < 4 * axes:
@@ -57,7 +59,8 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if count == 0:
         raise invalid(str(path), "at least one item", f"shape {shape}", AGAIN)
     check_claim(path, count, path.stat().st_size, compressed=path.suffix == ".gz")
-    body = read_bytes(path, head + count + 1)[head:]  # one extra byte, to reach the checksum
+    check_memory(path, 5 * count)  # bytes, and the float32 that they become
+    body = read_bytes(path, head + count + 1)[head:]  # one more, to reach the checksum
     if len(body) != count:
         got = f"{len(body)} bytes" if len(body) < count else "more"
         raise invalid(str(path), f"{count} bytes after the header", got, AGAIN)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries._validation.checks import invalid
-from symmetries.data.files import AGAIN
+from symmetries.data.checked_files import AGAIN
 
 _RECONSTRUCT = {
     ("numpy.core.multiarray", "_reconstruct"),

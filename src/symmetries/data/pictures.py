@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_choice, check_pair, invalid
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
+from symmetries.data.checked_files import check_memory
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 # The formats of Pillow that neither run other programs nor load further files.
@@ -74,14 +76,35 @@ def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
     return full.resize((size[1], size[0]), Image.Resampling.BILINEAR)
 
 
-def _read_all(
-    files: list[Path], size: tuple[int, int] | None, skip_bad: bool
-) -> tuple[list[Path], list[Image.Image]]:
-    """Return the readable files and their pictures."""
-    pictures, good, bad = [], [], []
+def _check_budget(files: list[Path], size: tuple[int, int] | None) -> None:
+    """Refuse pictures that will not fit into memory together, by their headers alone."""
+    pixels, largest, colour = 0, 0, False
     for file in files:
         try:
-            pictures.append(read_picture(file, size))
+            with warnings.catch_warnings(), Image.open(file, formats=FORMATS) as opened:
+                warnings.simplefilter("ignore")
+                here = math.prod(opened.size)
+                colour = colour or opened.mode not in _GREY
+        except Exception:  # it is named when it is read
+            continue
+        largest = max(largest, here)
+        pixels += here if size is None else math.prod(size)
+    # Bytes and float32 of all, and one picture as the decoder holds it.
+    check_memory(files[0].parent, pixels * (3 if colour else 1) * 5 + 4 * largest)
+
+
+def _read_all(
+    files: list[Path], size: tuple[int, int] | None, skip_bad: bool
+) -> tuple[list[Path], list[NDArray[np.uint8]]]:
+    """The pictures as bytes, (H, W) or (H, W, 3), and the files they came from."""
+    pictures: list[NDArray[np.uint8]] = []
+    good, bad = [], []
+    _check_budget(files, size)
+    for file in files:
+        try:
+            picture = read_picture(file, size)
+            mode = "L" if picture.mode in _GREY else "RGB"
+            pictures.append(np.asarray(picture.convert(mode)))
             good.append(file)
         except ValueError:
             if not skip_bad:
@@ -93,6 +116,17 @@ def _read_all(
         named = ", ".join(bad[:NAMED]) + (", ..." if len(bad) > NAMED else "")
         warnings.warn(f"left out {len(bad)} unreadable: {named}", RuntimeWarning, stacklevel=3)
     return good, pictures
+
+
+def _stacked(pictures: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Pictures (N, H, W) if all are grey, else (N, H, W, 3); the list is empty afterwards."""
+    grey = all(picture.ndim == 2 for picture in pictures)
+    shape = (len(pictures), *pictures[0].shape[:2], *(() if grey else (3,)))
+    images: NDArray[np.uint8] = np.empty(shape, np.uint8)
+    for number in reversed(range(len(pictures))):
+        picture = pictures.pop()
+        images[number] = picture if picture.ndim == len(shape) - 1 else picture[..., None]
+    return images
 
 
 def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
@@ -113,7 +147,7 @@ def picture_files(root: Path, split: str) -> tuple[list[Path], list[Path]]:
     files = loose or [file for c in classes for file in _pictures_in(c)]
     if not files:
         kinds = ", ".join(sorted(SUFFIXES))
-        raise invalid(str(folder), f"pictures ({kinds})", "none", "is this the right folder?")
+        raise invalid(str(folder), f"pictures ({kinds})", "none", "check the folder")
     return files, classes
 
 
@@ -141,14 +175,15 @@ def picture_folder(
     files, classes = picture_files(root, split)
     files, pictures = _read_all(files, size, skip_bad)
     for file, picture in zip(files, pictures, strict=True):
-        if picture.size != pictures[0].size:
-            got = f"{picture.size} in {file.name} and {pictures[0].size} in {files[0].name}"
+        if picture.shape[:2] != pictures[0].shape[:2]:
+            sizes = [one.shape[1::-1] for one in (picture, pictures[0])]
+            got = f"{sizes[0]} in {file.name} and {sizes[1]} in {files[0].name}"
             remedy = "resize them: size=(height, width), or --resize for a command"
             raise invalid(str(root), "pictures of one size (width, height)", got, remedy)
-    mode = "L" if all(picture.mode in _GREY for picture in pictures) else "RGB"
-    images: NDArray[np.uint8] = np.stack([np.asarray(p.convert(mode)) for p in pictures])
-    layout = "NHW" if mode == "L" else "NHWC"
+    images = _stacked(pictures)
+    layout = "NHW" if images.ndim == 3 else "NHWC"
+    name = printable(root.name)
     if not classes:
-        return from_array(images, None, root.name, layout=layout)
+        return from_array(images, None, name, layout=layout)
     labels = np.array([classes.index(file.parent) for file in files])
-    return from_array(images, labels, root.name, tuple(c.name for c in classes), layout)
+    return from_array(images, labels, name, tuple(printable(c.name) for c in classes), layout)

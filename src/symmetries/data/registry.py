@@ -131,7 +131,7 @@ def describe(name: str) -> str:
 
     Example:
         >>> describe("digits-rotated")
-        'digits: every image turned by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
+        'digits: every image rotated by its own angle in [-180, 180] degrees (Ouderaa & Wilk 2022)'
     """
     if not isinstance(name, str):
         raise wrong_type("name", "the name of a data set", name, f"known: {', '.join(NAMES)}")
@@ -189,7 +189,7 @@ def _load_path(path: Path, split: str) -> ImageSet:
         raise _unknown(str(path), "a name or an existing path")
     if path.suffix not in (".npy", ".npz"):
         expected = "a .npy or .npz file or a folder of pictures"
-        raise invalid("data", expected, f"the file {path}", "convert it")
+        raise invalid("data", expected, f"the file {path}", "convert the file")
     return array_file(path, split)
 
 

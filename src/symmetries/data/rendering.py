@@ -114,7 +114,7 @@ def render(factors: SpriteFactors, size: int = 64, supersample: int = 1) -> Tens
         raise TypeError(str(invalid("factors", "SpriteFactors", kind, "see grid_factors")))
     for name, value in (("size", size), ("supersample", supersample)):
         if not isinstance(value, int) or value < 1:
-            raise invalid(name, "a positive integer", repr(value), "correct it")
+            raise invalid(name, "a positive integer", repr(value), "give a larger integer")
     images = torch.zeros(len(factors), 1, size, size)
     for kind, shape in enumerate(SHAPES):
         members = np.flatnonzero(factors.shape == kind)

@@ -17,8 +17,8 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries.data.arrays import npy_header
 from symmetries.data.base import ImageSet, as_array, data_folder, missing
+from symmetries.data.checked_files import AGAIN
 from symmetries.data.draws import Draws, Floats, Integers
-from symmetries.data.files import AGAIN
 from symmetries.data.remote import advice
 from symmetries.data.rendering import SHAPES, SpriteFactors, render
 
@@ -49,7 +49,9 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
     chosen = chosen.astype(np.int64)
     if len(chosen) and (chosen.min() < 0 or chosen.max() >= total):
         got = f"{chosen.min()} to {chosen.max()}"
-        raise invalid("indices", f"positions from 0 to {total - 1}", got, "correct them")
+        raise invalid(
+            "indices", f"positions from 0 to {total - 1}", got, "choose positions in this range"
+        )
     shape, scale, turn, x, y = np.unravel_index(chosen, GRID)
     return SpriteFactors(
         shape.astype(np.int64), SCALES[scale], ORIENTATIONS[turn], POSITIONS[x], POSITIONS[y]

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 
 from symmetries._validation.checks import as_path, check_choice, check_pair, invalid, wrong_type
 from symmetries.data.arrays import layout_of, npy_header
-from symmetries.data.files import AGAIN, unreadable
+from symmetries.data.checked_files import AGAIN, unreadable
 from symmetries.data.pictures import picture_files, read_picture
 
 Example = tuple[Tensor, ...]
@@ -63,7 +63,12 @@ class ArrayShards(Dataset[Example]):
             if shape[1:] != first[1:] or dtype != self.dtype:
                 expected = f"{self.dtype} of shape (N, {', '.join(map(str, first[1:]))})"
                 got = f"{dtype} of shape {shape} in {name}"
-                raise invalid("shards", f"{expected} as in {names[0]}", got, "save them alike")
+                raise invalid(
+                    "shards",
+                    f"{expected} as in {names[0]}",
+                    got,
+                    "save all shards with one dtype and shape",
+                )
         self.layout = layout_of(first) if layout is None else layout
         check_choice(self.layout, ("NHW", "NHWC", "NCHW"), "layout")
         self.item_shape = first[1:]
@@ -92,7 +97,9 @@ class ArrayShards(Dataset[Example]):
         data = os.pread(self._open[key], size, self.starts[shard] + place * size)
         if len(data) != size:
             got = f"{len(data)} bytes of example {place}"
-            raise invalid(str(self.paths[shard]), f"{size} bytes", got, "was the file cut?")
+            raise invalid(
+                str(self.paths[shard]), f"{size} bytes", got, "check whether the file is truncated"
+            )
         return data
 
     def _image(self, data: bytes) -> Tensor:
@@ -184,7 +191,12 @@ def stream(
         some = [file for file in labels if file.is_file()]
         if some and len(some) != len(labels):
             missing = next(file.name for file in labels if not file.is_file())
-            raise invalid(str(folder), "labels for all shards", f"no {missing}", "add or remove")
+            raise invalid(
+                str(folder),
+                "labels for all shards",
+                f"no {missing}",
+                "add the missing file, or remove all labels",
+            )
         return ArrayShards(images, labels if some else None)
     if size is None:
         remedy = "give size=(height, width): pictures are resized as they are read"
@@ -226,7 +238,7 @@ def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
         claimed = math.prod(shape) * dtype.itemsize
         raise invalid(str(path), f"{claimed} bytes of numbers", f"{stored}", AGAIN)
     if dtype != np.uint8 and dtype.kind not in "fiu":
-        raise invalid(str(path), "numbers", f"{dtype}", "convert them")
+        raise invalid(str(path), "numbers", f"{dtype}", "convert the array to numbers")
     return start, shape, dtype, fortran
 
 
@@ -237,6 +249,6 @@ def _labels(paths: Sequence[Path], ends: Sequence[int]) -> Tensor:
         start, shape, dtype, _ = _head(Path(path))
         if dtype.kind not in "iu" or shape != (count,):
             got = f"{dtype} of shape {shape}"
-            raise invalid(str(path), f"{count} integers", got, "one label for each image")
+            raise invalid(str(path), f"{count} integers", got, "give one label for each image")
         parts.append(np.fromfile(path, dtype, offset=start).astype(np.int64))
     return torch.from_numpy(np.concatenate(parts))

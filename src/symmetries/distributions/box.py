@@ -1,4 +1,4 @@
-"""A uniform distribution over a box of transformations whose half-widths are learned."""
+"""Uniform distribution over a box of transformations with learned half-widths."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,27 +10,28 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_whole, invalid, wrong_type
 from symmetries.groups.base import Group
+from symmetries.groups.names import as_group
 
 Sampling = Literal["random", "sobol", "grid"]
 SAMPLINGS = ("random", "sobol", "grid")
-MOST = 10**9  # samples at once
+MOST = 10**9  # largest number of samples at once
 CONSTRAINTS = ("none", "softplus", "tanh", "reflect")
 
 
 class UniformBox(nn.Module):
-    r"""eta_i = eps_i w_i with eps uniform in [-1, 1]^k: a symmetric box with half-widths w.
+    r"""Uniform distribution eta_i = eps_i w_i, eps in [-1, 1]^k: a symmetric box of half-widths w.
 
-    As eta is a smooth function of the half-widths, gradients reach them through every sample
-    (van der Ouderaa and van der Wilk 2022, equation 3). Half-width 0 is no transformation at
-    all; pi is every rotation.
+    Because eta is a smooth function of the half-widths, gradients reach them through every sample
+    (van der Ouderaa and van der Wilk 2022, equation 3). Half-width 0 is the identity alone; pi
+    covers every rotation.
 
     Args:
         group: gives the number of parameters, their names and bounds.
         half_width: one number for all, or one for each parameter, in the group's own units.
-        constraint: how free numbers become half-widths: "none"; "softplus", positive; "tanh",
+        constraint: map from free numbers to half-widths: "none"; "softplus", positive; "tanh",
             w = b tanh(free / b), which stays within the natural bound b (rotation within pi) and
-            is the identity near zero; or "reflect", w = free mirrored at 0 and at b, which stays
-            within them too and has the same slope everywhere, so that no start gets stuck.
+            is the identity near zero; or "reflect", w = free reflected at 0 and at b, which
+            also stays within them and has slope 1 or -1 everywhere, so that no start is stuck.
         learn: whether the half-widths are trained.
 
     Example:
@@ -43,7 +44,7 @@ class UniformBox(nn.Module):
 
     def __init__(
         self,
-        group: Group[Any],
+        group: str | Group[Any],
         half_width: float | Sequence[float] = 0.0,
         *,
         constraint: Literal["none", "softplus", "tanh", "reflect"] = "none",
@@ -51,15 +52,18 @@ class UniformBox(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(constraint, CONSTRAINTS, "constraint")
-        if not isinstance(group, Group):
-            raise wrong_type("group", "a Group", group, "try Affine2('rotation')")
+        group = as_group(group)
         half_width = half_width.tolist() if isinstance(half_width, Tensor) else half_width
         if not isinstance(half_width, int | float | Sequence):
-            raise wrong_type("half_width", "a number, or one each", half_width, "see group.names")
+            raise wrong_type(
+                "half_width", "a number, or one for each parameter", half_width, "see group.names"
+            )
         widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
         if len(widths) != group.dim:
             expected = f"one number, or {group.dim} for {', '.join(group.names)}"
-            raise invalid("half_width", expected, f"{len(widths)} numbers", "give one each")
+            raise invalid(
+                "half_width", expected, f"{len(widths)} numbers", "give one for each parameter"
+            )
         for name, width, bound in zip(group.names, widths, group.bounds, strict=True):
             if not isinstance(width, int | float) or not 0 <= width <= bound:
                 expected = f"a number in [0, {bound:.4g}] for {name}"
@@ -72,11 +76,11 @@ class UniformBox(nn.Module):
 
     @property
     def half_width(self) -> Tensor:
-        """The half-widths (dim,), in the group's own units."""
+        """Half-widths (dim,), in the group's own units."""
         return self.constrained(self.free)
 
     def constrained(self, free: Tensor) -> Tensor:
-        """Half-widths (..., dim) from free numbers, which may be those of several boxes."""
+        """Return half-widths (..., dim) for free numbers (..., dim), possibly of several boxes."""
         if self.constraint == "softplus":
             return F.softplus(free)
         if self.constraint == "tanh":
@@ -87,7 +91,7 @@ class UniformBox(nn.Module):
 
     @torch.no_grad()
     def set_half_width(self, value: Tensor) -> None:
-        """Put half-widths (dim,) in the place of what was learned."""
+        """Set the half-widths to (dim,) values."""
         self.free.copy_(self._to_free(value.to(self.free)))
 
     def sample(
@@ -96,12 +100,12 @@ class UniformBox(nn.Module):
         method: Sampling = "random",
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Parameters eta (n, dim).
+        """Draw parameters eta (n, dim).
 
         Args:
-            n: number of samples; for "grid" it must be a whole number to the power dim.
+            n: number of samples; for "grid" it must be an integer to the power dim.
             method: "random"; "sobol", scrambled; or "grid", linearly spaced and deterministic.
-            generator: source of randomness of "random" and "sobol".
+            generator: random generator of "random" and "sobol".
         """
         return self.noise(n, method, generator) * self.half_width
 
@@ -111,7 +115,7 @@ class UniformBox(nn.Module):
         method: Sampling = "random",
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The samples eps (n, dim) in [-1, 1]^dim, before they are scaled by the half-widths."""
+        """Draw eps (n, dim) in [-1, 1]^dim, before scaling by the half-widths."""
         check_whole(n, "n", most=MOST)
         check_choice(method, SAMPLINGS, "method")
         k = self.group.dim
@@ -128,20 +132,20 @@ class UniformBox(nn.Module):
             width = width.clamp_min(1e-4)
             return width + torch.log(-torch.expm1(-width))
         if self.constraint == "tanh":
-            # tanh reaches its bound only at infinity: start just inside.
+            # tanh reaches its bound only at infinity, so start just inside.
             share = (width / self.bounds).clamp_max(1 - 1e-3)
             return self.bounds * torch.atanh(share)
         return width
 
     def extra_repr(self) -> str:
-        """What print(box) says."""
+        """Return the arguments shown by print(box)."""
         return f"{self.group!r}, constraint={self.constraint!r}"
 
 
 def grid_points(n: int, k: int) -> Tensor:
-    """N = m^k points of [-1, 1]^k, m equally spaced along each axis, ends included; (n, k).
+    """Return n = m^k grid points (n, k) of [-1, 1]^k: m equally spaced per axis, ends included.
 
-    A single point is the middle.
+    A single point is the centre.
 
     Example:
         >>> grid_points(4, 2).int().tolist()
@@ -156,7 +160,7 @@ def grid_points(n: int, k: int) -> Tensor:
 
 
 def sobol_points(n: int, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """N scrambled Sobol points of [-1, 1]^k; (n, k), where the generator lives.
+    """Return n scrambled Sobol points (n, k) of [-1, 1]^k, on the generator's device.
 
     A random shift modulo 1 keeps every point uniform, so averages over the box are unbiased.
     """
@@ -167,6 +171,6 @@ def sobol_points(n: int, k: int, generator: torch.Generator | None = None) -> Te
 
 @lru_cache(maxsize=32)
 def _plain_sobol(n: int, k: int, device: torch.device) -> Tensor:
-    # Kept on the device: drawing them makes it wait.
+    # Cached on the device, because creating them synchronises.
     with torch.inference_mode(False):
         return torch.quasirandom.SobolEngine(k).draw(n, dtype=torch.float64).to(device)

@@ -1,4 +1,4 @@
-"""A distribution over the elements of a finite group, conditioned on what they are applied to."""
+"""Categorical distribution over the elements of a finite group, conditioned on the input."""
 
 import torch
 import torch.nn.functional as F
@@ -8,13 +8,13 @@ from symmetries._validation.checks import invalid
 
 
 class ConditionalCategorical(nn.Module):
-    """p(g | c) = softmax(W phi(c)) over ``order`` elements, uniform at the start.
+    """Distribution p(g | c) = softmax(W phi(c)) over ``order`` elements, initially uniform.
 
     Args:
         order: number of elements.
         context: number of features of c.
-        hidden: units of the one hidden layer.
-        dropout: after it.
+        hidden: number of units of the single hidden layer.
+        dropout: dropout after the hidden layer.
 
     Example:
         >>> p = ConditionalCategorical(4, context=8)
@@ -40,11 +40,11 @@ class ConditionalCategorical(nn.Module):
         )
 
     def log_probs(self, context: Tensor) -> Tensor:
-        """Log-probabilities (N, order) of all elements under contexts (N, context)."""
+        """Return log-probabilities (N, order) of all elements under contexts (N, context)."""
         return F.log_softmax(self.layers(context), -1)
 
     def log_prob(self, element: Tensor, context: Tensor) -> Tensor:
-        """Log-probability of elements (N,) or (N, S) under contexts (N, context)."""
+        """Return the log-probability of elements (N,) or (N, S) under contexts (N, context)."""
         if element.ndim not in (1, 2) or len(element) != len(context):
             n = len(context)
             shape = f"shape {tuple(element.shape)}"
@@ -53,7 +53,7 @@ class ConditionalCategorical(nn.Module):
         return every.gather(1, element.reshape(len(element), -1)).reshape(element.shape)
 
     def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Elements (N, n), int64."""
+        """Draw elements (N, n), int64."""
         if n < 1:
             raise invalid("n", "at least one sample", n, "give n >= 1")
         probabilities = self.log_probs(context).exp()

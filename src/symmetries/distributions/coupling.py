@@ -1,4 +1,4 @@
-"""One layer of a flow: splines of some coordinates, given the others and a context."""
+"""Coupling layer of a flow: splines of some coordinates, given the others and a context."""
 
 import math
 from collections.abc import Sequence
@@ -6,18 +6,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from symmetries.distributions.spline import circular_spline, rational_quadratic, spline_rows
+from symmetries.distributions.rational_spline import (
+    circular_spline,
+    rational_quadratic,
+    spline_rows,
+)
 from symmetries.nn.perceptron import gelu_norm, is_followed
 
-HALF = 3.0  # splines live on [-3, 3]
+HALF = 3.0  # splines are defined on [-3, 3]
 Rows = tuple[Tensor, ...]
 
 
 class Coupling(nn.Module):
-    """Bends some of the coordinates u, given the others and what comes from the context.
+    """Transforms some of the coordinates u by splines, given the others and the context.
 
-    Coordinates are rows (N,) of their own: to take one out of a matrix would cost a matrix of
-    zeros in the backward pass.
+    Coordinates are separate rows (N,), because indexing a matrix would create a matrix of zeros
+    in the backward pass.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class Coupling(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sum(self.sizes), 1))
 
     def weights(self) -> tuple[Tensor, ...]:
-        """Of the kept coordinates (where there are any), of the norm, and of the parameters."""
+        """Return the weights of the kept coordinates (if any), the norm and the parameters."""
         read = () if self.read is None else (self.read.weight,)
         return *read, self.norm.weight, self.norm.bias, self.weight, self.bias
 
@@ -58,20 +62,20 @@ class Coupling(nn.Module):
         inverse: bool,
         mask: Tensor | None = None,
     ) -> tuple[Rows, list[Tensor]]:
-        """The coordinates, and logarithms of slopes to be added up.
+        """Return the coordinates, and log-slopes to be summed.
 
-        What is projected is overwritten if it is the layer's own, or no gradient follows.
+        ``projected`` is overwritten if it is owned by the layer, or if no gradient is needed.
         """
         if self.read is None:
             hidden = projected + bias
-        else:  # the bias is one more input, which costs less than to add it to wide rows
+        else:  # the bias is an additional input, which is cheaper than adding it to wide rows
             read = torch.cat((self.read.weight, bias[:, None]), 1)
             own = own or not is_followed(projected, read, *u)
             add = Tensor.addmm_ if own else torch.addmm
             hidden = add(projected, self._inputs(u), read.T)
         hidden = gelu_norm(hidden, self.norm, own=True)
         hidden = self.dropout(hidden) if mask is None else hidden * mask
-        parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines want
+        parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines need
         straight, around = parameters.split(self.sizes)
         bent, log_slopes = list(u), []
         for index, part, rows, spline in (
@@ -98,10 +102,10 @@ class Coupling(nn.Module):
 
 
 def stacked(u: Rows, index: Sequence[int]) -> Tensor:
-    """Some of the rows as a matrix."""
+    """Stack some of the rows to a matrix."""
     return torch.stack([u[i] for i in index])
 
 
 def bent_by(layer: int, dim: int) -> list[int]:
-    """The coordinates that a layer bends: even and odd ones in turn, the only one always."""
+    """Return the coordinates that a layer transforms: even and odd in turn, or the only one."""
     return [0] if dim == 1 else [i for i in range(dim) if i % 2 == layer % 2]

@@ -1,4 +1,4 @@
-"""A normalising flow over transformations, conditioned on whatever they are applied to."""
+"""Normalising flow over transformations, conditioned on the input."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from symmetries.distributions.flow_kernels import (
     usable_shape,
 )
 from symmetries.distributions.projection import projections
-from symmetries.distributions.spline import MIN_SHARE, wrap
+from symmetries.distributions.rational_spline import MIN_SHARE, wrap
 from symmetries.nn.perceptron import MLP, is_followed
 from symmetries.ops import amx
 from symmetries.ops.available import is_transformed
@@ -27,31 +27,31 @@ Part = tuple[Tensor, Tensor, bool]
 
 
 class ConditionalFlow(nn.Module):
-    r"""p(eta | c): coupling layers of rational-quadratic splines on a predicted normal base.
+    r"""Density p(eta | c): coupling layers of rational-quadratic splines on a normal base.
 
-    With u = 3 eta / bound and z = f_L(... f_1(u)), where each layer bends every second coordinate
-    by a spline whose parameters come from the others and from c,
+    With u = 3 eta / bound and z = f_L(... f_1(u)), where each layer transforms every second
+    coordinate by a spline whose parameters depend on the others and on c,
 
     .. math:: \log p(\eta | c) = \log N(z; \mu(c), \sigma(c)) + \sum_l \log |f_l'|
               + \sum_i \log(3 / b_i)
 
-    (Durkan et al. 2019, in the form of Allingham et al. 2024). Outside [-3, 3] splines are the
-    identity, so the tails are those of the normal. Circular coordinates live on [-bound, bound)
-    with the ends joined; their base is uniform. With one coordinate there is nothing to couple,
-    and splines depend on c alone.
+    (Durkan et al. 2019, in the form of Allingham et al. 2024). Outside [-3, 3] the splines are the
+    identity, so the tails are those of the normal. Circular coordinates are periodic on
+    [-bound, bound) and have a uniform base. A single coordinate has nothing to couple with, and its
+    splines depend on c alone.
 
-    The context enters all layers through one product, and is projected once per context however
+    The context enters all layers through one matrix product, computed once per context, however
     many samples share it.
 
     Args:
         bounds: b_i for each parameter.
         context: number of features of c.
-        circular: which parameters are circular; none by default.
+        circular: for each parameter, whether it is circular; none by default.
         layers: number of coupling layers.
-        bins: of each spline.
+        bins: number of bins of each spline.
         hidden: width of each layer's conditioner.
         base: widths of the hidden layers that predict mean and scale of the base.
-        dropout: in the conditioners.
+        dropout: dropout in the conditioners.
 
     Example:
         >>> flow = ConditionalFlow((1.0, 3.14), context=8)
@@ -78,7 +78,7 @@ class ConditionalFlow(nn.Module):
         circular = [False] * len(bounds) if circular is None else list(circular)
         if not bounds or len(circular) != len(bounds):
             expected = f"{len(bounds)} flags, one for each of at least one bound"
-            raise invalid("circular", expected, f"{len(circular)} flags", "give one each")
+            raise invalid("circular", expected, f"{len(circular)} flags", "give one for each bound")
         for name, value in (("context", context), ("layers", layers), ("bins", bins)):
             if value < 1:
                 raise invalid(name, "at least 1", value, "give a larger number")
@@ -109,11 +109,11 @@ class ConditionalFlow(nn.Module):
             self.base = nn.Sequential(*blocks, head)
 
     def log_prob(self, eta: Tensor, context: Tensor) -> Tensor:
-        """Log-density with respect to eta.
+        """Return the log-density with respect to eta.
 
         Args:
             eta: (N, dim), or (N, S, dim) for S points under each context.
-            context: (N, context), like eta or in bfloat16.
+            context: (N, context), with the dtype of eta or bfloat16.
 
         Returns:
             (N,) or (N, S).
@@ -134,11 +134,11 @@ class ConditionalFlow(nn.Module):
         return self.density(None, points, parts, base).reshape(shape[:-1])
 
     def parts(self, context: Tensor, samples: int, order: Sequence[int]) -> Iterator[Part]:
-        """The context's part of each layer's hidden units (N S, hidden), and their bias.
+        """Yield the context's part of each layer's hidden units (N S, hidden), and their bias.
 
-        And whether the first may be overwritten even if a gradient follows. One product for all
-        layers; on a CPU one for each, without a gradient all in one place: that stays in the cache,
-        and new memory costs much there.
+        The third item says whether the first may be overwritten even if a gradient is needed. The
+        parts come from one product for all layers, or on a CPU from one product per layer (in the
+        same memory if no gradient is needed), which stays in the cache.
         """
         weight, biases = self.project.weight, self.project.bias.split(self.hidden)
         if not context.is_cpu or amx.usable(context, weight) or is_transformed():
@@ -164,14 +164,14 @@ class ConditionalFlow(nn.Module):
             yield rows.flatten(0, -2), biases[i], False
 
     def projected(self, context: Tensor) -> Tensor:
-        """The context's part of all hidden units, without their bias (N, layers hidden)."""
+        """Return the context's part of all hidden units, without bias, (N, layers hidden)."""
         weight = self.project.weight
         return (amx.linear if amx.usable(context, weight) else F.linear)(context, weight)
 
     def parts_of(
         self, projected: Tensor, samples: int, order: Sequence[int] | None = None
     ) -> Iterator[Part]:
-        """The same from the product of all layers."""
+        """Yield the parts of all layers from their joint product, as in :meth:`parts`."""
         parts, biases = projected.split(self.hidden, -1), self.project.bias.split(self.hidden)
         order = range(self.layers) if order is None else order
         return ((_repeated(parts[i], samples), biases[i], False) for i in order)
@@ -183,10 +183,10 @@ class ConditionalFlow(nn.Module):
         parts: Iterable[Part],
         base: Tensor | None,
     ) -> Tensor:
-        """Log-density (N S,) in torch's operations, by the context's part of all hidden units.
+        """Return the log-density (N S,) in torch operations, from the context's parts.
 
         Args:
-            mask: (N S, layers hidden), what dropout leaves; None draws it.
+            mask: (N S, layers hidden), the dropout mask; None draws it.
             eta: (N S, dim).
             parts: see :meth:`parts`.
             base: (N, 2 straight).
@@ -209,12 +209,12 @@ class ConditionalFlow(nn.Module):
         return total + constant
 
     def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """N samples under each context.
+        """Draw n samples under each context.
 
         Args:
             context: (N, context).
-            n: how many.
-            generator: source of randomness, on the context's device.
+            n: number of samples.
+            generator: random generator on the context's device.
 
         Returns:
             (N, n, dim); circular parameters within their bounds.
@@ -247,17 +247,17 @@ class ConditionalFlow(nn.Module):
         if context.ndim != 2 or context.shape[1] != self.context:
             shape = f"shape {tuple(context.shape)}"
             raise invalid(
-                "context", f"shape (N, {self.context})", shape, "one row of features each"
+                "context", f"shape (N, {self.context})", shape, "give one row of features for each"
             )
 
 
 def _repeated(part: Tensor, samples: int) -> Tensor:
-    """Rows (N, ...) as often as there are points under each context (N S, ...)."""
+    """Repeat rows (N, ...) for the S points under each context, (N S, ...)."""
     return part if samples == 1 else part[:, None].expand(-1, samples, -1).flatten(0, 1)
 
 
 def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """Mean and scale of the base, (straight, N S) each, from the network's output."""
+    """Return mean and scale of the base, (straight, N S) each, from the network's output."""
     mean, scale = base.T.chunk(2)
     scale = MIN_SCALE + F.softplus(scale + UNIT_SCALE)
     if samples != 1:

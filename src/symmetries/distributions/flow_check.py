@@ -1,4 +1,4 @@
-"""Whether the flow's kernels do what torch's operations do: tried once for each shape."""
+"""Verification of the flow's GPU kernels against torch operations, once for each shape."""
 
 import copy
 import warnings
@@ -12,16 +12,16 @@ from symmetries.ops.compiler import error_of
 from symmetries.ops.flow_cuda import suits
 from symmetries.ops.flow_shape import Shape
 
-LARGEST_ERROR = 0.05  # in the norm: products may be TF32; a kernel that is wrong is so by far
+LARGEST_ERROR = 0.05  # relative, in the norm: products may be TF32, and wrong kernels are far off
 CONTEXTS, FEATURES, SPREAD = 64, 8, 0.1
-MOST_SAMPLES = 2  # under one context: more are no other case
+MOST_SAMPLES = 2  # under one context: more samples do not change the kernel
 _agreed: dict[tuple[object, ...], bool] = {}
 
 
 def kernel_shape(shape: Shape, device: torch.device) -> Shape | None:
-    """The shape, with a note which kernels are right for it on a device; None if none are.
+    """Return the shape, marked with the GPU kernels that are correct for it; None if none are.
 
-    Those in CUDA C are faster, those in Triton suit more shapes.
+    Kernels in CUDA C are faster, those in Triton support more shapes.
     """
     ways = (True, False) if suits(shape, device) else (False,)
     known = (shape._replace(cuda=cuda) for cuda in ways)
@@ -29,10 +29,10 @@ def kernel_shape(shape: Shape, device: torch.device) -> Shape | None:
 
 
 def _agrees(shape: Shape, device: torch.device) -> bool:
-    """Whether kernels for flows of this shape are right on a device.
+    """Return whether the GPU kernels for flows of this shape are correct on a device.
 
-    They are compared, in value and in all gradients, with float64 on the CPU at the first use of a
-    shape; while a CUDA graph is made, an unknown shape counts as wrong.
+    At the first use of a shape their value and all gradients are compared with float64 on the CPU.
+    While a CUDA graph is captured, an unverified shape counts as wrong.
     """
     shape = shape._replace(samples=min(shape.samples, MOST_SAMPLES))
     precision = torch.get_float32_matmul_precision()
@@ -55,12 +55,12 @@ def _agrees(shape: Shape, device: torch.device) -> bool:
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
 def _largest_error(shape: Shape, device: torch.device, *, rounded: bool) -> float:
-    """Of the log-density of some random points under a random flow, and of its gradients.
+    """Return the largest relative error of the log-density of random points and its gradients.
 
     Args:
-        shape: of the flow.
-        device: of the kernels.
-        rounded: whether what the context gives is in bfloat16.
+        shape: shape of the flow.
+        device: device of the GPU kernels.
+        rounded: whether the context's part is in bfloat16.
     """
     source = torch.Generator().manual_seed(0)
 
@@ -99,7 +99,7 @@ def _largest_error(shape: Shape, device: torch.device, *, rounded: bool) -> floa
 
 
 def _flow(shape: Shape) -> ConditionalFlow:
-    """A new flow of that shape; the global random numbers stay as they are."""
+    """Build a flow of that shape without changing the global random state."""
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(0)
         return ConditionalFlow(

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.distributions.coupling import HALF
-from symmetries.distributions.spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
+from symmetries.distributions.rational_spline import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.nn.perceptron import head
 from symmetries.ops.available import usable
 from symmetries.ops.flow_shape import Shape

@@ -1,4 +1,4 @@
-"""A mixture of Gaussians with full covariances, fitted to points."""
+"""Mixture of Gaussians with full covariances, fitted to points."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,18 +17,18 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_together, exact_products
 
-COMPONENTS = (1, 3, 10, 30, 100, 300)  # tried, as long as points held out become likelier
+COMPONENTS = (1, 3, 10, 30, 100, 300)  # tried in order while the held-out likelihood rises
 HELD_OUT = 0.1
-ROUNDS, LEAST_GAIN = 100, 1e-3  # of expectation and maximisation; nats for each point
-LEAST_VARIANCE = 1e-6  # along any direction, where that of all points is 1
-ENTRIES = 2**22  # numbers at a time
+ROUNDS, LEAST_GAIN = 100, 1e-3  # limits of expectation maximisation; gain in nats per point
+LEAST_VARIANCE = 1e-6  # along any direction, for points of variance 1
+ENTRIES = 2**22  # largest number of values computed at once
 
 
 class GaussianMixture(nn.Module):
-    r"""p(z) = \sum_k w_k N(z; m_k, L_k L_k^T).
+    r"""Mixture of Gaussians p(z) = \sum_k w_k N(z; m_k, L_k L_k^T).
 
     Args:
-        components: how many Gaussians, standard normal and alike at the start.
+        components: number of Gaussians, all standard normal initially.
         dim: size of z.
 
     Example:
@@ -49,7 +49,7 @@ class GaussianMixture(nn.Module):
         self.factor: Tensor
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """Log-density (...) of points (..., dim)."""
+        """Return the log-density (...) of points (..., dim)."""
         dim = self.mean.shape[1]
         check_floats(z, "z", "...", dim)
         check_together(weights=self.mean, z=z)
@@ -57,14 +57,14 @@ class GaussianMixture(nn.Module):
         return torch.cat(parts).reshape(z.shape[:-1]).to(z.dtype)
 
     def in_parts(self, z: Tensor) -> tuple[Tensor, ...]:
-        """Rows some at a time, so that not too much is in memory at once."""
+        """Split rows into chunks that limit the memory."""
         components, dim = self.mean.shape
         parts: tuple[Tensor, ...] = z.split(max(1, ENTRIES // (dim * max(components, dim))))
         return parts
 
     def log_joint(self, z: Tensor) -> Tensor:
-        """The logarithms (N, K) of w_k N(z; m_k, L_k L_k^T), in double precision."""
-        # Gaussians may be narrow, and products are rounded under autocast or in TF32.
+        """Return the logarithms (N, K) of w_k N(z; m_k, L_k L_k^T), in double precision."""
+        # Gaussians may be narrow, and autocast or TF32 would round products.
         factor, weight, mean = (part.double() for part in (self.factor, self.weight, self.mean))
         scale = factor.diagonal(dim1=1, dim2=2).log().sum(1)
         level = weight.log() - scale - 0.5 * mean.shape[1] * math.log(2 * math.pi)
@@ -74,7 +74,7 @@ class GaussianMixture(nn.Module):
         return out
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Points (n, dim)."""
+        """Draw points (n, dim)."""
         check_whole(n, "n")
         check_generator(generator)
         which = torch.multinomial(self.weight, n, replacement=True, generator=generator)
@@ -85,28 +85,28 @@ class GaussianMixture(nn.Module):
             return mean[which] + (self.factor[which] @ noise[..., None])[..., 0]
 
     def extra_repr(self) -> str:
-        """Sizes."""
+        """Return the sizes shown by print."""
         return f"components={len(self.mean)}, dim={self.mean.shape[1]}"
 
 
 def points_needed(dim: int) -> int:
-    """How many points of so many numbers each component is fitted to at least."""
+    """Return the smallest number of points of this dimension for each component."""
     return 4 * (dim + 1)
 
 
 def fit_mixture(
     points: Tensor, components: Sequence[int] = COMPONENTS, *, seed: int = 0
 ) -> GaussianMixture:
-    """The mixture of as many Gaussians as make points held out likeliest.
+    """Fit a mixture with the number of Gaussians that maximises the held-out likelihood.
 
-    Numbers of components are tried from the smallest on, by expectation and maximisation of nine
-    tenths of the points, until the log-density of the rest falls.
+    Numbers of components are tried in ascending order, by expectation maximisation on nine tenths
+    of the points, until the log-density of the remaining points falls.
 
     Args:
-        points: (N, dim), at least 4 (dim + 1) of them for each component; numbers of components
-            that are too large for that are not tried.
-        components: numbers to try.
-        seed: of what is held out, and of the start.
+        points: (N, dim), at least 4 (dim + 1) for each component; numbers of components that are
+            too large for that are not tried.
+        components: numbers of components to try.
+        seed: random seed of the held-out points and of the initialisation.
 
     Example:
         >>> points = torch.randn(500, 2) + 9 * torch.randint(2, (500, 1))
@@ -116,7 +116,9 @@ def fit_mixture(
     check_floats(points, "points", "N", "dim")
     check_finite(points, "points")
     if not isinstance(components, Sequence) or isinstance(components, str):
-        raise wrong_type("components", "whole numbers to try", components, "give some in a list")
+        raise wrong_type(
+            "components", "whole numbers to try", components, "give a list of integers"
+        )
     if not components:
         raise invalid("components", "at least one number to try", "none", "try (1, 3, 10)")
     for number in components:
@@ -148,16 +150,16 @@ def fit_mixture(
 
 
 def maximised(rows: Tensor, number: int, seed: int) -> GaussianMixture:
-    """Expectation and maximisation from the clusters of k-means, until the density hardly rises.
+    """Run expectation maximisation from the clusters of k-means until the density converges.
 
     Args:
         rows: (N, dim) of mean 0 and variance 1, in double precision.
-        number: of components.
-        seed: of k-means.
+        number: number of components.
+        seed: random seed of k-means.
     """
     from sklearn import cluster
 
-    means = cluster.KMeans(number, n_init=1, random_state=seed % 2**32)  # of 32 bits there
+    means = cluster.KMeans(number, n_init=1, random_state=seed % 2**32)  # takes 32 bits
     near = means.fit_predict(rows.cpu().numpy())
     which = torch.from_numpy(near).long().to(rows.device)
     found = GaussianMixture(number, rows.shape[1]).to(rows)
@@ -175,7 +177,7 @@ def maximised(rows: Tensor, number: int, seed: int) -> GaussianMixture:
 
 
 def _maximise(found: GaussianMixture, moments: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Weights, means and covariances from points (N, dim) and responsibilities (N, K), in parts."""
+    """Set weights, means and covariances from points (N, dim) and responsibilities (N, K)."""
     count, mean = torch.zeros_like(found.weight), torch.zeros_like(found.mean)
     second = torch.zeros_like(found.factor)
     for rows, share in moments:

@@ -1,4 +1,4 @@
-"""One product for all layers of a flow, as parts of their own."""
+"""One matrix product for all layers of a flow, returned as separate parts."""
 
 from typing import Any
 
@@ -7,24 +7,24 @@ from torch import Tensor
 
 
 class Projection(torch.autograd.Function):
-    """c W_l' for every layer l, in memory of its own that the layer may overwrite.
+    """Autograd function of c W_l' for every layer l, in separate memory that layers may overwrite.
 
-    Autograd's gradient of a product that was split would put the layers' gradients side by side
-    again, a copy of all hidden units; here each is multiplied where it is.
+    Autograd's gradient of a split product would concatenate the layers' gradients, which copies all
+    hidden units; here each is multiplied in place.
     """
 
     @staticmethod
     def forward(ctx: Any, context: Tensor, weight: Tensor, hidden: int) -> tuple[Tensor, ...]:  # noqa: ANN401
-        """Parts (N, hidden) of contexts (N, features) and weights (layers hidden, features)."""
+        """Return parts (N, hidden); contexts (N, features), weights (layers hidden, features)."""
         ctx.save_for_backward(context, weight)
         ctx.hidden = hidden
         return tuple(torch.mm(context, part.T) for part in weight.split(hidden))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
-        """Gradients to contexts and weights."""
+        """Return gradients with respect to contexts and weights."""
         context, weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             together = torch.cat(grads, 1)
             return together @ weight, together.T @ context, None
         to_context = to_weight = None
@@ -40,7 +40,7 @@ class Projection(torch.autograd.Function):
 
 
 def projections(context: Tensor, weight: Tensor, hidden: int) -> tuple[Tensor, ...]:
-    """The context's part of the hidden units of each layer, see :class:`Projection`.
+    """Return the context's part of the hidden units of each layer, see :class:`Projection`.
 
     Example:
         >>> parts = projections(torch.randn(5, 8), torch.randn(6, 8), 3)

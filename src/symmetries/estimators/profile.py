@@ -1,32 +1,12 @@
-"""How sure a learned invariance is: intervals of half-widths from the lower bound."""
-
-from dataclasses import dataclass
+"""Learned half-widths with intervals, from the evidence lower bound."""
 
 from torch import Tensor
 
 from symmetries.learners.invariant_weights import width_interval
 from symmetries.nn.invariant_model import InvariantModel
+from symmetries.results import Invariance
 
 EXAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Invariance:
-    """What was learned about one transformation.
-
-    Args:
-        name: of the parameter.
-        half_width: transformations are drawn from plus to minus this.
-        unit: "degrees", "pixels", "factor", ...
-        low: lower end of the interval of half-widths that explain the data about as well.
-        high: its upper end.
-    """
-
-    name: str
-    half_width: float
-    unit: str
-    low: float
-    high: float
 
 
 def profile(
@@ -34,16 +14,19 @@ def profile(
 ) -> list[Invariance]:
     """Half-widths with intervals: where the ELBO, with the last layer fitted anew, stays close.
 
-    Widths that were not ``learned`` have no interval: both its ends are the width.
+    Widths that were not ``learned`` have no interval.
     """
     found = []
     count, side = len(targets), max(images.shape[-2:])
     images, targets = images[:EXAMPLES], targets[:EXAMPLES]
     for i, parameter in enumerate(model.group.parameters):
         here = min(float(model.half_width[0, i].detach()), parameter.bound)
-        ends = (here, here)
+        shown, unit = parameter.display(here, side)
+        interval = None
         if learned:
-            ends = width_interval(model, images, targets, i, count=count, samples=samples)
-        shown = [parameter.display(value, side) for value in (here, *ends)]
-        found.append(Invariance(parameter.name, shown[0][0], shown[0][1], shown[1][0], shown[2][0]))
+            low, high = width_interval(model, images, targets, i, count=count, samples=samples)
+            interval = parameter.display(low, side)[0], parameter.display(high, side)[0]
+        found.append(
+            Invariance(name=parameter.name, unit=unit, half_width=shown, interval=interval)
+        )
     return found

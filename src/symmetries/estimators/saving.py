@@ -5,7 +5,6 @@ Weights are safetensors; arguments and fitted attributes are JSON. Both are writ
 error, and a crash leaves the old files or the new ones.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,11 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from symmetries._validation.checks import invalid
-from symmetries.estimators.profile import Invariance
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
-from symmetries.learners.symmetry_model import SymmetryConfig, SymmetrySummary
+from symmetries.learners.symmetry_model import SymmetryConfig
+from symmetries.results import Invariance, SymmetrySummary
 from symmetries.training import load_state, save_model
+from symmetries.training.checkpoint import rebuilding
+
+LARGEST_SIZE = 10**7  # of samples, steps, features, ...
 
 
 class Saved:
@@ -29,6 +31,7 @@ class Saved:
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
+    _former_names: ClassVar[tuple[str, ...]] = ()  # of the class, in older files
     model_: Any
 
     def save(self, folder: str | Path) -> Path:
@@ -62,31 +65,37 @@ class Saved:
             ValueError: if the files are missing, changed, of a newer version, or of something else.
         """
         state, meta = load_state(folder)
-        if meta.get("estimator") != cls.__name__:
+        if meta.get("estimator") not in (cls.__name__, *cls._former_names):
             got = str(meta.get("estimator") or meta.get("learner") or "something else")
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
-        try:
+        with rebuilding(folder, f"a {cls.__name__}"):
             parameters = {name: decode(value) for name, value in meta["parameters"].items()}
+            _check_sizes(parameters, folder)
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
+                if name not in cls._fitted:
+                    raise AttributeError(f"no fitted attribute {name!r}")
                 setattr(estimator, name, decode(value))
             if not hasattr(estimator, "fill_"):  # written before it was looked for
                 estimator.fill_ = estimator.fill or 0.0  # type: ignore[attr-defined]
             model = estimator._build()
-            dtype = next(value.dtype for value in state.values() if value.is_floating_point())
-            model.to(device, dtype).load_state_dict(state)
-        except (AttributeError, KeyError, TypeError, RuntimeError, StopIteration) as error:
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            remedy = "read it with the version of symmetries that wrote it, or train it again"
-            expected = f"a {cls.__name__} of this version"
-            raise invalid(str(folder), expected, first, remedy) from error
+            dtypes = [value.dtype for value in state.values() if value.is_floating_point()]
+            model.to(device, dtypes[0]).load_state_dict(state)
         estimator.model_ = model.eval()
         return estimator
 
     def _build(self) -> nn.Module:
         """An untrained ``model_``, from arguments and fitted attributes."""
         raise NotImplementedError
+
+
+def _check_sizes(parameters: dict[str, Any], folder: str | Path) -> None:
+    """Refuse numbers that no estimator was fitted with, before memory is asked for."""
+    for name, value in parameters.items():
+        if type(value) is int and name != "random_state" and abs(value) > LARGEST_SIZE:
+            remedy = "train it again: this file was not written by symmetries"
+            raise invalid(str(folder), f"{name} of at most {LARGEST_SIZE}", value, remedy)
 
 
 def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
@@ -108,11 +117,11 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case list():
             return [encode(part) for part in value]
         case Invariance():
-            return {"invariance": asdict(value)}
+            return {"invariance": value.model_dump(mode="json")}
         case SymmetryConfig():
             return {"symmetry_config": value.to_dict()}
         case SymmetrySummary():
-            return {"symmetries": value.to_dict()}
+            return {"symmetries": value.model_dump(mode="json")}
         case dict():
             return {"mapping": {name: encode(part) for name, part in value.items()}}
         case Group():
@@ -135,11 +144,11 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case {"tuple": parts}:
             return tuple(decode(part) for part in parts)
         case {"invariance": fields}:
-            return Invariance(**fields)
+            return _invariance(fields)
         case {"symmetry_config": fields}:
             return SymmetryConfig.from_dict(fields)
         case {"symmetries": fields}:
-            return SymmetrySummary.from_dict(fields)
+            return SymmetrySummary.model_validate(fields)
         case {"mapping": parts}:
             return {name: decode(part) for name, part in parts.items()}
         case {"group": name}:
@@ -147,3 +156,12 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case list():
             return [decode(part) for part in value]
     return value
+
+
+def _invariance(fields: dict[str, Any]) -> Invariance:
+    """An invariance of any version; older files name the ends of the interval."""
+    if "low" in fields:
+        ends = fields["low"], fields["high"]
+        fixed = ends == (fields["half_width"], fields["half_width"])
+        fields = {**fields, "interval": None if fixed else ends}
+    return Invariance(**{name: fields[name] for name in Invariance.model_fields})

@@ -1,4 +1,4 @@
-"""Which symmetries do images have? The symmetry model as a transformer (paper 2)."""
+"""The symmetry model as a transformer of scikit-learn."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from symmetries.learners import symmetry_model as learner
 LEAST_SIDE = 8
 
 
-class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # type: ignore[misc]
+class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # type: ignore[misc]
     """Learns which transformations occur in images, without labels; maps images to prototypes.
 
     Every image is a prototype moved by a random transformation, x = T_eta(x_hat); p(eta | x_hat)
@@ -43,7 +43,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         random_state: of everything random.
 
     Attributes:
-        symmetries_: a :class:`symmetries.learners.symmetry_model.SymmetrySummary`: for each
+        symmetries_: a :class:`symmetries.results.SymmetrySummary`: for each
             parameter its width, the model's noise and a verdict.
         fill_: value of the background.
         model_: the fitted model; its images are X divided by ``scale_``.
@@ -61,6 +61,7 @@ class SymmetryModel(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # 
         'degrees'
     """
 
+    _former_names: ClassVar[tuple[str, ...]] = ("SymmetryModel",)
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",

@@ -11,7 +11,7 @@ from symmetries.groups.finite import (
     Flip,
     relative_angle,
 )
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.names import as_group, group_name, parse_group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.groups.signal import Signal
@@ -29,6 +29,7 @@ __all__ = [
     "Parameter",
     "Product",
     "Signal",
+    "as_group",
     "group_name",
     "parse_group",
     "relative_angle",

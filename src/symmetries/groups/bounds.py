@@ -37,10 +37,12 @@ def resolve_bounds(
     elif isinstance(bounds, Sequence) and not isinstance(bounds, str):
         values = [*bounds]
     else:
-        raise wrong_type("bounds", "a mapping by name, or one number each", bounds, "try None")
+        raise wrong_type(
+            "bounds", "a mapping by name, or one number each", bounds, "omit it for the defaults"
+        )
     if len(values) != group.dim:
         expected = f"{group.dim} numbers for {', '.join(group.names)}"
-        raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each")
+        raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each parameter")
     for parameter, value in zip(group.parameters, values, strict=True):
         most = parameter.bound if parameter.angle else float("inf")
         if not isinstance(value, int | float) or not 0 < value <= most or value == float("inf"):

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from symmetries._validation.checks import invalid, wrong_type
+from symmetries._validation.checks import invalid, short, wrong_type
 from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
@@ -12,6 +12,8 @@ from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.groups.signal import ALL, Signal
+
+Other = TypeVar("Other")
 
 AFFINE_NAMES = (*SIX, "zoom", "translation", "scale", "affine", "similarity")
 COLOUR_NAMES = (*HSV, "colour")
@@ -91,6 +93,16 @@ def as_group(group: "str | Group[Any]") -> Group[Any]:
     raise wrong_type("group", "a Group or its name", group, "try Cyclic(4), or 'c4'")
 
 
+def named_group(group: "str | Other") -> "Group[Any] | Other":
+    """The group that a name stands for; anything else as it is, to be checked by the caller.
+
+    Example:
+        >>> named_group("c4"), named_group(Flip("x"))
+        (Cyclic(n=4), Flip(axis='x'))
+    """
+    return parse_group(group) if isinstance(group, str) else group
+
+
 def group_name(group: Group[Any]) -> str:
     """Return the name from which :func:`parse_group` builds the group.
 
@@ -117,9 +129,10 @@ def group_name(group: Group[Any]) -> str:
 def _single(name: str, text: str) -> Group[Any]:
     if name in _PLAIN:
         return _PLAIN[name]()
-    found = re.fullmatch(r"([crd])(\d+)()|(t)(\d+)([xy]?)", name)
+    found = re.fullmatch(r"([crd])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
     if found is None:
-        raise invalid("group", f"names among {_known()}", f"{name!r} in {text!r}", "check it")
+        got = f"{short(name)} in {short(text)}"
+        raise invalid("group", f"names among {_known()}", got, "check it")
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
 

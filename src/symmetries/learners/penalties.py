@@ -96,7 +96,7 @@ def orbit_penalty(logits: Tensor, kind: Penalty = "li") -> Tensor:
 
 
 def random_elements(
-    group: Group[Any],
+    group: str | Group[Any],
     n: int,
     *,
     half_width: float | Sequence[float] | None = None,
@@ -129,7 +129,7 @@ def random_elements(
 
 def augment(
     x: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     half_width: float | Sequence[float] | None = None,
     generator: torch.Generator | None = None,
@@ -160,7 +160,7 @@ def regularised_loss(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
     y: Tensor,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     nu: float | Tensor,
     kind: Penalty = "li",

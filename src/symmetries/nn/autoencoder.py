@@ -1,4 +1,4 @@
-"""Parts of variational autoencoders: convolutional networks, diagonal Gaussians, the bound."""
+"""Parts of variational autoencoders: convolutional networks, diagonal Gaussians, and the bound."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,12 +22,12 @@ from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.perceptron import _fused as has_kernel
 from symmetries.nn.perceptron import gelu_norm
 
-REDUCED = 3  # channels before images become one row of numbers
+REDUCED = 3  # number of channels before images are flattened
 LOG_TWO_PI = math.log(2 * math.pi)
 
 
 def inverse_softplus(value: float) -> float:
-    """The number whose softplus is ``value``.
+    """Return the number whose softplus is ``value``.
 
     Example:
         >>> round(F.softplus(torch.tensor(inverse_softplus(0.3))).item(), 6)
@@ -40,7 +40,7 @@ UNIT_SOFTPLUS = inverse_softplus(1.0)
 
 
 def free_scale(scale: Tensor, least: float) -> Tensor:
-    """The numbers whose softplus, and ``least``, make a scale; of at least 1e-6 more than that.
+    """Return the numbers x with softplus(x) + ``least`` = scale, for scales at least 1e-6 larger.
 
     Example:
         >>> free = free_scale(torch.tensor([0.0, 0.3, 1e4]), 0.1)
@@ -52,12 +52,12 @@ def free_scale(scale: Tensor, least: float) -> Tensor:
 
 
 def gaussian_log_prob(x: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
-    """Log-density of N(mean, scale^2) at x, one for each entry; all shapes broadcast on purpose."""
+    """Return the log-density of N(mean, scale^2) at x for each entry; all shapes broadcast."""
     return -0.5 * ((x - mean) / scale).square() - torch.log(scale) - 0.5 * LOG_TWO_PI
 
 
 def gaussian_kl(mean: Tensor, scale: Tensor, prior_mean: Tensor, prior_scale: Tensor) -> Tensor:
-    r"""KL(N(m, s^2) || N(m_0, s_0^2)) summed over the last axis.
+    r"""Return KL(N(m, s^2) || N(m_0, s_0^2)), summed over the last axis.
 
     .. math:: \sum_i \log\frac{s_{0i}}{s_i} + \frac{s_i^2 + (m_i - m_{0i})^2}{2 s_{0i}^2} - \frac12
 
@@ -72,9 +72,9 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_mean: Tensor, prior_scale: Te
 
 
 def importance_bound(log_weights: Tensor) -> Tensor:
-    r"""The logarithm of the mean weight over the last axis: in expectation a bound on log p(x).
+    r"""Return the log of the mean weight over the last axis: in expectation a bound on log p(x).
 
-    With w_k = p(x, h_k) / q(h_k | x) and h_k from q it is the ELBO for K = 1, and rises to
+    With w_k = p(x, h_k) / q(h_k | x) and h_k from q it is the ELBO for K = 1, and it increases to
     log p(x) with K (Burda et al. 2016; Domke and Sheldon 2018).
 
     Example:
@@ -85,10 +85,10 @@ def importance_bound(log_weights: Tensor) -> Tensor:
 
 
 class ChannelNorm(nn.Module):
-    """LN(gelu(x + b)) over the channels of each pixel of (N, C, H, W).
+    """Layer norm LN(gelu(x + b)) over the channels of each pixel of (N, C, H, W).
 
     Args:
-        channels: C.
+        channels: number of channels C.
     """
 
     def __init__(self, channels: int) -> None:
@@ -97,10 +97,10 @@ class ChannelNorm(nn.Module):
         self.norm = nn.LayerNorm(channels)
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """The same shape; the bias (C,) is that of the layer before, if x lacks it."""
+        """Return a tensor of the same shape; the bias (C,) is the previous layer's, if any."""
         check_floats(x, "x", "N", self.norm.normalized_shape[0], "H", "W")
         check_together(weights=self.norm.weight, x=x)
-        pixels = x.permute(0, 2, 3, 1)  # rows in memory already, where channels are last
+        pixels = x.permute(0, 2, 3, 1)  # contiguous rows if x is channels last
         rows = pixels.reshape(-1, x.shape[1])
         if rows.dtype == self.norm.weight.dtype or has_kernel(rows, self.norm):
             units = gelu_norm(rows, self.norm, bias)
@@ -117,16 +117,16 @@ class ChannelNorm(nn.Module):
 
 
 def convolve(layers: nn.Sequential, x: Tensor) -> Tensor:
-    """Convolutions, transposed or not, and channel norms in a row.
+    """Apply a sequence of (transposed) convolutions and channel norms.
 
-    A bias is added by the norm that follows, which reads all pixels in any case.
+    A bias is added by the following norm, which reads all pixels in any case.
     """
     bias: Tensor | None = None
     for layer in layers:
         if isinstance(layer, ChannelNorm):
             x, bias = layer(x, bias), None
         elif isinstance(layer, nn.ConvTranspose2d):
-            # Sizes are pairs, as the classes make them of single numbers.
+            # Sizes are pairs, because the classes convert single numbers.
             sizes = (layer.stride, layer.padding, layer.output_padding)
             x, bias = F.conv_transpose2d(x, layer.weight, None, *sizes), layer.bias  # type: ignore[arg-type]
         elif isinstance(layer, nn.Conv2d):
@@ -135,18 +135,18 @@ def convolve(layers: nn.Sequential, x: Tensor) -> Tensor:
 
 
 class ConvEncoder(nn.Module):
-    """Images (N, C, H, W) to numbers (N, outputs), all zero at the start.
+    """Encoder from images (N, C, H, W) to numbers (N, outputs), initially all zero.
 
-    3 x 3 convolutions, each with an activation and a :class:`ChannelNorm`; one more with 3
-    channels; one hidden layer (the encoder of Allingham et al. 2024, Appendix C.4).
+    3 x 3 convolutions, each with an activation and a :class:`ChannelNorm`, then one convolution
+    with 3 channels and one hidden layer (the encoder of Allingham et al. 2024, Appendix C.4).
 
     Args:
         shape: (C, H, W) of the images.
-        outputs: how many numbers.
-        channels: of the convolutions.
-        strides: of the convolutions.
-        hidden: units of the hidden layer.
-        half: convolutions in bfloat16 on CUDA.
+        outputs: number of outputs.
+        channels: channels of the convolutions.
+        strides: strides of the convolutions.
+        hidden: number of units of the hidden layer.
+        half: whether convolutions are in bfloat16 on CUDA.
 
     Example:
         >>> ConvEncoder((1, 8, 8), 40, channels=(8, 16))(torch.rand(5, 1, 8, 8)).shape
@@ -181,7 +181,7 @@ class ConvEncoder(nn.Module):
         self.head = zero_linear(hidden, outputs)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Numbers (N, outputs)."""
+        """Return numbers (N, outputs)."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.hidden.weight, "images")
@@ -194,15 +194,15 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """Codes (N, latent) to images (N, C, H, W): the encoder's layers in reverse, transposed.
+    """Decoder from codes (N, latent) to images (N, C, H, W): the transposed layers of the encoder.
 
     Args:
         shape: (C, H, W) of the images.
         latent: size of a code.
-        channels: of the encoder's convolutions.
-        strides: of the encoder's convolutions.
-        hidden: units of the hidden layer.
-        half: convolutions in bfloat16 on CUDA.
+        channels: channels of the encoder's convolutions.
+        strides: strides of the encoder's convolutions.
+        hidden: number of units of the hidden layer.
+        half: whether convolutions are in bfloat16 on CUDA.
 
     Example:
         >>> ConvDecoder((3, 9, 8), 20, channels=(8, 16))(torch.rand(5, 20)).shape
@@ -237,7 +237,7 @@ class ConvDecoder(nn.Module):
         widths = [shape[0], *channels]
         for i in reversed(range(len(channels))):
             stride = strides[i]
-            # What a stride drops at the far end must come back.
+            # Restore the pixels that a stride drops at the far end.
             extra = (
                 sizes[i][0] - ((sizes[i + 1][0] - 1) * stride + 1),
                 sizes[i][1] - ((sizes[i + 1][1] - 1) * stride + 1),
@@ -245,7 +245,7 @@ class ConvDecoder(nn.Module):
             conv = nn.ConvTranspose2d(
                 widths[i + 1], widths[i], 3, stride=stride, padding=1, output_padding=extra
             )
-            # torch counts a transposed convolution's outputs as its inputs, and starts too large.
+            # torch takes the outputs of a transposed convolution for its fan-in.
             reach = stride / math.sqrt(9 * widths[i + 1])
             nn.init.uniform_(conv.weight, -reach, reach)
             nn.init.constant_(conv.bias, 0.0)  # type: ignore[arg-type]
@@ -253,7 +253,7 @@ class ConvDecoder(nn.Module):
         self.convolutions = nn.Sequential(*layers)
 
     def forward(self, z: Tensor) -> Tensor:
-        """Means (N, C, H, W)."""
+        """Return means (N, C, H, W)."""
         check_floats(z, "z", "...")
         if z.ndim != 2 or z.shape[1] != self.latent:
             expected = f"codes of shape (N, {self.latent})"
@@ -266,7 +266,7 @@ class ConvDecoder(nn.Module):
 
 
 class GaussianPrior(nn.Module):
-    """p(z) = N(m, s^2) with learned m and s, standard normal at the start.
+    """Prior p(z) = N(m, s^2) with learned m and s, initially standard normal.
 
     Args:
         latent: size of z.
@@ -280,28 +280,28 @@ class GaussianPrior(nn.Module):
 
     @property
     def scale(self) -> Tensor:
-        """S, (latent,)."""
+        """Standard deviation s, (latent,)."""
         return F.softplus(self.free_scale)
 
     def kl(self, mean: Tensor, scale: Tensor) -> Tensor:
-        """KL(N(mean, scale^2) || p), (N,)."""
+        """Return KL(N(mean, scale^2) || p), (N,)."""
         return gaussian_kl(mean, scale, self.mean, self.scale)
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """Log-density of codes (..., latent)."""
+        """Return the log-density of codes (..., latent)."""
         check_floats(z, "z", "...", len(self.mean))
         check_together(weights=self.mean, z=z)
         return gaussian_log_prob(z, self.mean, self.scale).sum(-1)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Codes (n, latent)."""
+        """Draw codes (n, latent)."""
         shape = (n, len(self.mean))
         noise = torch.randn(shape, generator=generator, device=self.mean.device)
         return self.mean + self.scale * noise
 
 
 def split_gaussian(out: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and scale, each (N, D), from a network's (N, 2 D); zeros are the standard normal."""
+    """Split a network's (N, 2 D) into mean and scale, each (N, D); zeros give a standard normal."""
     mean, free = out.chunk(2, -1)
     return mean, F.softplus(free + UNIT_SOFTPLUS)
 
@@ -309,7 +309,7 @@ def split_gaussian(out: Tensor) -> tuple[Tensor, Tensor]:
 def conv_sizes(
     shape: tuple[int, int, int], channels: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Height and width after each 3 x 3 convolution with padding 1.
+    """Return height and width after each 3 x 3 convolution with padding 1.
 
     Example:
         >>> conv_sizes((1, 28, 28), (64, 128), (2, 2))
@@ -323,7 +323,9 @@ def conv_sizes(
             check_whole(number, name)
     if not channels or len(channels) != len(strides):
         expected = f"a stride for each of {len(channels)} convolutions, at least one"
-        raise invalid("strides", expected, f"{len(strides)} strides", "give one each")
+        raise invalid(
+            "strides", expected, f"{len(strides)} strides", "give one for each convolution"
+        )
     _, height, width = shape
     sizes = []
     for stride in strides:
@@ -333,7 +335,7 @@ def conv_sizes(
 
 
 def zero_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer that gives 0 at the start."""
+    """Return a linear layer that is initially zero."""
     layer = nn.Linear(inputs, outputs)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -345,6 +347,6 @@ def _half(x: Tensor, wanted: bool) -> Iterator[None]:
     if not (wanted and x.is_cuda):
         yield
         return
-    # Without the cache of rounded weights: a CUDA graph would keep those of its first step.
+    # Without the cache of rounded weights, because a CUDA graph would keep those of its first step.
     with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
         yield

@@ -1,8 +1,8 @@
-"""The codes that images have, as a density from which new ones are drawn.
+"""Density of the codes of images, from which new codes are drawn.
 
-After training, the codes of images are not spread as the prior says. A density fitted to draws
-from q(z | x) of the training images takes its place, if asked for: for new images, and in the
-bound, which is then that of another model (Dai and Wipf 2019; Ghosh et al. 2020).
+After training, the codes of images are not distributed as the prior. On request, a density fitted
+to samples of q(z | x) of the training images replaces it: for new images, and in the bound,
+which is then that of another model (Dai and Wipf 2019; Ghosh et al. 2020).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,28 +21,28 @@ from symmetries.distributions.mixture import (
 )
 from symmetries.nn.autoencoder import GaussianPrior
 
-MOST_CODES = 50_000  # more make the fit slower, and hardly better
-CHUNK = 512  # images encoded at a time
+MOST_CODES = 50_000  # more codes make the fit slower and hardly better
+CHUNK = 512  # number of images encoded at once
 CODES = ("prior", "fitted")
 
 
 class Coded(Protocol):
-    """An autoencoder whose codes are numbers: a prior, and perhaps a density fitted to codes."""
+    """An autoencoder with continuous codes: a prior, and possibly a density fitted to codes."""
 
     prior: Any
     codes: GaussianMixture | None
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and scale, each (N, latent), of q(z | x)."""
+        """Return mean and scale, each (N, latent), of q(z | x)."""
 
 
 @torch.no_grad()
 def draw_codes(model: Coded, images: Tensor, seed: int = 0) -> Tensor:
-    """One code (N, latent) from q(z | x) of each image; of 50,000, evenly, if there are more."""
+    """Draw one code (N, latent) from q(z | x) of each image, or of 50,000 evenly spaced images."""
     count = min(len(images), MOST_CODES)
     places = torch.arange(count) * len(images) // count
     generator = torch.Generator(model.device).manual_seed(seed)
@@ -57,7 +57,7 @@ def draw_codes(model: Coded, images: Tensor, seed: int = 0) -> Tensor:
 def fit_codes(
     model: Coded, images: Tensor, components: Sequence[int] = COMPONENTS, *, seed: int = 0
 ) -> GaussianMixture:
-    """The density of the codes of images, kept with the model: see ``fit_mixture``."""
+    """Fit a density to the codes of images and store it with the model: see ``fit_mixture``."""
     points = draw_codes(model, images, seed)
     if len(points) < (least := points_needed(points.shape[1])):
         expected = f"at least {least} for codes of {points.shape[1]} numbers"
@@ -67,7 +67,7 @@ def fit_codes(
 
 
 def density_of(model: Coded, codes: str) -> GaussianPrior | GaussianMixture:
-    """What new codes are drawn from: the "prior", or the density "fitted" to codes."""
+    """Return the distribution of new codes: the "prior", or the density "fitted" to codes."""
     check_choice(codes, CODES, "codes")
     if codes == "prior":
         prior: GaussianPrior = model.prior
@@ -79,7 +79,7 @@ def density_of(model: Coded, codes: str) -> GaussianPrior | GaussianMixture:
 
 @contextmanager
 def fitted_prior(model: Coded) -> Iterator[None]:
-    """Inside the block the density fitted to codes is the model's prior.
+    """Use the density fitted to codes as the model's prior inside the block.
 
     ``bound`` is then a bound on the likelihood of that other model, and ``sample`` draws from it.
 
@@ -94,14 +94,14 @@ def fitted_prior(model: Coded) -> Iterator[None]:
 
 
 def check_own_prior(model: Coded) -> None:
-    """Raise inside :func:`fitted_prior`, for what needs the prior that was learned."""
+    """Raise an error inside :func:`fitted_prior`, for functions that need the learned prior."""
     if not isinstance(model.prior, GaussianPrior):
         remedy = "leave the block of fitted_prior first"
         raise invalid("prior", "the model's own", "the density fitted to codes", remedy)
 
 
 def make_room(model: Coded, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
-    """Before a state is loaded: a density of the size of the stored one, or none if it has none.
+    """Before a state is loaded, create a density of the stored size, or remove it.
 
     For ``nn.Module.register_load_state_dict_pre_hook``.
     """

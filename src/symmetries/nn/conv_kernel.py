@@ -1,4 +1,4 @@
-"""The kernel of a group convolution over the plane: its weights, its samples, and what is kept.
+"""Kernel function of a group convolution over the plane: its weights, its samples, its cache.
 
 :class:`symmetries.nn.plane_conv.PlaneConv2d` convolves with it.
 """
@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_pair
 from symmetries.groups.finite import Dihedral, principal_steps
-from symmetries.nn.fourier import KernelNetwork, fourier_features
+from symmetries.nn.fourier import KernelFunction, fourier_features
 from symmetries.nn.fused_bank import can_fuse, fused_bank, fused_finish
-from symmetries.nn.fused_filters import Launched, made, ready
-from symmetries.nn.fused_filters_bank import launch, network_of
-from symmetries.nn.fused_positions import launch_places, place_network_of
-from symmetries.nn.gconv_kernels import (
+from symmetries.nn.fused_filters import FusedFilters, ready, run_fused
+from symmetries.nn.fused_filters_bank import fuse_filters, network_of
+from symmetries.nn.fused_positions import fuse_positions, place_network_of
+from symmetries.nn.gconv_sampling import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
@@ -29,34 +29,34 @@ from symmetries.nn.gconv_kernels import (
 )
 from symmetries.nn.plane_checks import check_signature, may_keep, plain
 from symmetries.nn.position_conv import Geometry, neighbourhoods
-from symmetries.nn.version_cache import KernelCache, Sampled
+from symmetries.nn.version_cache import Sampled, VersionCache
 
-# What a layer is made with, and the turn of its grid, in which nothing is kept.
+# Constructor arguments; and the rotation of the grid, during which nothing is cached.
 CONSTANTS = ("signature", "relative", "absolute", "mask", "turn")
 
 
 class _Features(NamedTuple):
-    """What training does not change: features of the relative elements, the absolute ones."""
+    """Features that training does not change: of the relative and of the absolute elements."""
 
     gamma: Tensor
     absolute: Tensor | None
 
 
-class PlaneKernel(nn.Module):
-    """k(gamma(log v^-1 u), gamma'(log v)), sampled at the pixels and elements of a convolution.
+class ConvKernel(nn.Module):
+    """Kernel function k(gamma(log v^-1 u), gamma'(log v)), sampled at pixels and group elements.
 
     Args:
         geometry: sizes of the convolution.
         group: H.
         mode: "strict", "soft" or "partial".
-        relaxed: for "soft", omega' of each relaxed coordinate at the start, in their order.
-        learn: whether omega' (or the partial fraction) is a parameter; a buffer if not.
+        relaxed: for "soft", the initial omega' of each relaxed coordinate, in order.
+        learn: whether omega' (or the partial fraction) is a parameter; otherwise a buffer.
         frequency: omega, one number or one for each coordinate by name.
         support: "square", "disk" or "auto".
-        gain: root mean square of the output for inputs of mean square 1, at the start.
-        bias: whether there is one number per field to be added.
-        network: features, units and depth of the kernel network.
-        generator: fixes the weights.
+        gain: initial root mean square of the output for inputs of mean square 1.
+        bias: whether to add one number per field.
+        network: number of features, units and layers of the kernel network.
+        generator: random generator of the weights.
     """
 
     lifting: ClassVar[bool]
@@ -85,10 +85,11 @@ class PlaneKernel(nn.Module):
         names = coordinate_names(group)
         self._absolute_index = [names.index(name) for name in relaxed]
         self._positional = bool(set(self.relaxed) & set(SHIFTS))
-        self._cache: KernelCache[Sampled] = KernelCache(CONSTANTS)
-        self._features: KernelCache[_Features] = KernelCache(CONSTANTS)
-        self._places: KernelCache[Tensor] = KernelCache(CONSTANTS)  # of the absolute elements
-        self._launches: KernelCache[Launched | str] = KernelCache(CONSTANTS)
+        self._cache: VersionCache[Sampled] = VersionCache(CONSTANTS)
+        self._features: VersionCache[_Features] = VersionCache(CONSTANTS)
+        # Features of the absolute elements, for kernel functions that depend on the position.
+        self._positional_cache: VersionCache[Tensor] = VersionCache(CONSTANTS)
+        self._fused_cache: VersionCache[FusedFilters | str] = VersionCache(CONSTANTS)
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -108,7 +109,7 @@ class PlaneKernel(nn.Module):
         self.register_buffer("turn", None, persistent=False)
         taps = k**2 if self.mask is None else int(self.mask.sum())
         fan_in = geometry.fields_in * geometry.elements_in * taps
-        self.kernel = KernelNetwork(
+        self.kernel = KernelFunction(
             relative.shape[-1],
             len(relaxed),
             (geometry.fields_out, geometry.fields_in),
@@ -131,7 +132,7 @@ class PlaneKernel(nn.Module):
             self.register_buffer(name, value)
 
     def sampled(self, size: tuple[int, int]) -> Sampled:
-        """The kernel at its samples for images of a size, kept where nothing can change it."""
+        """Return the sampled kernel function for images of a size, cached while unchanged."""
         if self.training or torch.compiler.is_compiling():
             return self.generate(size)
         if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
@@ -145,19 +146,19 @@ class PlaneKernel(nn.Module):
                 self._cache.put(self, kernel, made_for)
         return kernel
 
-    def at_once(self, size: tuple[int, int]) -> Sampled | None:
-        """The same in few launches; None where kernels for that are not at hand."""
-        launched = self._launched(size)
-        if launched is None or not ready(launched):
+    def fused(self, size: tuple[int, int]) -> Sampled | None:
+        """Sample with fused GPU kernels; None if they cannot be used."""
+        fused = self._fused(size)
+        if fused is None or not ready(fused):
             return None
-        return Sampled(made(launched).weight, self.bias) if self._positional else made(launched)
+        return Sampled(run_fused(fused).weight, self.bias) if self._positional else run_fused(fused)
 
     def generate(self, size: tuple[int, int]) -> Sampled:
-        """Sample the kernel, in full precision whatever autocast says."""
+        """Sample the kernel function, in full precision even under autocast."""
         check_pair(size, "size")
-        launched = self.at_once(size)
-        if launched is not None:
-            return launched
+        fused = self.fused(size)
+        if fused is not None:
+            return fused
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -178,10 +179,10 @@ class PlaneKernel(nn.Module):
             return Sampled(filter_bank(phi, self.kernel.output, k), bias)
 
     def membership(self) -> Tensor:
-        """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
+        """Return (|H|,) for "partial": 1 for rotations within the learned fraction, 0 for others.
 
-        Rotation by s steps belongs to it if |s| <= n fraction / 2; the first outside fades, so
-        that the fraction has a gradient.
+        A rotation by s steps belongs to it if |s| <= n fraction / 2; the first rotation outside
+        fades out, so that the fraction has a gradient.
         """
         n = self.group.n
         steps = principal_steps(self.group.elements(self.fraction.device) % n, n).abs()
@@ -204,7 +205,7 @@ class PlaneKernel(nn.Module):
         return fourier_features(self.relative, self.kernel.relative_directions, self.frequency)
 
     def _kept_features(self) -> _Features | None:
-        """What training does not change, kept; None where nothing may be kept."""
+        """Return the cached features that training does not change; None without a cache."""
         if torch.compiler.is_compiling():
             return None
         kept = self._features.get(self)
@@ -218,36 +219,36 @@ class PlaneKernel(nn.Module):
         self._features.put(self, kept, parameters="free")
         return kept
 
-    def _launched(self, size: tuple[int, int]) -> Launched | None:
-        """Kernels that sample this one, kept with the tensors they read; None without them."""
+    def _fused(self, size: tuple[int, int]) -> FusedFilters | None:
+        """Return the cached fused GPU kernels and their tensors; None if they cannot be used."""
         if torch.compiler.is_compiling() or (self.training and self._buffers["turn"] is not None):
             return None
         made_for = size if self._positional else None
-        kept = self._launches.get(self, made_for)
+        kept = self._fused_cache.get(self, made_for)
         if kept is None:
             features = self._kept_features()
-            if features is None or not may_keep(self.relative):  # a capture answers no questions
+            if features is None or not may_keep(self.relative):  # cannot read values during capture
                 return None
-            kept = self._launch(features, size) or "no"
-            self._launches.put(self, kept, made_for, "written")
+            kept = self._fuse(features, size) or "no"
+            self._fused_cache.put(self, kept, made_for, "written")
         return None if isinstance(kept, str) else kept
 
-    def _launch(self, features: _Features, size: tuple[int, int]) -> Launched | None:
+    def _fuse(self, features: _Features, size: tuple[int, int]) -> FusedFilters | None:
         g, k = self.geometry, self.kernel
         if self.mode == "partial" or len(k.weights) != 1:
             return None
         omega = self.relaxed_frequency if self.relaxed else None
         if not self._positional:
             parts = (self.mask, self.bias, features.absolute, omega)
-            return launch(network_of(k, features.gamma, *parts), self.lifting)
+            return fuse_filters(network_of(k, features.gamma, *parts), self.lifting)
         if omega is None or g.stride != 1 or self.group.order != 1:
             return None
         places = self._absolute(size)[0].flatten(0, 1)
         network = place_network_of(k, features.gamma[0, 0], self.mask, places, omega)
-        return launch_places(network, g.out_size(*size))
+        return fuse_positions(network, g.out_size(*size))
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
-        """The relaxed coordinates of the absolute elements, at each pixel for a size."""
+        """Return the relaxed coordinates of the absolute elements, at each pixel for a size."""
         turn = self._turn()
         absolute = self.absolute
         if size is not None:
@@ -255,17 +256,17 @@ class PlaneKernel(nn.Module):
             absolute = absolute_coordinates(self.group, grid, turn)
         elif turn is not None:
             absolute = absolute_coordinates(self.group, turn=turn)
-        # One by one: a list as an index would be copied to the device, which waits.
+        # Columns one by one: indexing with a list would copy it to the device and synchronise.
         return torch.stack([absolute[..., i] for i in self._absolute_index], -1)
 
     def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
-        """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
+        """Return shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
         keep = self._turn() is None and not torch.compiler.is_compiling()
-        absolute = self._places.get(self, size) if keep else None
+        absolute = self._positional_cache.get(self, size) if keep else None
         if absolute is None:
             absolute = self._absolute(size)
             if keep and may_keep(absolute):
-                self._places.put(self, absolute, size, "free")
+                self._positional_cache.put(self, absolute, size, "free")
         z = self.kernel.project_absolute(absolute, self.relaxed_frequency)
         z = z[:, None] if size is None else neighbourhoods(z, self.geometry)
         return z[:, None] if self.lifting else z[None]
@@ -284,10 +285,10 @@ class PlaneKernel(nn.Module):
     def _forget(self) -> None:
         self._cache.clear()
         self._features.clear()
-        self._launches.clear()
-        self._places.clear()
+        self._fused_cache.clear()
+        self._positional_cache.clear()
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PlaneKernel":
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConvKernel":
         self._forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self

@@ -1,4 +1,4 @@
-"""From an ordinary CNN to a relaxed one, and from a relaxed one to fixed kernels for inference."""
+"""Conversion of a CNN to relaxed group convolutions, and of these to fixed filters."""
 
 import copy
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import call_model
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
 from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relax_convolutions(
     model: nn.Module,
-    group: PointGroup,
+    group: str | PointGroup,
     *,
     mode: str = "soft",
     relax: Mapping[str, float] | None = None,
@@ -33,22 +33,22 @@ def relax_convolutions(
     generator: torch.Generator | None = None,
     **options: Any,  # noqa: ANN401 - of the layers
 ) -> nn.Module:
-    """A copy of a CNN with its convolutions replaced by group convolutions of the same channels.
+    """Return a copy of a CNN with its convolutions replaced by group convolutions.
 
-    Each ``nn.Conv2d`` with C channels becomes one with C / |H| fields, so that everything around
-    it still fits; the first lifts the image. ``nn.BatchNorm2d`` becomes a norm of fields. With
-    ``Cyclic(1)`` the channels are the fields. The new layers start afresh: they do not inherit the
+    Each ``nn.Conv2d`` with C channels becomes one with C / |H| fields, so the surrounding layers
+    still fit; the first one lifts the image. ``nn.BatchNorm2d`` becomes a norm of fields. With
+    ``Cyclic(1)`` the channels are the fields. The new layers are initialised, without the old
     weights. For an invariant model, put a ``GroupPool`` before the head.
 
     Args:
-        model: any module whose first ``nn.Conv2d``, in the order of its definition, takes the
-            image. Left as it is.
+        model: any module whose first ``nn.Conv2d``, in the order of definition, takes the image.
+            It is not changed.
         group: H.
         mode: "strict", "soft" or "partial", as for the layers; the first layer is strict in mode
             "partial".
-        relax: omega' at the start, as for the layers.
-        learn: whether it is learned.
-        generator: fixes the new weights.
+        relax: initial omega', as for the layers.
+        learn: whether omega' is learned.
+        generator: random generator of the new weights.
         options: further arguments of the layers, such as ``hidden``.
 
     Example:
@@ -60,7 +60,7 @@ def relax_convolutions(
         torch.Size([2, 4, 5, 5])
     """
     check_module(model)
-    check_point_group(group)
+    group = as_point_group(group)
     check_flag(learn, "learn")
     model = copy.deepcopy(model)
     names = [n for n, m in model.named_modules() if type(m) in (nn.Conv2d, nn.BatchNorm2d)]
@@ -86,7 +86,7 @@ def _converted(
     name: str, old: nn.Module, lifting: bool, group: PointGroup, settings: Mapping[str, Any]
 ) -> PlaneConv2d:
     if not isinstance(old, nn.Conv2d):
-        raise TypeError(f"{name} is no nn.Conv2d")
+        raise TypeError(f"{name} is not an nn.Conv2d")
     simple = {
         "a square kernel": old.kernel_size[0] == old.kernel_size[1],
         "one stride": old.stride[0] == old.stride[1],
@@ -121,7 +121,7 @@ def _fields(name: str, channels: int, group: PointGroup) -> int:
 
 
 def _replaced(model: nn.Module, name: str, layer: nn.Module) -> nn.Module:
-    """The model with one part replaced; the layer itself where the model is that part."""
+    """Return the model with one part replaced, or the layer itself if the model is that part."""
     layer.train(model.training)
     if not name:
         return layer
@@ -131,15 +131,15 @@ def _replaced(model: nn.Module, name: str, layer: nn.Module) -> nn.Module:
 
 
 def bake(model: nn.Module, example: Tensor) -> nn.Module:
-    """A copy of a model with its kernels generated once and for all.
+    """Return a copy of a model with its filters computed once and fixed.
 
-    Group convolutions become ``nn.Conv2d`` with fixed weights; those that depend on the position
-    become layers for the image size of the example. The copy costs what they cost, needs no
-    group, and exports to anything that takes convolutions.
+    Group convolutions become ``nn.Conv2d`` with fixed weights; position-dependent ones become
+    layers for the image size of the example. The copy costs as much as these layers, needs no
+    group, and exports to any format that supports convolutions.
 
     Args:
-        model: in evaluation mode.
-        example: an input (N, C, H, W) of the size to be used, with about as many images.
+        model: model in eval mode.
+        example: an input (N, C, H, W) of the size to be used, with a typical number of images.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -153,7 +153,7 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
     check_tensors(example=example)
     check_images(example, "example")
     if model.training:
-        raise invalid("model", "evaluation mode, to bake its kernels", "training", "call eval()")
+        raise invalid("model", "eval mode, to bake its filters", "training", "call eval()")
     sizes: dict[str, tuple[int, int]] = {}
     layers = {n: m for n, m in model.named_modules() if isinstance(m, PlaneConv2d)}
 
@@ -161,7 +161,9 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
         size = (x.shape[2], x.shape[3])
         if layer.positional and sizes.get(name, size) != size:
             got = f"{sizes[name]} and {size}"
-            raise invalid(f"layer {name}", "images of one size", got, "do not share that layer")
+            raise invalid(
+                f"layer {name}", "images of one size", got, "use separate layers for separate sizes"
+            )
         sizes[name] = size
 
     hooks = [
@@ -182,10 +184,10 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
 
 
 def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
-    """A program of ``torch.export`` with the kernels baked in, for any number of images.
+    """Export a model with baked filters by ``torch.export``, for any number of images.
 
     Args:
-        model: in evaluation mode.
+        model: model in eval mode.
         example: an input (N, C, H, W) with N of at least 2.
 
     Example:
@@ -198,27 +200,27 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     check_tensors(example=example)
     check_images(example, "example")
     if len(example) < 2:  # torch.export takes a size of 1 for a constant
-        raise invalid("example", "at least two images", len(example), "repeat it")
+        raise invalid("example", "at least two images", len(example), "repeat the image")
     batch = {0: torch.export.Dim("batch")}
     return torch.export.export(bake(model, example), (example,), dynamic_shapes=(batch,))
 
 
 def export_onnx(model: nn.Module, example: Tensor, path: str | Path) -> Path:
-    """An ONNX file with the kernels baked in: "images" (N, C, H, W) to "outputs", any N.
+    """Export a model with baked filters to ONNX: "images" (N, C, H, W) to "outputs", any N.
 
-    Needs the extra ``symmetries[onnx]``.
+    This needs ``symmetries[onnx]``.
 
     Args:
-        model: in evaluation mode.
+        model: model in eval mode.
         example: an input (N, C, H, W) with N of at least 2.
-        path: of the file, weights included.
+        path: path of the file, which includes the weights.
 
     Returns:
-        The file.
+        Path of the file.
     """
     path = as_path(path)
     if path.is_dir() or not path.parent.is_dir():
-        raise invalid("path", "a file in a folder that is there", path, "try 'model.onnx'")
+        raise invalid("path", "a file in an existing folder", path, "try 'model.onnx'")
     options: dict[str, Any] = {"input_names": ["images"], "output_names": ["outputs"]}
     options |= {"dynamo": True, "external_data": False, "verbose": False}
     torch.onnx.export(export(model, example), (example,), path, **options)

@@ -2,8 +2,8 @@ r"""Shallow networks averaged over transformations: random Fourier features, and
 
 .. math:: \bar\phi(x) = \frac1S \sum_s a\,\varphi(W_1 T_s x + b)
 
-Logits that are linear in features can be averaged over transformations before the last layer:
-the mean of W2 phi is W2 times the mean of phi, so that the last layer sees B rows, not S B.
+Logits that are linear in features can be averaged over transformations before the last layer,
+because the mean of W2 phi is W2 times the mean of phi: the last layer has B rows, not S B.
 """
 
 import math
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole
-from symmetries.nn.invariant import Estimator, InvariantLinear, Side
+from symmetries.nn.invariant_linear import Estimator, InvariantLinear, Side
 from symmetries.ops.available import usable
 
 Kind = Literal["fourier", "relu"]
@@ -22,22 +22,22 @@ KINDS = ("fourier", "relu")
 
 
 class InvariantFeatures(nn.Module):
-    r"""One hidden layer whose filters are moved, averaged over the transformations.
+    r"""Hidden layer with transformed filters, averaged over the transformations.
 
     "fourier": W1 ~ N(0, sigma^2) and b ~ U(0, 2 pi) are fixed and phi = sqrt(2 / D) cos, random
-    Fourier features (Rahimi and Recht 2007), whose inner product approaches the kernel
+    Fourier features (Rahimi and Recht 2007), whose inner product approaches the kernel function
     exp(-sigma^2 |x - y|^2 / 2). All runs share them. "relu": phi = max(0, .), and W1 and b are
-    learned, from one start for all runs.
+    learned, from the same initial values for all runs.
 
     Args:
         shape: (C, H, W) of the images.
         features: number D of hidden units.
         kind: "fourier" or "relu".
         sigma: standard deviation of the random frequencies.
-        amplitude: a factor a on all features; with the prior variance of the last layer it sets
-            how large logits are before any data was seen.
+        amplitude: factor a of all features; with the prior variance of the last layer it
+            determines the size of the logits before any data is seen.
         runs: number of models computed as one.
-        seed: of the weights.
+        seed: random seed of the weights.
         side: see :class:`InvariantLinear`.
         estimator: see :class:`InvariantLinear`.
         blur: see :class:`InvariantLinear`.
@@ -90,7 +90,7 @@ class InvariantFeatures(nn.Module):
             self.layer.bias.uniform_(0, 2 * math.pi, generator=generator)
 
     def forward(self, images: Tensor, transformation: Tensor) -> Tensor:
-        """Averaged features (R, B, D).
+        """Return averaged features (R, B, D).
 
         Args:
             images: (B, C, H, W) or (R, B, C, H, W).
@@ -104,13 +104,13 @@ class InvariantFeatures(nn.Module):
 def orbit_mean(
     responses: Tensor, bias: Tensor | None, function: Function, scale: float = 1.0
 ) -> Tensor:
-    """Mean over the transformations of cos or of max(0, .) of responses plus bias.
+    """Return the mean over the transformations of cos or max(0, .) of responses plus bias.
 
     Args:
         responses: (R, S, B, units).
-        bias: (R or 1, units); None is 0.
+        bias: (R or 1, units), or None.
         function: "cos" or "relu".
-        scale: a factor of the mean.
+        scale: factor of the mean.
 
     Returns:
         (R, B, units).

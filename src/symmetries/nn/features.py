@@ -1,4 +1,4 @@
-"""Feature extractors for images: fully connected, or a small convolutional one."""
+"""Feature extractors for images: a fully connected and a small convolutional network."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,15 +26,15 @@ NETWORKS = ("mlp", "cnn")
 class ImageFeatures(nn.Module):
     """Features (N, widths[-1]) of images (N, C, H, W), which are standardised first.
 
-    "mlp" reads all pixels at once; "cnn" first shrinks the image by three convolutions of stride 2,
+    "mlp" reads all pixels at once; "cnn" first reduces the image by three convolutions of stride 2,
     which suits images much larger than 32 x 32.
 
     Args:
         shape: (C, H, W) of the images.
-        widths: of the fully connected hidden layers.
+        widths: widths of the fully connected hidden layers.
         network: "mlp" or "cnn".
-        dropout: after each hidden layer.
-        channels: of the first convolution; doubled by each further one.
+        dropout: dropout after each hidden layer.
+        channels: channels of the first convolution, doubled by each further one.
 
     Example:
         >>> ImageFeatures((1, 8, 8), (32, 16))(torch.rand(5, 1, 8, 8)).shape
@@ -76,17 +76,17 @@ class ImageFeatures(nn.Module):
         self.features = self.mlp.features
 
     def standardise(self, images: Tensor) -> None:
-        """Remember the mean and the standard deviation of the data, which the network takes off."""
+        """Store the mean and standard deviation of the data, which standardise inputs."""
         check_images(images)
         self.mean.copy_(images.mean())
         self.scale.copy_(images.std().clamp_min(1e-6))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features of images (N, C, H, W)."""
+        """Return features of images (N, C, H, W)."""
         return self.units(images).to(images.dtype)
 
     def units(self, images: Tensor) -> Tensor:
-        """The same as they were computed: in bfloat16 where products are."""
+        """Return features in the dtype of the computation: bfloat16 if products are."""
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.mean, "images")
@@ -95,7 +95,7 @@ class ImageFeatures(nn.Module):
         return self.hidden(x, rounded)
 
     def hidden(self, x: Tensor, rounded: bool) -> Tensor:
-        """Features of images that are standardised, with products in bfloat16 or not."""
+        """Return features of standardised images, with products in bfloat16 or not."""
         with _products(rounded):
             features: Tensor = self.mlp(self.convolutions(x).flatten(1))
         return features
@@ -111,19 +111,19 @@ class ImageFeatures(nn.Module):
 
 
 def is_rounded(images: Tensor) -> bool:
-    """Whether products are in bfloat16: on CUDA, where torch's matmul precision is "medium"."""
+    """Return whether products are in bfloat16: on CUDA with torch's matmul precision "medium"."""
     return images.is_cuda and torch.get_float32_matmul_precision() == "medium"
 
 
 @contextmanager
 def _products(rounded: bool) -> Iterator[None]:
-    """Products in bfloat16, on CUDA where torch's "float32_matmul_precision" is "medium".
+    """Compute products in bfloat16, on CUDA with torch's "float32_matmul_precision" at "medium".
 
-    That is what this setting allows; torch itself uses TF32 for it, at half the speed.
+    The setting allows this; torch itself uses TF32 for it, at half the speed.
     """
     if not rounded:
         yield
         return
-    # Without the cache of rounded weights: a CUDA graph would keep those of its first step.
+    # Without the cache of rounded weights, because a CUDA graph would keep those of its first step.
     with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
         yield

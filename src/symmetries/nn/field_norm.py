@@ -1,8 +1,8 @@
-"""Norms of fields in as few passes over memory as they need: the form for training on a GPU.
+"""Norms of fields with few passes over memory, for training on a GPU.
 
 A norm reads its features once for the sums and once to scale them; its gradient reads features and
-gradient twice. As single operations of torch it is three times that, in float32, and takes more
-time than the convolutions between the norms.
+gradient twice. As separate torch operations it takes three times that, in float32, and more time
+than the convolutions between the norms.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether there is a kernel for such features (N, C |H|, H, W), and it pays.
+    """Return whether a GPU kernel supports these features (N, C |H|, H, W) and is faster.
 
-    It does with a gradient; forward alone torch's operations are as fast or faster.
+    It is faster with a gradient; for a forward pass alone torch operations are as fast or faster.
     """
     return torch.is_grad_enabled() and usable(x, dtypes=TYPES) and x.shape[1] <= 2048
 
@@ -26,7 +26,7 @@ def has_kernel(x: Tensor) -> bool:
 def fused_norm(
     x: Tensor, weight: Tensor, bias: Tensor, elements: int, eps: float, batch: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(x - mean) / sqrt(variance + eps) weight + bias, by field; has a first gradient only.
+    """Return (x - mean) / sqrt(variance + eps) weight + bias, by field; has first derivatives only.
 
     Args:
         x: (N, C |H|, H, W).
@@ -89,11 +89,11 @@ class _Norm(torch.autograd.Function):
 
 
 def _pool(sums: Tensor, elements: int) -> Tensor:
-    """Sums by channel (G, 2, C |H|) to sums by field (G, 2, C)."""
+    """Reduce sums by channel (G, 2, C |H|) to sums by field (G, 2, C)."""
     pooled: Tensor = sums.unflatten(2, (-1, elements)).sum(3)
     return pooled
 
 
 def _spread(values: Tensor, elements: int) -> Tensor:
-    """Values by field (G, C) to values by channel (G, C |H|)."""
+    """Expand values by field (G, C) to values by channel (G, C |H|)."""
     return values.repeat_interleave(elements, 1)

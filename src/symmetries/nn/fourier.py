@@ -1,9 +1,9 @@
-r"""Functions on a Lie algebra whose dependence on each coordinate is a number one can set.
+r"""Kernel functions on a Lie algebra whose dependence on each coordinate can be controlled.
 
 .. math:: \gamma_\omega(a) = \sqrt{1/D}\,[\cos(2\pi W(a\odot\omega)),\ \sin(2\pi W(a\odot\omega))]
 
-A coordinate with frequency 0 drops out exactly, and the features have norm 1 at every point and
-every frequency. The second fact makes a variance-preserving start of a network on them exact: its
+A coordinate with frequency 0 has no effect at all, and the features have norm 1 at every point and
+every frequency. Therefore a variance-preserving initialisation of a network on them is exact: its
 inputs need no whitening, whatever the frequencies are.
 """
 
@@ -23,11 +23,11 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_broadcast, check_like
 
-SHARE = 0.1  # of the first layer's variance at the start, that the absolute argument gives
+SHARE = 0.1  # fraction of the first layer's initial variance from the absolute argument
 
 
 def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor) -> Tensor:
-    """Random Fourier features [cos(2 pi W (a omega)), sin(2 pi W (a omega))] / sqrt(D).
+    """Return random Fourier features [cos(2 pi W (a omega)), sin(2 pi W (a omega))] / sqrt(D).
 
     Reference: van der Ouderaa, Romero, van der Wilk 2022, equation 7; Rahimi, Recht 2007.
 
@@ -61,10 +61,10 @@ def fourier_features(coordinates: Tensor, directions: Tensor, frequency: Tensor)
 
 
 def unit_relu(z: Tensor) -> Tensor:
-    """A relu with mean 0 and variance 1 for standard normal z: (relu(z) - m) / s.
+    """Return (relu(z) - m) / s, a relu with mean 0 and variance 1 for standard normal z.
 
-    m = 1 / sqrt(2 pi) and s^2 = 1/2 - m^2. Units that are all positive would give every kernel
-    a large constant part, which adds up over the taps wherever inputs have a mean.
+    Here m = 1 / sqrt(2 pi) and s^2 = 1/2 - m^2. Units that are all positive would give every kernel
+    function a large constant part, which adds up over the taps if inputs have a mean.
 
     Example:
         >>> z = torch.randn(200_000, generator=torch.Generator().manual_seed(0))
@@ -76,7 +76,7 @@ def unit_relu(z: Tensor) -> Tensor:
 
 
 def relu_correlation(rho: float) -> float:
-    """The correlation of relu(z) and relu(z') for normal z and z' of correlation rho.
+    """Return the correlation of relu(z) and relu(z') for normal z and z' of correlation rho.
 
     Reference: Cho, Saul 2009, the arc-cosine kernel of order 1, about its mean.
 
@@ -88,32 +88,33 @@ def relu_correlation(rho: float) -> float:
     return (product - 1) / (math.pi - 1)
 
 
-class KernelNetwork(nn.Module):
-    r"""k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])): a kernel and its domain.
+class KernelFunction(nn.Module):
+    r"""Kernel function k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])), a network.
 
-    The last layer is linear in the features phi that the others compute, and the two orders in
-    which V and the convolution can be done are left to the caller: :meth:`features` gives phi.
+    The last layer is linear in the features phi of the others, and the order of V and the
+    convolution is left to the caller: :meth:`features` returns phi.
 
-    Started with normal numbers so that every hidden unit has variance 1, at every point and
-    frequency, and every output variance ``variance``: as gamma has norm 1, a first layer of
-    variance 1 gives that, and units of mean 0 and variance 1 (:func:`unit_relu`) do the rest.
-    Values at far points start uncorrelated. Of the first layer's variance b gives a tenth only,
-    ``SHARE``: the more it gives, the fewer units still tell points a apart. And as what b gives
-    would be common to all points a, a blur that adds up over the taps, units start in pairs that
-    see r(a) and -r(a) beside the same s(b), and V weighs their difference (:meth:`pair_units`).
+    Weights are initialised with normal numbers so that every hidden unit has variance 1, at every
+    point and frequency, and every output has variance ``variance``: because gamma has norm 1, a
+    first layer of variance 1 achieves that, and units of mean 0 and variance 1 (:func:`unit_relu`)
+    preserve it. Values at distant points are initially uncorrelated. The absolute argument b
+    contributes only a tenth of the first layer's variance, ``SHARE``: the more it contributes, the
+    fewer units still distinguish points a. Its contribution would be common to all points a, a blur
+    that adds up over the taps. Therefore units are initialised in pairs that see r(a) and -r(a)
+    with the same s(b), and V weighs their difference (:meth:`pair_units`).
 
     Args:
         relative: number of coordinates of a, in filter space.
-        absolute: number of coordinates of b, in domain space; 0 for a stationary kernel.
-        outputs: shape of a value of the kernel, such as (channels out, channels in).
-        variance: of each value at the start.
-        features: D, half of the number of Fourier features of each argument.
-        hidden: units of a hidden layer.
+        absolute: number of coordinates of b, in domain space; 0 for a stationary kernel function.
+        outputs: shape of a value of the kernel function, such as (channels out, channels in).
+        variance: initial variance of each value.
+        features: D, half the number of Fourier features of each argument.
+        hidden: number of units of a hidden layer.
         depth: number of hidden layers.
-        generator: fixes W and the weights.
+        generator: random generator of W and the weights.
 
     Example:
-        >>> network = KernelNetwork(3, 1, (4, 2), variance=0.1)
+        >>> network = KernelFunction(3, 1, (4, 2), variance=0.1)
         >>> a, b = torch.randn(7, 3), torch.zeros(7, 1)
         >>> phi = network.features(a, torch.ones(3), b, torch.ones(1))
         >>> phi.shape, network.output.shape
@@ -165,12 +166,12 @@ class KernelNetwork(nn.Module):
 
     @torch.no_grad()
     def pair_units(self) -> None:
-        """Let k be odd in r(a) = A gamma(a), so that it has no part that depends on b alone.
+        """Make k odd in r(a) = A gamma(a), so that no part of it depends on b alone.
 
-        relu(s + r) - relu(s - r) is 2 r for a large s, 0 for a small one: b opens and shuts what
-        a gives. The second half of the units of each layer mirrors the first; every weight is
-        free afterwards. Of an odd number of units, the one that is left over starts unread; one
-        unit alone stays as it is.
+        The difference relu(s + r) - relu(s - r) is 2 r for a large s and 0 for a small one: b gates
+        the contribution of a. The second half of the units of each layer mirrors the first; every
+        weight is free afterwards. With an odd number of units the remaining one is initially not
+        read; a single unit is not changed.
         """
         half = self.output.shape[-1] // 2
         if half == 0:
@@ -180,7 +181,7 @@ class KernelNetwork(nn.Module):
         self.absolute_weight[two] = self.absolute_weight[one]
         for weight in self.weights:
             weight[two, two], weight[two, one] = weight[one, one], weight[one, two]
-        rho = 2 * SHARE - 1  # of s + r and s - r
+        rho = 2 * SHARE - 1  # correlation of s + r and s - r
         for _ in self.biases:
             rho = relu_correlation(rho)
         self.output.div_(math.sqrt(1 - rho))  # the variance of a pair's difference is 2 (1 - rho)
@@ -194,7 +195,7 @@ class KernelNetwork(nn.Module):
         absolute: Tensor | None = None,
         absolute_frequency: Tensor | None = None,
     ) -> Tensor:
-        """The features phi (..., hidden), of the broadcast shape of both arguments.
+        """Return the features phi (..., hidden), of the broadcast shape of both arguments.
 
         Args:
             relative: a, (..., relative).
@@ -209,10 +210,10 @@ class KernelNetwork(nn.Module):
         return self.finish(z)
 
     def project_relative(self, relative: Tensor, frequency: Tensor) -> Tensor:
-        """What the first layer makes of a, (..., hidden).
+        """Return the first layer's projection of a, (..., hidden).
 
-        Both arguments are projected apart and then added, so that the Fourier features of all
-        their pairs are never written down.
+        Both arguments are projected separately and then added, so that the Fourier features of all
+        their pairs are never stored.
         """
         check_floats(relative, "relative", "...")
         check_like(relative, self.relative_directions, "relative")
@@ -221,20 +222,20 @@ class KernelNetwork(nn.Module):
         )
 
     def project_features(self, gamma: Tensor) -> Tensor:
-        """What the first layer makes of the Fourier features of a, (..., 2 D)."""
+        """Return the first layer's projection of the Fourier features of a, (..., 2 D)."""
         check_floats(gamma, "gamma", "...", self.relative_weight.shape[1])
         check_like(gamma, self.relative_weight, "gamma")
         return F.linear(gamma, self.relative_weight, self.biases[0])
 
     def project_absolute(self, absolute: Tensor, frequency: Tensor) -> Tensor:
-        """What the first layer makes of b, (..., hidden)."""
+        """Return the first layer's projection of b, (..., hidden)."""
         check_floats(absolute, "absolute", "...")
         check_like(absolute, self.absolute_directions, "absolute")
         gamma = fourier_features(absolute, self.absolute_directions, frequency)
         return gamma @ self.absolute_weight.T
 
     def finish(self, z: Tensor) -> Tensor:
-        """The remaining hidden layers: phi from the sum of both projections."""
+        """Apply the remaining hidden layers: phi from the sum of both projections."""
         check_floats(z, "z", "...", self.relative_weight.shape[0])
         check_like(z, self.relative_weight, "z")
         z = unit_relu(z)

@@ -1,4 +1,4 @@
-"""Means and variances of the outputs of a full covariance, the factors read once in each pass."""
+"""Output means and variances for a full covariance, with one pass over its factors."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from symmetries.ops.available import usable
 
 
 class FullMoments(torch.autograd.Function):
-    """mu' phi and phi' L L' phi of each output, and the sum of squares of L below its diagonal.
+    """Autograd function of mu' phi, phi' L L' phi, and the sum of squares of L below its diagonal.
 
-    The factors are by far the largest part of the layer. Here each pass reads them once, and the
-    two parts of their gradient are added where it is written.
+    The factors are by far the largest part of the layer. Each pass reads them once, and the two
+    parts of their gradient are added where it is written.
     """
 
     @staticmethod
@@ -24,16 +24,16 @@ class FullMoments(torch.autograd.Function):
         log_diagonal: Tensor,
         lower: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Means and variances (R, B, outputs) and sums (R,).
+        """Return means and variances (R, B, outputs) and sums (R,).
 
         Args:
-            ctx: what the gradient will need.
+            ctx: context for the gradient.
             phi: features (R, B, D).
             mean: mu, (R, outputs, D).
             log_diagonal: logarithm of the diagonal of L, (R, outputs, D).
             lower: (R, outputs, D, D), zero on and above the diagonal.
         """
-        ctx.products = getattr(lower, "products", None)  # an optimiser's, see TriangularAdam
+        ctx.products = getattr(lower, "products", None)  # set by the optimiser, see TriangularAdam
         phi, mean, log_diagonal, lower = (t.contiguous() for t in (phi, mean, log_diagonal, lower))
         if usable(phi, mean, log_diagonal, lower):
             from symmetries.ops.variances import moments
@@ -51,7 +51,7 @@ class FullMoments(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # noqa: ANN401
-        """Gradients to the features, the means, the diagonals and the factors."""
+        """Return gradients of the features, the means, the diagonals and the factors."""
         phi, mean, log_diagonal, lower, rotated = ctx.saved_tensors
         if usable(phi, mean, log_diagonal, lower):
             from symmetries.ops.factors import FactorGradient

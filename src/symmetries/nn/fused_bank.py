@@ -1,8 +1,7 @@
-"""From a kernel network's first layer to its features, or to filters, as one step of autograd.
+"""Features or filters from a kernel network's first layer, as one autograd function.
 
-The network is small, and what it costs in training is the number of its operations, not their
-size: each is a launch on a GPU and a node of autograd. Here they run in place, and the gradient is
-written by hand.
+The network is small, so its cost in training is the number of its operations, each a launch on a
+GPU and a node of autograd. Here they run in place, with an explicit gradient.
 """
 
 import math
@@ -11,20 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, unit_relu
-from symmetries.nn.gconv_kernels import filter_bank
+from symmetries.nn.fourier import KernelFunction, unit_relu
+from symmetries.nn.gconv_sampling import filter_bank
 
 MEAN = 1 / math.sqrt(2 * math.pi)  # as in unit_relu
 DEVIATION = math.sqrt(0.5 - MEAN**2)
 
 
-def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_size: int) -> Tensor:
-    """``filter_bank(network.finish(z), ...)``, with taps outside the support set to zero.
+def fused_bank(z: Tensor, mask: Tensor | None, network: KernelFunction, kernel_size: int) -> Tensor:
+    """Return ``filter_bank(network.finish(z), ...)``, with taps outside the support set to zero.
 
     Args:
         z: (elements out, elements in, k k, hidden), the sum of the network's projections.
         mask: (k k,), ones inside the support; None for all.
-        network: whose later layers are used.
+        network: network whose later layers are used.
         kernel_size: k.
     """
     layers = [*network.weights, *list(network.biases)[1:]]
@@ -32,13 +31,13 @@ def fused_bank(z: Tensor, mask: Tensor | None, network: KernelNetwork, kernel_si
     return bank
 
 
-def fused_finish(z: Tensor, mask: Tensor | None, network: KernelNetwork) -> Tensor:
-    """``network.finish(z)``, with taps outside the support set to zero.
+def fused_finish(z: Tensor, mask: Tensor | None, network: KernelFunction) -> Tensor:
+    """Return ``network.finish(z)``, with taps outside the support set to zero.
 
     Args:
         z: (..., k k, hidden), the sum of the network's projections.
         mask: (k k,), ones inside the support; None for all.
-        network: whose later layers are used.
+        network: network whose later layers are used.
     """
     layers = [*network.weights, *list(network.biases)[1:]]
     phi: Tensor = _Finish.apply(z, mask, *layers)  # type: ignore[no-untyped-call]
@@ -46,7 +45,7 @@ def fused_finish(z: Tensor, mask: Tensor | None, network: KernelNetwork) -> Tens
 
 
 def can_fuse(z: Tensor) -> bool:
-    """Whether autograd's own functions may be used: seen eagerly, and not by torch.func."""
+    """Return whether custom autograd functions can be used: eagerly, and not under torch.func."""
     if torch.compiler.is_compiling():
         return False
     return not torch._C._functorch.is_functorch_wrapped_tensor(z)
@@ -56,10 +55,10 @@ def _unit(active: Tensor) -> Tensor:
     return active.sub(MEAN).div_(DEVIATION)
 
 
-def _ahead(
+def _forward(
     z: Tensor, mask: Tensor | None, layers: tuple[Tensor, ...]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """What each layer's relu gives, and its units (rows, hidden); the last are masked."""
+    """Return each layer's relu outputs and its units (rows, hidden); the last are masked."""
     depth = len(layers) // 2
     active = [z.reshape(-1, z.shape[-1]).relu()]
     units = [_unit(active[0])]
@@ -71,14 +70,14 @@ def _ahead(
     return active, units
 
 
-def _back(
+def _backward(
     back: Tensor,
     mask: Tensor | None,
     shape: torch.Size,
     layers: list[Tensor],
     kept: list[Tensor],
 ) -> tuple[Tensor, list[Tensor]]:
-    """From the gradient by the last units (rows, hidden), written to, those by z and the layers."""
+    """Return gradients of z and the layers from that of the last units, which is overwritten."""
     depth = len(layers) // 2
     active, units = kept[: depth + 1], kept[depth + 1 :]
     if mask is not None:
@@ -97,7 +96,7 @@ def _back(
 class _Finish(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, mask: Tensor | None, *layers: Tensor) -> Tensor:  # noqa: ANN401
-        active, units = _ahead(z, mask, layers)
+        active, units = _forward(z, mask, layers)
         ctx.save_for_backward(z, mask, *layers, *active, *units[:-1])  # the last are the result
         ctx.depth = len(layers) // 2
         return units[-1].view(z.shape)
@@ -106,13 +105,13 @@ class _Finish(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         z, mask, *rest = ctx.saved_tensors
         layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             phi = _plain(z, mask, layers)
             by_z, *by_layers = _gradients(phi, (z, *layers), gradient)
             return by_z, None, *by_layers
         rows = gradient.reshape(-1, z.shape[-1])
         rows = rows if mask is None else rows.clone()
-        by_z, others = _back(rows, mask, z.shape, layers, kept)
+        by_z, others = _backward(rows, mask, z.shape, layers, kept)
         return by_z, None, *others
 
 
@@ -126,7 +125,7 @@ class _Bank(torch.autograd.Function):
         output: Tensor,
         *layers: Tensor,
     ) -> Tensor:
-        active, units = _ahead(z, mask, layers)
+        active, units = _forward(z, mask, layers)
         ctx.save_for_backward(z, mask, output, *layers, *active, *units)
         ctx.depth = len(layers) // 2
         return filter_bank(units[-1].view(z.shape), output, kernel_size)
@@ -135,7 +134,7 @@ class _Bank(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         z, mask, output, *rest = ctx.saved_tensors
         layers, kept = rest[: 2 * ctx.depth], rest[2 * ctx.depth :]
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+        if torch.is_grad_enabled():  # a second derivative is needed
             bank = filter_bank(_plain(z, mask, layers), output, math.isqrt(z.shape[2]))
             by_z, *by_others = _gradients(bank, (z, output, *layers), gradient)
             return by_z, None, None, *by_others
@@ -146,12 +145,12 @@ class _Bank(torch.autograd.Function):
         values = values.permute(2, 4, 0, 1, 3).reshape(-1, fields_out * fields_in)
         by_output = (values.T @ kept[-1]).view_as(output)
         back = values @ output.view(-1, hidden)
-        by_z, others = _back(back, mask, z.shape, layers, kept)
+        by_z, others = _backward(back, mask, z.shape, layers, kept)
         return by_z, None, None, by_output, *others
 
 
 def _plain(z: Tensor, mask: Tensor | None, layers: list[Tensor]) -> Tensor:
-    """The features by torch's own operations, which have gradients themselves."""
+    """Return the features by torch operations, which have higher derivatives."""
     depth = len(layers) // 2
     phi = unit_relu(z)
     for weight, bias in zip(layers[:depth], layers[depth:], strict=True):

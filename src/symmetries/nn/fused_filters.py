@@ -1,8 +1,8 @@
-"""What a layer's small network makes, by kernels of few launches, as one step of autograd.
+"""Filters or features of a small kernel network by fused GPU kernels, as one autograd function.
 
-Where a layer is small its kernel network costs what launching its operations costs, several times
-the convolution itself. Kernels are tried on an example at first use on a device, and left alone
-where they disagree with torch.
+For a small layer the kernel network costs as much as its launches, several times the convolution
+itself. The GPU kernels are verified on an example at first use on a device; if the results
+differ from torch's, torch is used instead.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from symmetries.ops.networks import Network, PlaceNetwork
 
 UNITS = (16, 32, 64)
 FEATURES = (32, 64, 128)
-TOLERANCE = 3e-5  # of float32; a product in plain tf32 is off by 1e-3
+TOLERANCE = 3e-5  # of float32; a product in TF32 is off by 1e-3
 _TRIED: dict[tuple[object, ...], bool] = {}
 Parts = Network | PlaceNetwork
 
 
 class Kernels(Protocol):
-    """What :class:`symmetries.ops.filters.Filters` and its like have in common."""
+    """Interface of :class:`symmetries.ops.filters.Filters` and similar classes."""
 
     shape: tuple[int, ...]
     channels: int
@@ -32,59 +32,61 @@ class Kernels(Protocol):
     device: torch.device
 
     def fit(self) -> bool:
-        """Whether the network's tensors still are as the kernels want them."""
+        """Return whether the network's tensors still have the form that the GPU kernels expect."""
 
     def make(self) -> tuple[Tensor, Tensor | None]:
-        """What the network makes."""
+        """Return the network's result."""
 
     def gradients(self, given: Tensor, given_bias: Tensor) -> tuple[Tensor, ...]:
-        """By what is learned."""
+        """Return the gradients of the learned tensors."""
 
 
-class Launched(NamedTuple):
-    """What of a layer's network is learned, its kernels, and the same by torch's operations."""
+class FusedFilters(NamedTuple):
+    """The learned tensors of a layer's network, its GPU kernels, and its torch definition."""
 
     parts: tuple[Tensor, ...]
     kernels: Kernels
     reference: Callable[[], Sampled]
 
 
-def made(launched: Launched) -> Sampled:
-    """What the network makes, by kernels."""
-    weight, bias = _Made.apply(launched, *launched.parts)
+def run_fused(fused: FusedFilters) -> Sampled:
+    """Return the network's result by GPU kernels."""
+    weight, bias = _Made.apply(fused, *fused.parts)
     return Sampled(weight, bias)
 
 
-def ready(launched: Launched) -> bool:
-    """Whether nothing of this call is in the way: torch.func, a switch, tensors of another kind."""
+def ready(fused: FusedFilters) -> bool:
+    """Return whether this call can use them: no torch.func, not switched off, expected tensors."""
     free = wanted() and not torch._C._are_functorch_transforms_active()
-    return free and launched.kernels.fit()
+    return free and fused.kernels.fit()
 
 
 def can_take(network: Parts) -> bool:
-    """Whether kernels are compiled for such a network: float32 on a GPU, and its sizes."""
+    """Return whether GPU kernels exist for the network: float32 on a GPU, of supported sizes."""
     sizes = len(network.first) in UNITS and network.gamma.shape[-1] in FEATURES
     return sizes and usable(*(t for t in network if t is not None))
 
 
-def tried(case: tuple[object, ...], network: Parts, build: Callable[[Any], Launched]) -> bool:
-    """Whether the kernels of a case gave on its device what torch's operations give; tried once.
+def verified(
+    case: tuple[object, ...], network: Parts, build: Callable[[Any], FusedFilters]
+) -> bool:
+    """Return whether the GPU kernels of a case agree with torch operations; verified once.
 
     Args:
-        case: what kernels are compiled for.
-        network: whose kernels are asked about.
-        build: from such a network, of any type of numbers, to its kernels.
+        case: what the GPU kernels are compiled for.
+        network: network whose GPU kernels are verified.
+        build: from such a network, of any dtype, to its GPU kernels.
     """
     where = network.gamma.device
     if (where, *case) not in _TRIED:
         if where.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False  # no time to wait for an answer
+            return False  # cannot synchronise now
         _TRIED[where, *case] = error_of(lambda: _disagreement(network, build)) < TOLERANCE
     return _TRIED[where, *case]
 
 
-def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
-    """Largest relative difference of results and gradients from float64, at two calls."""
+def _disagreement(network: Parts, build: Callable[[Any], FusedFilters]) -> float:
+    """Return the largest relative difference of results and gradients from float64."""
     generator = torch.Generator().manual_seed(0)
     drawn = [
         None if part is None else torch.randn(part.shape, generator=generator).to(part.device)
@@ -95,8 +97,8 @@ def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
         for dtype in (torch.float32, torch.float64):
             parts = [None if t is None else t.to(dtype).requires_grad_() for t in drawn]
             one = build(type(network)(*parts))  # type: ignore[arg-type]
-            for _ in range(2):  # the second launch goes another way
-                got: Sampled = made(one) if dtype == torch.float32 else one.reference()
+            for _ in range(2):  # the second launch takes another path
+                got: Sampled = run_fused(one) if dtype == torch.float32 else one.reference()
                 scale = torch.linspace(-1, 1, got.weight.numel(), device=got.weight.device)
                 total = (got.weight * scale.view_as(got.weight).to(dtype)).sum()
                 if got.bias is not None:
@@ -107,25 +109,25 @@ def _disagreement(network: Parts, build: Callable[[Any], Launched]) -> float:
     return largest_difference(pairs)
 
 
-# Without what torch.func needs, which no call here sees, and which costs half as much again.
+# Without the support for torch.func, which is not used here and costs half as much again.
 _Plain: Any = getattr(torch.autograd.function, "_SingleLevelFunction", torch.autograd.Function)
 
 
 class _Made(_Plain):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, launched: Launched, *parts: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+    def forward(ctx: Any, fused: FusedFilters, *parts: Tensor) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
         ctx.save_for_backward(*parts)
         ctx.set_materialize_grads(False)
-        ctx.launched = launched
-        return launched.kernels.make()
+        ctx.fused = fused
+        return fused.kernels.make()
 
     @staticmethod
     def backward(ctx: Any, given: Tensor | None, given_bias: Tensor | None) -> tuple[Any, ...]:  # noqa: ANN401
-        launched: Launched = ctx.launched
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            return None, *_again(launched, given, given_bias)
-        _ = ctx.saved_tensors  # raises where one was written to since
-        kernels = launched.kernels
+        fused: FusedFilters = ctx.fused
+        if torch.is_grad_enabled():  # a second derivative is needed
+            return None, *_again(fused, given, given_bias)
+        _ = ctx.saved_tensors  # raises an error if one was changed in place
+        kernels = fused.kernels
         if given is None:
             given = torch.zeros(kernels.shape, device=kernels.device)
         if not kernels.biased or given_bias is not None:
@@ -136,15 +138,15 @@ class _Made(_Plain):  # type: ignore[misc]
 
 
 def _again(
-    launched: Launched, given: Tensor | None, given_bias: Tensor | None
+    fused: FusedFilters, given: Tensor | None, given_bias: Tensor | None
 ) -> list[Tensor | None]:
-    """The gradients by torch's own operations, which have gradients themselves."""
+    """Return the gradients by torch operations, which have higher derivatives."""
     outputs, scales = [], []
-    for part, scale in zip(launched.reference(), (given, given_bias), strict=True):
+    for part, scale in zip(fused.reference(), (given, given_bias), strict=True):
         if part is not None and scale is not None:
             outputs.append(part)
             scales.append(scale)
-    wanted = [t for t in launched.parts if t.requires_grad]
+    wanted = [t for t in fused.parts if t.requires_grad]
     grads = torch.autograd.grad(outputs, wanted, scales, create_graph=True, allow_unused=True)
     found = iter(grads)
-    return [next(found) if part.requires_grad else None for part in launched.parts]
+    return [next(found) if part.requires_grad else None for part in fused.parts]

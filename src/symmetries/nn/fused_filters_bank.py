@@ -1,29 +1,29 @@
-"""A small layer's filters in one launch on a GPU (:mod:`symmetries.ops.filters`)."""
+"""Filters of a small layer in one launch on a GPU (:mod:`symmetries.ops.filters`)."""
 
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
-from symmetries.nn.fused_filters import Launched, can_take, tried
-from symmetries.nn.gconv_kernels import filter_bank
+from symmetries.nn.fourier import KernelFunction, fourier_features, unit_relu
+from symmetries.nn.fused_filters import FusedFilters, can_take, verified
+from symmetries.nn.gconv_sampling import filter_bank
 from symmetries.nn.version_cache import Sampled
 from symmetries.ops.networks import Network
 
-MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
-PAIRS = 1024  # of fields, at most: for the gradients each program goes through all
+MOST = 2**20  # numbers in a filter bank above which matrix products are faster
+PAIRS = 1024  # largest number of pairs of fields: each program loops over all for the gradients
 
 
 def network_of(
-    kernel: KernelNetwork,
+    kernel: KernelFunction,
     gamma: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
     coordinates: Tensor | None,
     omega: Tensor | None,
 ) -> Network:
-    """What filters are made of: a kernel network of two hidden layers, a layer's other parts."""
+    """Collect the inputs of the GPU kernel: a kernel network of two hidden layers, and others."""
     k = kernel
     layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], k.output)
     if omega is None:
@@ -32,30 +32,30 @@ def network_of(
     return Network(gamma, *layers, mask, bias, *relaxed)
 
 
-def launch(network: Network, lifting: bool) -> Launched | None:
-    """The kernels for a layer, if they can do it and have shown so: float32 on a GPU, and small."""
+def fuse_filters(network: Network, lifting: bool) -> FusedFilters | None:
+    """Return the fused GPU kernels of a layer, if they support and were verified for it."""
     gamma, absolute = network.gamma, network.coordinates
     pairs = network.output[..., 0].numel()
     small = pairs <= PAIRS and pairs * gamma[..., 0].numel() <= MOST
     if not (small and can_take(network)):
         return None
-    build = partial(_launched, lifting=lifting)
+    build = partial(_fused, lifting=lifting)
     relaxed = 0 if absolute is None else absolute.shape[1]
     sizes = (network.output.shape[2], gamma.shape[3], relaxed, lifting)
     case = ("filters", network.mask is not None, network.bias is not None, *sizes)
-    return build(network) if tried(case, network, build) else None
+    return build(network) if verified(case, network, build) else None
 
 
-def _launched(network: Network, lifting: bool) -> Launched:
+def _fused(network: Network, lifting: bool) -> FusedFilters:
     from symmetries.ops.filters import Filters
 
     kernels = Filters(network, lifting)
     kernels.fit()
-    return Launched(network.learned(), kernels, partial(reference, network, lifting))
+    return FusedFilters(network.learned(), kernels, partial(reference, network, lifting))
 
 
 def reference(network: Network, lifting: bool) -> Sampled:
-    """The same by torch's operations, in any precision."""
+    """Return the filters by torch operations, in any precision."""
     z = F.linear(network.gamma, network.first, network.first_bias)
     relaxed = network[8:]
     if relaxed[0] is not None:

@@ -1,6 +1,6 @@
-"""The features of a kernel that depends on the place, in two launches on a GPU.
+"""Features of a position-dependent kernel function in two launches on a GPU.
 
-The kernels are in :mod:`symmetries.ops.positional_features`.
+The GPU kernels are in :mod:`symmetries.ops.positional_features`.
 """
 
 import math
@@ -9,33 +9,33 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.nn.fourier import KernelNetwork, fourier_features, unit_relu
-from symmetries.nn.fused_filters import Launched, can_take, tried
+from symmetries.nn.fourier import KernelFunction, fourier_features, unit_relu
+from symmetries.nn.fused_filters import FusedFilters, can_take, verified
 from symmetries.nn.position_conv import Geometry, neighbourhoods
 from symmetries.nn.version_cache import Sampled
 from symmetries.ops.networks import PlaceNetwork
 
-MOST = 2**26  # numbers in phi: beyond, launches do not matter
+MOST = 2**26  # numbers in phi above which launches do not matter
 TAPS = 64
-EXAMPLE = (6, 7)  # what is tried on a device at first use
+EXAMPLE = (6, 7)  # size of the example that is verified at first use on a device
 
 
 def place_network_of(
-    kernel: KernelNetwork, gamma: Tensor, mask: Tensor | None, coordinates: Tensor, omega: Tensor
+    kernel: KernelFunction, gamma: Tensor, mask: Tensor | None, coordinates: Tensor, omega: Tensor
 ) -> PlaceNetwork:
-    """What phi is made of: a kernel network of two hidden layers, a layer's other parts."""
+    """Collect the inputs of the GPU kernels: a kernel network of two hidden layers, and others."""
     k = kernel
     layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1], mask)
     relaxed = (coordinates, k.absolute_directions, omega, k.absolute_weight)
     return PlaceNetwork(gamma, *layers, *relaxed)
 
 
-def launch_places(network: PlaceNetwork, size: tuple[int, int]) -> Launched | None:
-    """The kernels for a layer of stride 1, if they can do it and have shown so.
+def fuse_positions(network: PlaceNetwork, size: tuple[int, int]) -> FusedFilters | None:
+    """Return the verified fused GPU kernels of a layer of stride 1, or None.
 
     Args:
-        network: of the layer.
-        size: height and width of what the layer gives.
+        network: network of the layer.
+        size: height and width of the layer's output.
     """
     taps, units = len(network.gamma), len(network.first)
     small = taps <= TAPS and size[0] * size[1] * taps * units <= MOST
@@ -43,25 +43,25 @@ def launch_places(network: PlaceNetwork, size: tuple[int, int]) -> Launched | No
         return None
     sizes = (taps, units, network.gamma.shape[1], network.omega.numel())
     case = ("places", network.mask is not None, *sizes)
-    # Over many places sums cancel, and torch's own rounding errors are as large as the tolerance.
+    # Over many positions sums cancel, and torch's own rounding errors reach the tolerance.
     pixels = math.prod(side + math.isqrt(taps) - 1 for side in EXAMPLE)
     few = network.coordinates.new_empty(pixels, network.omega.numel())
     example = network._replace(coordinates=few)
-    if not tried(case, example, partial(_launched, size=EXAMPLE)):
+    if not verified(case, example, partial(_fused, size=EXAMPLE)):
         return None
-    return _launched(network, size)
+    return _fused(network, size)
 
 
-def _launched(network: PlaceNetwork, size: tuple[int, int]) -> Launched:
+def _fused(network: PlaceNetwork, size: tuple[int, int]) -> FusedFilters:
     from symmetries.ops.positional_features import Places
 
     kernels = Places(network, size)
     kernels.fit()
-    return Launched(network.learned(), kernels, partial(reference, network, size))
+    return FusedFilters(network.learned(), kernels, partial(reference, network, size))
 
 
 def reference(network: PlaceNetwork, size: tuple[int, int]) -> Sampled:
-    """The same by torch's operations, (places, k k, 1, hidden), in any precision."""
+    """Return the features (positions, k k, 1, hidden) by torch operations, in any precision."""
     n, k = network, math.isqrt(len(network.gamma))
     s = fourier_features(n.coordinates, n.directions, n.omega) @ n.absolute_weight.T
     seen = neighbourhoods(

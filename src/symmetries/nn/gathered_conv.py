@@ -1,10 +1,10 @@
-"""Position-dependent convolutions by kernels that never write down what each position sees.
+"""Position-dependent convolutions by GPU kernels that never store the neighbourhoods.
 
     h[o](p) = sum over c, d of  f[c](p + d)  sum over m of  V[o, c, m] phi[p, d, m]
 
-on a GPU, without rotations and with stride 1; the kernels are in
-:mod:`symmetries.ops.neighbours`. They are tried on a small example at first use on a device,
-and left alone where they disagree with torch.
+on a GPU, without rotations and with stride 1; the GPU kernels are in
+:mod:`symmetries.ops.neighbours`. They are verified on a small example at first use on a device;
+if the results differ from torch's, torch is used instead.
 """
 
 import math
@@ -19,15 +19,15 @@ from symmetries.ops.compiler import error_of
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 UNITS = (16, 32, 64)
-LARGEST = 8  # kernel
-TOLERANCE = 0.03  # of products in bfloat16 or tf32
+LARGEST = 8  # largest side of the filters
+TOLERANCE = 0.03  # for products in bfloat16 or TF32
 _TRIED: dict[tuple[torch.device, torch.dtype, int, int, int], bool] = {}
 
 
 def gathered_conv2d(
     x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, padding: int
 ) -> Tensor:
-    """Apply a kernel that depends on the position.
+    """Apply position-dependent filters.
 
     Args:
         x: (N, C, H, W), channels last in memory.
@@ -46,14 +46,14 @@ def gathered_conv2d(
 
 
 def has_kernel(x: Tensor, phi: Tensor) -> bool:
-    """Whether there is one for images and phi (positions, k k, ..., hidden), and it is right."""
+    """Return whether a GPU kernel supports images and phi (positions, k k, ..., hidden)."""
     k, hidden = math.isqrt(phi.shape[1]), phi.shape[-1]
     if hidden not in UNITS or k > LARGEST or not usable(x, phi, dtypes=TYPES):
         return False
     case = (x.device, x.dtype, x.shape[1], hidden, k)
     if case not in _TRIED:
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
-            return False  # no time to wait for an answer
+            return False  # cannot synchronise now
         _TRIED[case] = error_of(lambda: _disagreement(*case)) < TOLERANCE
     return _TRIED[case]
 
@@ -66,7 +66,7 @@ def _out_size(x: Tensor, phi: Tensor, padding: int) -> tuple[int, int]:
 def _disagreement(
     device: torch.device, dtype: torch.dtype, channels: int, hidden: int, k: int
 ) -> float:
-    """Largest relative difference of value and gradients from those in float64, two images."""
+    """Return the largest relative difference of value and gradients from float64."""
     generator = torch.Generator().manual_seed(0)
     margin = k // 2
     places = (4 + 2 * margin) * (3 + 2 * margin)
@@ -89,7 +89,7 @@ def _disagreement(
 
 
 def reference(x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, padding: int) -> Tensor:
-    """The same by torch's operations, in any precision."""
+    """Return the result by torch operations, in any precision."""
     taps = phi.shape[1]
     seen = F.unfold(x, math.isqrt(taps), padding=padding).unflatten(1, (-1, taps))
     out: Tensor = torch.einsum("ncdp,pdm,ocm->nop", seen, phi, output)
@@ -98,10 +98,10 @@ def reference(x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, paddi
 
 
 class _Gathered(torch.autograd.Function):
-    """The factored order by kernels that never write down what each position sees.
+    """Autograd function of the factored order by GPU kernels that never store neighbourhoods.
 
-    With G(p) = sum over d of x(p + d) phi(p, d), out = V G. The gradient by x is the same sum
-    turned round: phi(q - d, d) weighs the gradients at q - d, and V^T comes after.
+    With G(p) = sum over d of x(p + d) phi(p, d), out = V G. The gradient of x is the transposed
+    sum: phi(q - d, d) weighs the gradients at q - d, and V^T comes after.
     """
 
     @staticmethod

@@ -1,13 +1,13 @@
-r"""Group convolutions over the plane whose equivariance can be relaxed, and the relaxation learned.
+r"""Group convolutions over the plane whose equivariance is relaxed by a learned amount.
 
 .. math:: h(u) = \sum_v k\big(\gamma_\omega(\log v^{-1}u),\ \gamma_{\omega'}(\log v)\big)\,f(v)
 
 on T(2) times a finite group H of rotations and flips. omega' = 0 is the strictly equivariant
-convolution; omega = omega' = 0 sums over the kernel's support; a large omega' lets every position
-or orientation have a kernel of its own. Functions on the group are tensors (N, C |H|, H, W): field
-c at element h is channel c |H| + h, so that whatever acts on each channel and pixel alike (relu,
-pooling over pixels, dropout) needs no change. H = Cyclic(1) is T(2): an ordinary convolution's
-layout. kernel_size = 1 is a convolution over H alone, such as SO(2), at every pixel.
+convolution; omega = omega' = 0 sums over the support; a large omega' gives every position or
+orientation its own filters. Functions on the group are tensors (N, C |H|, H, W): field c at element
+h is channel c |H| + h, so operations that act on each channel and pixel alike (relu, pooling over
+pixels, dropout) need no change. H = Cyclic(1) is T(2), with the layout of an ordinary convolution.
+kernel_size = 1 is a convolution over H alone, such as SO(2), at every pixel.
 
 Reference: van der Ouderaa, Romero, van der Wilk 2022, Relaxing Equivariance Constraints with
 Non-stationary Continuous Filters.
@@ -19,11 +19,11 @@ from symmetries.nn.plane_conv import PlaneConv2d
 
 
 class LiftingConv2d(PlaneConv2d):
-    """From an image to functions on the group: h(x, i) = sum_y k(M_i^-1 (x - y)) f(y).
+    """Lifting convolution from an image to the group: h(x, i) = sum_y k(M_i^-1 (x - y)) f(y).
 
-    Takes (N, in_channels, H, W). The kernel of orientation i is the kernel turned by i; in mode
+    It takes (N, in_channels, H, W). The filter of orientation i is the filter rotated by i; in mode
     "soft" it also depends on i itself or on the position. For arguments see :class:`PlaneConv2d`;
-    "strict" unless said otherwise.
+    the default mode is "strict".
 
     Example:
         >>> import torch
@@ -38,7 +38,7 @@ class LiftingConv2d(PlaneConv2d):
 
 
 class GroupConv2d(PlaneConv2d):
-    """The group convolution h(u) = sum_v k(v^-1 u) f(v); for arguments see :class:`PlaneConv2d`.
+    """Group convolution h(u) = sum_v k(v^-1 u) f(v); for arguments see :class:`PlaneConv2d`.
 
     Example:
         >>> import torch
@@ -53,9 +53,9 @@ class GroupConv2d(PlaneConv2d):
 
 
 class RelaxedGroupConv2d(PlaneConv2d):
-    """The group convolution with a kernel k(v^-1 u, v) that also depends on v itself.
+    """Group convolution whose kernel function k(v^-1 u, v) also depends on v itself.
 
-    :class:`GroupConv2d` with another default: mode "soft". For arguments see :class:`PlaneConv2d`.
+    It is :class:`GroupConv2d` with the default mode "soft". For arguments see :class:`PlaneConv2d`.
 
     Example:
         >>> import torch
@@ -73,11 +73,11 @@ class RelaxedGroupConv2d(PlaneConv2d):
 
 
 def turn_grid(model: nn.Module, angle: Tensor | None) -> None:
-    """Let all layers of a model sample their rotations from ``angle`` on, in training.
+    """Make all layers of a model sample their rotations from ``angle`` on, in training.
 
-    In evaluation they always sit at 0, 2 pi / n, ... A network is equivariant at any angle, but
-    its layers must agree on it: draw one angle (without axes) for each training step. None: no
-    turn. The tensor itself is kept, so filling it in place changes the angle.
+    In eval mode they are always at 0, 2 pi / n, ... A network is equivariant at any angle, but its
+    layers must agree on it: draw one angle (a scalar tensor) for each training step. None means no
+    rotation. The tensor itself is kept, so filling it in place changes the angle.
     """
     for module in model.modules():
         if isinstance(module, PlaneConv2d):

@@ -1,7 +1,7 @@
-"""What else a network on a group needs: how fields move, their norms, and the way back to images.
+"""Fields on a group: their transformation, their norms, and pooling to images.
 
 Fields are laid out as in :mod:`symmetries.nn.gconv`: (N, C |H|, H, W), channel c |H| + h. Norms
-count over all elements of a field together, and so commute with the group.
+average over all elements of a field together, and so commute with the group.
 """
 
 import torch
@@ -17,11 +17,11 @@ from symmetries._validation.checks import (
 from symmetries._validation.placement import check_together
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.nn.field_norm import fused_norm, has_kernel
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 
 
 def split_fields(x: Tensor, elements: int) -> Tensor:
-    """The view (N, C, |H|, H, W) of fields (N, C |H|, H, W).
+    """Return the view (N, C, |H|, H, W) of fields (N, C |H|, H, W).
 
     Example:
         >>> split_fields(torch.rand(2, 12, 5, 5), 4).shape
@@ -35,12 +35,12 @@ def split_fields(x: Tensor, elements: int) -> Tensor:
     return x.view(n, channels // elements, elements, height, width)
 
 
-def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
+def act_on_fields(group: str | PointGroup, element: Tensor, x: Tensor) -> Tensor:
     """(g f)(y, h) = f(g^-1 y, g^-1 h): how a rotation or flip of the grid moves fields.
 
     Args:
         group: H.
-        element: () index of an element that maps the pixels onto each other.
+        element: () index of an element that permutes the pixels.
         x: (N, C |H|, H, W).
 
     Example:
@@ -51,6 +51,7 @@ def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
         >>> torch.equal(four, x)
         True
     """
+    group = as_point_group(group)
     fields = split_fields(x, group.order)
     pixels, index = _pixel_group(group, int(element))
     if not permutes_pixels(pixels, *x.shape[2:]):
@@ -61,7 +62,7 @@ def act_on_fields(group: PointGroup, element: Tensor, x: Tensor) -> Tensor:
 
 
 def _pixel_group(group: PointGroup, element: int) -> tuple[PointGroup, int]:
-    """The group of pixel permutations that has an element of H, and its index there."""
+    """Return the group of pixel permutations that contains an element of H, and its index there."""
     rotation, flip = element % group.n, element // group.n
     for n in (1, 2, 4):
         if rotation * n % group.n == 0:
@@ -70,10 +71,10 @@ def _pixel_group(group: PointGroup, element: int) -> tuple[PointGroup, int]:
 
 
 class GroupPool(nn.Module):
-    """Projection: from fields on the group back to images, or to one number per field.
+    """Pooling of fields on the group to images, or to one number per field.
 
-    An invariant of H acting on each point: its maximum or mean over the elements. With
-    ``space=True`` also over all positions, which makes it an invariant of the whole group.
+    The maximum or mean over the elements is invariant to H acting on each point. With
+    ``space=True`` it is also taken over all positions, and so invariant to the whole group.
 
     Args:
         group: H.
@@ -87,16 +88,18 @@ class GroupPool(nn.Module):
         (torch.Size([2, 3, 5, 5]), torch.Size([2, 3]))
     """
 
-    def __init__(self, group: PointGroup, reduction: str = "max", space: bool = False) -> None:
+    def __init__(
+        self, group: str | PointGroup, reduction: str = "max", space: bool = False
+    ) -> None:
         super().__init__()
         check_choice(reduction, ("max", "mean", "sum"), "reduction")
-        check_point_group(group)
+        group = as_point_group(group)
         self.group = group
         self.reduction = reduction
         self.space = space
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, C, H, W), or (N, C) with ``space``, from (N, C |H|, H, W)."""
+        """Return (N, C, H, W), or (N, C) with ``space``, from (N, C |H|, H, W)."""
         fields = split_fields(x, self.group.order)
         axes = (2, 3, 4) if self.space else (2,)
         if self.reduction == "max":
@@ -104,15 +107,15 @@ class GroupPool(nn.Module):
         return fields.mean(axes) if self.reduction == "mean" else fields.sum(axes)
 
     def extra_repr(self) -> str:
-        """For ``print(model)``."""
+        """Return the arguments shown by ``print(model)``."""
         return f"{self.group}, {self.reduction}, space={self.space}"
 
 
 class FieldNorm2d(nn.Module):
-    """Layer norm over (element, row, column): each field of each sample by its mean and variance.
+    """Layer norm over (element, row, column): normalises each field of each sample.
 
     Args:
-        fields: C.
+        fields: number of fields C.
         group: H.
         eps: added to the variance.
 
@@ -123,10 +126,10 @@ class FieldNorm2d(nn.Module):
         True
     """
 
-    def __init__(self, fields: int, group: PointGroup, eps: float = 1e-5) -> None:
+    def __init__(self, fields: int, group: str | PointGroup, eps: float = 1e-5) -> None:
         super().__init__()
         check_whole(fields, "fields")
-        check_point_group(group)
+        group = as_point_group(group)
         check_number(eps, "eps", least=0)
         self.weight = nn.Parameter(torch.ones(fields))
         self.bias = nn.Parameter(torch.zeros(fields))
@@ -134,7 +137,7 @@ class FieldNorm2d(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised fields, of the shape of ``x``."""
+        """Return normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
         check_together(weights=self.weight, features=x)
         if self.training and has_kernel(x):
@@ -147,10 +150,10 @@ class FieldBatchNorm2d(nn.Module):
     """Batch norm of fields: mean and variance over samples, elements, rows and columns.
 
     Args:
-        fields: C.
+        fields: number of fields C.
         group: H.
         eps: added to the variance.
-        momentum: weight of the newest batch in the running averages.
+        momentum: weight of the latest batch in the running averages.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -160,11 +163,11 @@ class FieldBatchNorm2d(nn.Module):
     """
 
     def __init__(
-        self, fields: int, group: PointGroup, eps: float = 1e-5, momentum: float = 0.1
+        self, fields: int, group: str | PointGroup, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
         check_whole(fields, "fields")
-        check_point_group(group)
+        group = as_point_group(group)
         check_number(eps, "eps", least=0)
         check_number(momentum, "momentum", 0, 1)
         self.weight = nn.Parameter(torch.ones(fields))
@@ -178,7 +181,7 @@ class FieldBatchNorm2d(nn.Module):
         self.momentum = momentum
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised fields, of the shape of ``x``."""
+        """Return normalised fields, of the shape of ``x``."""
         fields = split_fields(x, self.group.order)
         check_together(weights=self.weight, features=x)
         if self.training and has_kernel(x):
@@ -197,7 +200,7 @@ class FieldBatchNorm2d(nn.Module):
 
     @torch.no_grad()
     def _follow(self, mean: Tensor, variance: Tensor, fields: Tensor) -> None:
-        """Let the running averages follow a batch."""
+        """Update the running averages with a batch."""
         count = fields.numel() // fields.shape[1]
         unbiased = variance * (count / max(count - 1, 1))
         mean = mean.to(self.running_mean.dtype)
@@ -209,7 +212,7 @@ class FieldBatchNorm2d(nn.Module):
 def _affine(
     fields: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> Tensor:
-    """(fields - mean) / sqrt(variance + eps) * weight + bias, in two passes over the fields."""
+    """Return (fields - mean) / sqrt(variance + eps) * weight + bias, in two passes over memory."""
     scale = torch.rsqrt(variance + eps) * weight.view(1, -1, 1, 1, 1)
     shift = bias.view(1, -1, 1, 1, 1) - mean * scale
     return torch.addcmul(shift, fields, scale).to(fields.dtype).flatten(1, 2)

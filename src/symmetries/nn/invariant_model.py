@@ -1,4 +1,4 @@
-"""The paper's model: features averaged over a learned box, and a Gaussian last layer."""
+"""Invariant model: features averaged over a learned box, and a Gaussian last layer."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, cast
@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_choice, check_floats, invalid
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
+from symmetries.groups.names import named_group
 from symmetries.nn.feature_maps import InvariantFeatures
-from symmetries.nn.natural import NaturalLinear
-from symmetries.nn.orbit import OrbitAverage
+from symmetries.nn.natural_linear import NaturalLinear
+from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.variational import VariationalLinear
 
 Task = Literal["classification", "regression"]
@@ -25,15 +26,15 @@ class InvariantModel(nn.Module):
     """Features averaged over a learned box of transformations, and a Gaussian last layer.
 
     Args:
-        body: ``InvariantFeatures`` (filters moved), or an ``OrbitAverage`` over "features" around
-            any network (inputs moved; one run).
+        body: ``InvariantFeatures`` (transforms filters), or an ``OrbitAverage`` over "features"
+            of any network (transforms inputs; one run).
         head: ``NaturalLinear``, or ``VariationalLinear`` ("point" makes it a plain network).
         boxes: one distribution of transformations for each run.
-        task: "classification" (soft-max) or "regression" (Gaussian, learned noise).
+        task: "classification" (softmax) or "regression" (Gaussian, learned noise).
 
     Example:
-        A deeper network: any features of images, averaged over rotations of the input. Train it
-        with ``learners.invariant_weights.elbo_loss``; the bound is one of the last layer only, so
+        A deeper network averages any features of images over rotations of the input. Train it
+        with ``learners.invariant_weights.elbo_loss``; the bound covers the last layer only, so
         it finds less invariance than a shallow network does (``papers/invariant-weights``).
 
         >>> from symmetries.groups.affine import Affine2
@@ -56,7 +57,7 @@ class InvariantModel(nn.Module):
         check_choice(task, TASKS, "task")
         if len(boxes) != head.runs:
             remedy = "one box for each run"
-            raise invalid("boxes", f"{head.runs} of them", len(boxes), remedy)
+            raise invalid("boxes", f"{head.runs} boxes", len(boxes), remedy)
         self.body = body
         self.head = head
         self.boxes = nn.ModuleList(boxes)
@@ -66,7 +67,7 @@ class InvariantModel(nn.Module):
 
     @property
     def group(self) -> Group[Any]:
-        """The family of transformations."""
+        """Group of the transformations."""
         return cast(UniformBox, self.boxes[0]).group
 
     @property
@@ -86,14 +87,14 @@ class InvariantModel(nn.Module):
         generator: torch.Generator | None = None,
         half_width: Tensor | None = None,
     ) -> Tensor:
-        """Features (R, B, D) averaged over S transformations that all images of a run share.
+        """Return features (R, B, D) averaged over S transformations shared by all images of a run.
 
         Args:
             images: (B, C, H, W), or (R, B, C, H, W).
-            samples: S.
+            samples: number S of transformations.
             sampling: "random", "sobol" or "grid".
-            generator: source of randomness.
-            half_width: (R, dim) in place of the model's own.
+            generator: random generator.
+            half_width: (R, dim) half-widths instead of the model's own.
         """
         return self.features_at(images, self.noise(samples, sampling, generator), half_width)
 
@@ -103,18 +104,18 @@ class InvariantModel(nn.Module):
         sampling: Sampling = "random",
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The samples (S, dim) in [-1, 1]^dim, before they are scaled by the half-widths."""
+        """Draw samples (S, dim) in [-1, 1]^dim, before scaling by the half-widths."""
         return cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)
 
     def features_at(
         self, images: Tensor, noise: Tensor, half_width: Tensor | None = None
     ) -> Tensor:
-        """Features (R, B, D) averaged over transformations that were drawn before.
+        """Return features (R, B, D) averaged over given transformations.
 
         Args:
             images: (B, C, H, W), or (R, B, C, H, W).
-            noise: (S, dim), of :meth:`noise`.
-            half_width: (R, dim) in place of the model's own.
+            noise: (S, dim), as returned by :meth:`noise`.
+            half_width: (R, dim) half-widths instead of the model's own.
         """
         check_floats(images, "images", "...", "C", "H", "W")
         width = self.half_width if half_width is None else half_width
@@ -129,7 +130,7 @@ class InvariantModel(nn.Module):
 def shallow_model(
     shape: tuple[int, int, int],
     outputs: int,
-    group: Group[Any],
+    group: str | Group[Any],
     *,
     half_widths: Sequence[float | Sequence[float]] = (0.1,),
     learn: bool | Sequence[bool] = True,
@@ -143,24 +144,24 @@ def shallow_model(
     task: Task = "classification",
     **options: Any,  # noqa: ANN401 - those of InvariantFeatures
 ) -> InvariantModel:
-    """The paper's network: one hidden layer with moved filters and a Gaussian last layer.
+    """Build the paper's network: one hidden layer of transformed filters, a Gaussian last layer.
 
     Args:
         shape: (C, H, W) of the images.
         outputs: number of classes or of values.
-        group: ``Affine2`` or ``SE2``.
+        group: ``Affine2`` or ``SE2``, or the name of one.
         half_widths: at the start, for each run; its length is the number of runs.
         learn: whether widths are trained, for all runs or for each.
         constraint: see :class:`UniformBox`.
-        features: hidden units.
+        features: number of hidden units.
         posterior: "natural" (full blocks, natural-gradient steps), or the covariance of a
             ``VariationalLinear``.
-        prior_variance: of the last layer, at the start.
-        learn_prior: whether it is learned.
-        scale: standard deviation at the start where the posterior is a ``VariationalLinear``.
-        bias: of the last layer.
+        prior_variance: initial prior variance of the last layer.
+        learn_prior: whether the prior variance is learned.
+        scale: initial standard deviation if the posterior is a ``VariationalLinear``.
+        bias: whether the last layer has a bias.
         task: "classification" or "regression".
-        options: of :class:`InvariantFeatures` (kind, sigma, amplitude, seed, blur, ...).
+        options: options of :class:`InvariantFeatures` (kind, sigma, amplitude, seed, blur, ...).
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -169,6 +170,7 @@ def shallow_model(
         torch.Size([1, 5, 32])
     """
     check_choice(posterior, POSTERIORS, "posterior")
+    group = named_group(group)
     moves = isinstance(group, Group) and group.exp(torch.zeros(1, group.dim))
     if not isinstance(moves, Tensor) or moves.shape[-2:] != (3, 3):
         remedy = "use Affine2 or SE2, by name rotation, translation, scale, affine, se2, ...; "

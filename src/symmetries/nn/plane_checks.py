@@ -1,16 +1,16 @@
-"""What a group convolution asks about its inputs, its state, and the call that it is in."""
+"""Checks of a group convolution's inputs and state, and of the context of its call."""
 
 import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_images, invalid
 from symmetries.nn.fused_bank import can_fuse
-from symmetries.nn.gconv_kernels import PointGroup
+from symmetries.nn.gconv_sampling import PointGroup
 from symmetries.nn.position_conv import Geometry
 
 
 def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool) -> None:
-    """Raise unless ``x`` has the channels and the size that a layer takes."""
+    """Raise an error unless ``x`` has the channels and the size that a layer takes."""
     check_images(x, "features")
     _, channels, height, width = x.shape
     expected = geometry.fields_in * geometry.elements_in
@@ -25,18 +25,18 @@ def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool
         raise invalid("features", "square images for quarter turns", f"{height} x {width}", remedy)
     largest = min(height, width) + 2 * geometry.padding
     if geometry.kernel_size > largest:
-        remedy = "use a smaller kernel, more padding, or less pooling"
+        remedy = "use a smaller kernel_size, more padding, or less pooling"
         expected_size = f"at most the image, {largest}"
         raise invalid("kernel_size", expected_size, geometry.kernel_size, remedy)
 
 
 def check_signature(saved: Tensor | None, own: Tensor, prefix: str) -> None:
-    """Raise where the state of a layer is that of one with another group.
+    """Raise an error if the state of a layer belongs to another group.
 
     Args:
-        saved: (n, whether there are flips) of the state; None where it does not say.
-        own: of the layer.
-        prefix: of the layer's names in the state.
+        saved: (n, whether there are flips) in the state; None if it is missing.
+        own: (n, whether there are flips) of the layer.
+        prefix: prefix of the layer's names in the state.
     """
     if saved is None or saved.tolist() == own.tolist():
         return
@@ -51,12 +51,12 @@ def _group_text(signature: Tensor) -> str:
 
 
 def plain(x: Tensor) -> bool:
-    """Whether a tensor has numbers of its own, unlike those of a call that is only traced."""
+    """Return whether a tensor has values of its own, unlike tensors of a traced call."""
     return type(x) in (Tensor, nn.Parameter)
 
 
 def may_keep(like: Tensor) -> bool:
-    """Whether later calls can use a tensor made here: free of any mode of this call."""
+    """Return whether later calls can use a tensor made here, independent of modes of this call."""
     if (
         not (plain(like) and can_fuse(like))
         or torch.is_inference_mode_enabled()
@@ -67,7 +67,7 @@ def may_keep(like: Tensor) -> bool:
 
 
 def exporting() -> bool:
-    """Whether this call is part of ``torch.export``."""
-    # The flag itself (from torch 2.7 on): under torch.compile some versions of is_exporting()
-    # answer True.
+    """Return whether this call is part of ``torch.export``."""
+    # The flag itself (from torch 2.7 on), because some versions of is_exporting() also return
+    # True under torch.compile.
     return bool(getattr(torch.compiler, "_is_exporting_flag", False))

@@ -1,4 +1,4 @@
-"""The layer behind all group convolutions over the plane; :mod:`symmetries.nn.gconv` names them."""
+"""Base layer of all group convolutions over the plane; see :mod:`symmetries.nn.gconv`."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries._validation.placement import check_like, check_together
-from symmetries.nn.conv_kernel import PlaneKernel
-from symmetries.nn.gconv_kernels import (
+from symmetries.nn.conv_kernel import ConvKernel
+from symmetries.nn.gconv_sampling import (
     PointGroup,
+    as_point_group,
     check_as_conv2d,
-    check_point_group,
     coordinate_names,
     one_number,
     padding_of,
@@ -33,41 +33,41 @@ MODES = ("strict", "soft", "partial")
 NOTHING = (None, None, None)
 
 
-class PlaneConv2d(PlaneKernel):
-    """What the three layers below share: all but whether the input is an image.
+class PlaneConv2d(ConvKernel):
+    """Convolution over T(2) times H, the common base of the layers in :mod:`symmetries.nn.gconv`.
 
     Args:
-        in_channels: fields that come in (channels, for a lifting).
-        out_channels: fields that go out; the tensor has |H| times as many channels.
-        kernel_size: k, of a k x k kernel. As for ``nn.Conv2d`` a pair of equal numbers does too,
-            here and for the next three.
-        stride: in pixels. Rotations of the grid stay exact where (size + 2 padding - k) is a
+        in_channels: number of input fields (of channels, for a lifting).
+        out_channels: number of output fields; the tensor has |H| times as many channels.
+        kernel_size: side k of the k x k filters. As in ``nn.Conv2d`` a pair of equal numbers is
+            accepted too, here and for the next three.
+        stride: stride in pixels. Rotations of the grid stay exact if (size + 2 padding - k) is a
             multiple of it.
-        padding: zeros on each side, "same" or "valid".
-        dilation: 1; a kernel is a function, take a larger one.
-        groups: 1, of channels.
+        padding: number of zeros on each side, "same" or "valid".
+        dilation: 1; use a larger kernel_size, because the filters are samples of a function.
+        groups: 1 group of channels.
         bias: whether to add one number per field.
         padding_mode: "zeros".
-        device: of the weights.
-        dtype: of the weights.
+        device: device of the weights.
+        dtype: dtype of the weights.
         group: H, ``Cyclic(n)`` or ``Dihedral(n)``.
-        mode: "strict": equivariant. "soft": the kernel also depends on the coordinates in
-            ``relax``. "partial" (Romero and Lohit 2022): only a learned part of the rotations,
-            around the identity, goes out; the others are zero.
-        relax: for "soft", the frequency omega' of each relaxed coordinate at the start: any of
-            "rotation", "flip", "shift_x", "shift_y", or "translation" for both shifts. By default
-            rotation, or translation where there is none, at 0.1: start small where it is learned
-            (a large omega' is not more relaxed, its kernels only vary faster). The shifts are those
+        mode: "strict": equivariant. "soft": the kernel function also depends on the coordinates in
+            ``relax``. "partial" (Romero and Lohit 2022): the output has only a learned part of the
+            rotations, around the identity; the others are zero.
+        relax: for "soft", the initial frequency omega' of each relaxed coordinate: any of
+            "rotation", "flip", "shift_x", "shift_y", or "translation" for both shifts. The default
+            is rotation, or translation if there is none, at 0.1. Start small if it is learned (a
+            large omega' is not more relaxed, its filters only vary faster). The shifts are those
             of log v: in the frame of a rotated v both depend on both directions.
-        learn: whether omega' (or the partial fraction) is a parameter; a buffer if not.
+        learn: whether omega' (or the partial fraction) is a parameter; otherwise a buffer.
         frequency: omega, one number or one for each coordinate by name.
         support: "square", "disk", or "auto": the disk unless H maps the square to itself.
-        gain: root mean square of the output for inputs of mean square 1, at the start.
-        features: Fourier features D of the kernel network.
-        hidden: its units.
-        depth: its hidden layers.
+        gain: initial root mean square of the output for inputs of mean square 1.
+        features: number D of Fourier features of the kernel network.
+        hidden: number of units of the kernel network.
+        depth: number of hidden layers of the kernel network.
         order: for relaxed translation, see :func:`~symmetries.nn.position_conv.position_conv2d`.
-        generator: fixes the weights.
+        generator: random generator of the weights.
     """
 
     default_mode: ClassVar[str]
@@ -86,7 +86,7 @@ class PlaneConv2d(PlaneKernel):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        group: PointGroup,
+        group: str | PointGroup,
         mode: str | None = None,
         relax: Mapping[str, float] | None = None,
         learn: bool = True,
@@ -109,7 +109,7 @@ class PlaneConv2d(PlaneKernel):
         counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": step}
         for name, value in {**counts, "kernel_size": k}.items():
             check_whole(value, name)
-        check_point_group(group)
+        group = as_point_group(group)
         elements = group.order
         fields = (in_channels, out_channels, 1 if self.lifting else elements, elements)
         super().__init__(
@@ -126,20 +126,20 @@ class PlaneConv2d(PlaneKernel):
             generator=generator,
         )
         self.order = order
-        self._taken: tuple[object, ...] = NOTHING  # shape, dtype, device of the last input
-        # A bank of filters that lie channels last makes conv2d do so: but for one tap, which may
-        # lie either way.
+        self._last_input: tuple[object, ...] = NOTHING  # shape, dtype, device of the last input
+        # Filters in channels-last layout make conv2d use it, except for filters of one tap, whose
+        # layout is ambiguous.
         self._direct = k > 1 and not self._positional
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
 
     @property
     def positional(self) -> bool:
-        """Whether the kernel depends on the position, so that one filter bank does not do."""
+        """Whether the kernel function, and so the filters, depend on the position."""
         return self._positional
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve.
+        """Apply the convolution.
 
         Args:
             x: (N, in_channels |H|, H, W), or (N, in_channels, H, W) for a lifting.
@@ -152,31 +152,31 @@ class PlaneConv2d(PlaneKernel):
             kept = self._cache.get(self) if self._direct else None
             if kept is not None:
                 try:
-                    if x.shape == self._taken[0]:
+                    if x.shape == self._last_input[0]:
                         return F.conv2d(x, kept.weight, kept.bias, g.stride, g.padding)
                 except (AttributeError, RuntimeError, TypeError):
-                    self._check(x)  # says what is wrong, if it is the input
+                    self._check(x)  # raises an error if the input is the cause
                     raise
-        if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._taken:
+        if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._last_input:
             self._check(x)
         _, _, height, width = x.shape
         made = None
         if self.training:
             if torch.compiler.is_compiling() and exporting():
                 remedy = "call model.eval()"
-                raise invalid("model", "evaluation mode for an export", "training", remedy)
-            made = self.at_once((height, width))
+                raise invalid("model", "eval mode for an export", "training", remedy)
+            made = self.fused((height, width))
         weight, bias = made or self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
-        # Channels-last is faster on CPUs and GPUs; what follows keeps the layout.
+        # Channels-last is faster on CPUs and GPUs; later operations keep the layout.
         x = x.contiguous(memory_format=torch.channels_last)
         if made is None and self.training and g.stride == 1 and pays(x, weight, g.padding):
             return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 
     def baked(self, size: tuple[int, int], images: int) -> nn.Module:
-        """The same map as a plain layer with fixed weights, for so many images of a size."""
+        """Return the same map as a plain layer with fixed weights, for images of a size."""
         g = self.geometry
         with torch.no_grad():
             weight, bias = self.sampled(size)
@@ -194,19 +194,19 @@ class PlaneConv2d(PlaneKernel):
         return layer.eval()
 
     def relaxation(self) -> dict[str, float]:
-        """By coordinate, the size of omega' (0 is strict) or the fraction kept (1 is strict)."""
+        """Return, by coordinate, |omega'| (0 is strict) or the fraction kept (1 is strict)."""
         if self.mode == "partial":
             return {"rotation": min(1.0, self.fraction.abs().item())}
         values = self.relaxed_frequency.abs().tolist() if self.relaxed else []
         return dict(zip(self.relaxed, values, strict=True))
 
     def train(self, mode: bool = True) -> "PlaneConv2d":
-        """Switch the mode and drop the kept kernel."""
+        """Switch the mode and clear the cached filters."""
         self._cache.clear()
         return super().train(mode)
 
     def extra_repr(self) -> str:
-        """Sizes, group and relaxation, for ``print(model)``."""
+        """Return sizes, group and relaxation, for ``print(model)``."""
         g = self.geometry
         sizes = f"{g.fields_in}, {g.fields_out}, kernel_size={g.kernel_size}, stride={g.stride}"
         relax = f", relax={self.relaxed}" if self.relaxed else ""
@@ -214,15 +214,15 @@ class PlaneConv2d(PlaneKernel):
 
     def _check(self, x: Tensor) -> None:
         check_fields(x, self.geometry, self.group, self.lifting)
-        if self.positional:  # it casts
+        if self.positional:  # this path casts by itself
             check_together(weights=self.kernel.output, features=x)
         else:
             check_like(x, self.kernel.output, "features")
         if torch.compiler.is_compiling() or any(type(length) is not int for length in x.shape):
-            return  # traced
+            return  # the call is traced
         if x.dtype == self.kernel.output.dtype and plain(x):
-            self._taken = (x.shape, x.dtype, x.device)
+            self._last_input = (x.shape, x.dtype, x.device)
 
     def _forget(self) -> None:
         super()._forget()
-        self._taken = NOTHING
+        self._last_input = NOTHING

@@ -1,10 +1,10 @@
-"""Convolutions whose kernel also depends on where it is applied.
+"""Convolutions whose kernel function also depends on the position.
 
     h[o, i](p) = sum over c, j, d of  f[c, j](p + d)  sum over m of  V[o, c, m] phi[p, j d, i m]
 
 phi has few numbers per position (hidden units, not channels times channels), so V can be applied
-after the sum over the neighbourhood, as one product over all positions: then the kernel at every
-position is never written down. Where channels are few and images many, writing it down is cheaper.
+after the sum over the neighbourhood, as one product over all positions; the filters of every
+position are then never stored. With few channels and many images, storing them is cheaper.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ class Geometry:
     """Sizes of a convolution over the plane.
 
     Args:
-        fields_in: C.
-        fields_out: O.
-        elements_in: group elements of each field that comes in, J.
-        elements_out: group elements of each field that goes out, I.
-        kernel_size: k.
-        stride: in pixels.
-        padding: zeros on each side.
+        fields_in: number of input fields C.
+        fields_out: number of output fields O.
+        elements_in: number of group elements J of each input field.
+        elements_out: number of group elements I of each output field.
+        kernel_size: side k of the filters.
+        stride: stride in pixels.
+        padding: number of zeros on each side.
     """
 
     fields_in: int
@@ -43,19 +43,19 @@ class Geometry:
     padding: int
 
     def out_size(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of the result."""
+        """Return height and width of the result."""
         reach = 2 * self.padding - self.kernel_size
         return (height + reach) // self.stride + 1, (width + reach) // self.stride + 1
 
 
 def cheaper_order(geometry: Geometry, images: int, hidden: int) -> str:
-    """The order with fewer multiplications for a number of images."""
+    """Return the order with fewer multiplications for a number of images."""
     cost = costs(geometry, images, hidden)
     return min(cost, key=lambda name: cost[name])
 
 
 def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
-    """Multiplications per output position of the two orders.
+    """Return multiplications per output position of the two orders.
 
     Example:
         >>> wide, narrow = Geometry(64, 64, 1, 1, 7, 1, 3), Geometry(2, 2, 1, 1, 7, 1, 3)
@@ -74,7 +74,7 @@ def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
 def position_conv2d(
     x: Tensor, phi: Tensor, output: Tensor, bias: Tensor | None, geometry: Geometry, order: str
 ) -> Tensor:
-    """Apply a kernel that depends on the position; see the formula above.
+    """Apply position-dependent filters; see the formula of the module.
 
     Args:
         x: (N, C J, H, W).
@@ -120,27 +120,27 @@ def position_conv2d(
 
 
 def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
-    """(height, width, N, channels) and a bias as images, channels last in memory."""
+    """Return (height, width, N, channels) plus a bias as images, channels last in memory."""
     out = out if bias is None else out + bias.to(out.dtype)
     return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
-    """(positions, J, k k, N, C): what each output position sees."""
+    """Return the neighbourhood (positions, J, k k, N, C) of each output position."""
     height, width = g.out_size(*x.shape[2:])
     x = F.pad(x, (g.padding,) * 4).permute(2, 3, 0, 1)  # (rows, columns, N, C J)
     sizes = (g.kernel_size, g.stride, height, width)
-    taken: Tensor = _Taken.apply(x, *sizes)  # type: ignore[no-untyped-call]
+    taken: Tensor = _Neighbours.apply(x, *sizes)  # type: ignore[no-untyped-call]
     if g.elements_in == 1:
         return taken.flatten(0, 1)[:, None]
     taken = taken.view(*taken.shape[:-1], g.fields_in, g.elements_in)
     return taken.flatten(0, 1).permute(0, 4, 1, 2, 3)
 
 
-class _Taken(torch.autograd.Function):
-    """The pixels at each tap of each position, and in the backward pass their sum at each pixel.
+class _Neighbours(torch.autograd.Function):
+    """Pixels at each tap of each position; the backward pass sums them at each pixel.
 
-    The same as two ``unfold``, whose gradients are far slower than sums of slices.
+    It equals two ``unfold``, whose gradients are much slower than sums of slices.
     """
 
     @staticmethod
@@ -164,7 +164,7 @@ class _Taken(torch.autograd.Function):
 def _slices(
     x: Tensor, k: int, stride: int, height: int, width: int
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """For each tap, the view of the padded pixels that all positions read."""
+    """Yield, for each tap, the view of the padded pixels that all positions read."""
     for row in range(k):
         for column in range(k):
             rows = slice(row, row + stride * (height - 1) + 1, stride)
@@ -172,7 +172,7 @@ def _slices(
 
 
 def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
-    """What each output position's taps find in ``values`` on the padded grid.
+    """Return the values on the padded grid at the taps of each output position.
 
     Args:
         values: (..., H + 2 padding, W + 2 padding, E).
@@ -187,7 +187,7 @@ def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
 
 
 class PositionConv2d(nn.Module):
-    """A position-dependent convolution with its kernel fixed, for images of one size.
+    """Position-dependent convolution with fixed filters, for images of one size.
 
     Args:
         phi: see :func:`position_conv2d`.
@@ -219,5 +219,5 @@ class PositionConv2d(nn.Module):
         self.order = order
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the kernel to images (N, C J, H, W) of the size it was made for."""
+        """Apply the filters to images (N, C J, H, W) of the size they were made for."""
         return position_conv2d(x, self.phi, self.output, self.bias, self.geometry, self.order)

@@ -1,4 +1,4 @@
-"""How far a model's layers are relaxed: to read, and to penalise."""
+"""Relaxation of a model's layers: reading, measuring, setting and penalising it."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import call_model
-from symmetries.nn.gconv_kernels import SHIFTS, coordinate_names
+from symmetries.nn.gconv_sampling import SHIFTS, coordinate_names
 from symmetries.nn.gpool import act_on_fields
 from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:
-    """The group convolutions of a model that are not strict, by name.
+    """Return the group convolutions of a model that are not strict, by name.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -35,17 +35,17 @@ def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:
 
 
 def relaxation(model: nn.Module, images: Tensor | None = None) -> list[dict[str, Any]]:
-    """One row per layer and relaxed coordinate, in the order of the layers.
+    """Return one row per layer and relaxed coordinate, in the order of the layers.
 
     Args:
         model: any module; strict layers have no row.
-        images: inputs of the model (N, C, H, W); where they are given, each row also has the
+        images: inputs of the model (N, C, H, W), or None. If given, each row also has the
             measured "error" of its coordinate, see :func:`equivariance_errors`.
 
     Returns:
-        Plain data: "layer", "mode", "coordinate", "value" (the size of omega' in mode "soft", where
-        0 is strict; the fraction of the rotations that is kept in mode "partial", where 1 is
-        strict), "learned".
+        Plain data: "layer", "mode", "coordinate", "value" (|omega'| in mode "soft", where 0 is
+        strict; the fraction of the rotations that is kept in mode "partial", where 1 is strict),
+        "learned".
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -67,9 +67,9 @@ def relaxation(model: nn.Module, images: Tensor | None = None) -> list[dict[str,
 
 
 def learned_relaxations(model: nn.Module) -> dict[str, Tensor]:
-    """The learned values of :func:`relaxation` as tensors without axes, by layer and coordinate.
+    """Return the learned values of :func:`relaxation` as scalar tensors, by layer and coordinate.
 
-    Reading none of them, it can stand in a training step: these are what its history shows.
+    It reads no values, so it can be part of a training step and of its history.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -92,7 +92,7 @@ def learned_relaxations(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str, float | None]]:
-    """|L(g x) - g L(x)| / |L(x)| of each group convolution L, on what it sees of some images.
+    """Return |L(g x) - g L(x)| / |L(x)| of each group convolution L, on its inputs for some images.
 
     Args:
         model: any module.
@@ -100,8 +100,8 @@ def equivariance_errors(model: nn.Module, images: Tensor) -> dict[str, dict[str,
 
     Returns:
         For each group convolution by name, and each coordinate: "rotation" by a quarter turn
-        (half a turn where the group has no quarter), "flip", "shift_x" and "shift_y" by one pixel,
-        away from the border. None where the pixels cannot show it, as for three rotations.
+        (half a turn if the group has no quarter), "flip", "shift_x" and "shift_y" by one pixel,
+        away from the border. None if pixels cannot represent it, as for three rotations.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -148,7 +148,7 @@ def _coordinate_error(layer: PlaneConv2d, x: Tensor, coordinate: str) -> float |
             return None
         element = group.n if coordinate == "flip" else group.n // (4 if group.n % 4 == 0 else 2)
         g = torch.tensor(element)
-        if layer.lifting:  # an image is a field that all elements see alike
+        if layer.lifting:  # an image is a field that is equal at all elements
             copies = x.repeat_interleave(group.order, 1)
             moved = layer(act_on_fields(group, g, copies)[:, :: group.order])
         else:
@@ -159,10 +159,10 @@ def _coordinate_error(layer: PlaneConv2d, x: Tensor, coordinate: str) -> float |
 
 
 def relaxation_penalty(model: nn.Module) -> Tensor:
-    """The squared norm of all omega' of the soft layers together, a tensor without axes.
+    """Return the squared norm of all omega' of the soft layers together, a scalar tensor.
 
-    Times lambda and added to a loss, it is minus the log density of a Gaussian prior
-    N(omega' | 0, I / (2 lambda)).
+    Multiplied by lambda and added to a loss, it is minus the log-density of a Gaussian prior
+    N(omega' | 0, I / (2 lambda)), up to a constant.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -179,7 +179,7 @@ def relaxation_penalty(model: nn.Module) -> Tensor:
 
 
 def set_relaxation(model: nn.Module, value: float, coordinate: str | None = None) -> None:
-    """Set omega' in all soft layers, for all their relaxed coordinates or one of them.
+    """Set omega' in all soft layers, for all relaxed coordinates or one of them.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -195,7 +195,7 @@ def set_relaxation(model: nn.Module, value: float, coordinate: str | None = None
     soft = [layer for layer in relaxed_layers(model).values() if layer.mode == "soft"]
     if not any(coordinate is None or coordinate in layer.relaxed for layer in soft):
         raise invalid(
-            "model", f"layers with relaxed {coordinate or 'coordinates'}", "none", "relax it"
+            "model", f"layers with relaxed {coordinate or 'coordinates'}", "none", "relax a layer"
         )
     with torch.no_grad():
         for layer in soft:

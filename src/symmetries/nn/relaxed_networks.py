@@ -1,4 +1,4 @@
-"""Networks of group convolutions for classification: a residual one and a plain one.
+"""Classification networks of group convolutions: a residual and a plain one.
 
 The residual network is that of Romero and Lohit 2022, Learning Partial Equivariances from Data.
 """
@@ -10,27 +10,33 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_images, check_whole, wrong_type
+from symmetries._validation.checks import (
+    check_flag,
+    check_images,
+    check_number,
+    check_whole,
+    wrong_type,
+)
 from symmetries._validation.placement import check_like
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
-from symmetries.nn.gconv_kernels import PointGroup, check_point_group
+from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d, FieldNorm2d, GroupPool
 
 
 @dataclass(frozen=True)
 class Symmetry:
-    """What the layers of a network have in common.
+    """Common settings of the layers of a network.
 
     Args:
-        group: rotations and flips, beside the translations.
+        group: rotations and flips, beside the translations; or the name of the group.
         mode: "strict", "soft" or "partial".
-        relax: for "soft", omega' of each relaxed coordinate at the start.
+        relax: for "soft", the initial omega' of each relaxed coordinate.
         learn: whether omega' (or the partial fraction) is learned.
         options: further arguments of the layers, such as ``hidden``.
 
     Example:
         >>> from symmetries.groups import Cyclic
-        >>> Symmetry(Cyclic(4), "soft", {"rotation": 0.5}).lifting()["mode"]
+        >>> Symmetry("c4", "soft", {"rotation": 0.5}).lifting()["mode"]
         'soft'
         >>> Symmetry(Cyclic(4), "partial").lifting()["mode"]  # always the whole group
         'strict'
@@ -43,18 +49,18 @@ class Symmetry:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_point_group(self.group)
+        object.__setattr__(self, "group", as_point_group(self.group))
 
     def layer(self) -> dict[str, Any]:
-        """Arguments of a group convolution; its output goes through a norm and a relu.
+        """Return the arguments of a group convolution that is followed by a norm and a relu.
 
-        The norm takes a bias out again, unless only a part of the elements has it.
+        The norm removes a bias again, unless only a part of the elements has it.
         """
         common = {"group": self.group, "mode": self.mode, "relax": self.relax, "learn": self.learn}
         return {"gain": 2**0.5, "bias": self.mode == "partial", **common, **self.options}
 
     def lifting(self) -> dict[str, Any]:
-        """Arguments of a lifting."""
+        """Return the arguments of a lifting convolution."""
         strict = {"mode": "strict", "relax": None} if self.mode == "partial" else {}
         return {**self.layer(), "bias": False, **strict}
 
@@ -66,14 +72,47 @@ def _check_network(symmetry: object, **counts: int) -> None:
         check_whole(count, name)
 
 
-class ResidualBlock(nn.Module):
-    """Pool(norm(f(x) + shortcut(x))) and a relu; f is twice convolution, norm, relu.
+class FieldDropout2d(nn.Module):
+    """Dropout of whole fields: all elements, rows and columns of a field of a sample together.
+
+    So it commutes with the group, as norms of fields do.
 
     Args:
-        fields_in: fields that come in.
-        fields_out: fields that go out.
-        kernel_size: of the two convolutions; the shortcut is pointwise.
-        symmetry: of the layers.
+        probability: of a field to be zero, in training.
+        group: H.
+
+    Example:
+        >>> import torch
+        >>> from symmetries.groups import Cyclic
+        >>> y = FieldDropout2d(0.5, Cyclic(4))(torch.ones(2, 12, 5, 5))
+        >>> sorted(set(y.unflatten(1, (3, 4)).sum((2, 3, 4)).flatten().tolist()) | {0.0, 200.0})
+        [0.0, 200.0]
+    """
+
+    def __init__(self, probability: float, group: PointGroup) -> None:
+        super().__init__()
+        check_number(probability, "probability", 0, 0.95)
+        self.probability = probability
+        self.group = as_point_group(group)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Fields of the shape of ``x``, the remaining ones scaled up."""
+        if not self.training or not self.probability:
+            return x
+        n, channels = x.shape[:2]
+        kept = x.new_ones(n, channels // self.group.order, 1, 1, 1)
+        kept = F.dropout(kept, self.probability).expand(-1, -1, self.group.order, 1, 1)
+        return x * kept.reshape(n, channels, 1, 1)
+
+
+class ResidualBlock(nn.Module):
+    """Block pool(norm(f(x) + shortcut(x))) with a relu; f is twice convolution, norm, relu.
+
+    Args:
+        fields_in: number of input fields.
+        fields_out: number of output fields.
+        kernel_size: side of the filters of the two convolutions; the shortcut is pointwise.
+        symmetry: common settings of the layers.
     """
 
     def __init__(
@@ -93,7 +132,7 @@ class ResidualBlock(nn.Module):
         self.norm = FieldBatchNorm2d(fields_out, group)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Fields of half the size."""
+        """Return fields of half the size."""
         x = self.norm(self.body(x) + self.shortcut(x))
         return F.max_pool2d(x, 2).relu()
 
@@ -102,12 +141,16 @@ class RelaxedResNet(nn.Module):
     """Lifting, two residual blocks, a last convolution, the maximum over the group, a linear head.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         classes: number of classes.
-        symmetry: of the layers.
-        width: fields of the lifting and the first block; the second and the last have twice that.
-        kernel_size: of all but the pointwise layers.
-        last_kernel: of the last convolution, which does not pad; at most a quarter of the image.
+        symmetry: common settings of the layers.
+        width: number of fields of the lifting and the first block; the others have twice as many.
+        kernel_size: side of the filters of all but the pointwise layers.
+        last_kernel: side of the filters of the last convolution, which does not pad; at most a
+            quarter of the image.
+        pool_first: whether fields are pooled to half the size after the lifting, too. It takes a
+            quarter of the operations; ``last_kernel`` is then at most an eighth of the image.
+        dropout: probability of :class:`FieldDropout2d` after each block and before the head.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -126,6 +169,8 @@ class RelaxedResNet(nn.Module):
         width: int = 32,
         kernel_size: int = 7,
         last_kernel: int | None = None,
+        pool_first: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         counts = {"channels": channels, "classes": classes, "width": width}
@@ -135,23 +180,30 @@ class RelaxedResNet(nn.Module):
             channels, width, kernel_size, padding="same", **symmetry.lifting()
         )
         self.norm = FieldNorm2d(width, group)
+        check_flag(pool_first, "pool_first")
+        self.pool_first = pool_first
+        drop = [FieldDropout2d(dropout, group)] if dropout else []
         self.blocks = nn.Sequential(
             ResidualBlock(width, width, kernel_size, symmetry),
+            *drop,
             ResidualBlock(width, 2 * width, kernel_size, symmetry),
+            *drop,
         )
         self.last = nn.Sequential(
             GroupConv2d(2 * width, 2 * width, last, **symmetry.layer()),
             FieldBatchNorm2d(2 * width, group),
             nn.ReLU(),
+            *drop,
         )
         self.pool = GroupPool(group, "max", space=True)
         self.head = nn.Linear(2 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, classes) of images (N, C, H, W)."""
+        """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
-        x = self.blocks(self.norm(self.lift(images)).relu())
+        x = self.norm(self.lift(images))
+        x = self.blocks((F.max_pool2d(x, 2) if self.pool_first else x).relu())
         logits: Tensor = self.head(self.pool(self.last(x)))
         return logits
 
@@ -160,11 +212,11 @@ class RelaxedCNN(nn.Module):
     """Lifting, pooling, two group convolutions, the maximum over the group, a linear head.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         classes: number of classes.
-        symmetry: of the layers.
-        width: fields of the lifting; the others have twice that.
-        kernel_size: of the three layers; the last does not pad.
+        symmetry: common settings of the layers.
+        width: number of fields of the lifting; the others have twice as many.
+        kernel_size: side of the filters of the three layers; the last does not pad.
 
     Example:
         >>> from symmetries.groups import Cyclic
@@ -203,7 +255,7 @@ class RelaxedCNN(nn.Module):
         self.head = nn.Linear(2 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, classes) of images (N, C, H, W)."""
+        """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
         logits: Tensor = self.head(self.features(images))

@@ -1,10 +1,10 @@
-"""Bilinear resampling as a sparse matrix, so that it and its exact transpose cost the same.
+"""Bilinear resampling as a sparse matrix, whose exact transpose costs the same.
 
 A map of the plane sends every output pixel p to a point of the input, which bilinear
 interpolation reads from four pixels: row p of a matrix M has at most four entries. ``gather``
 applies M to the rows of a table, ``scatter`` applies its transpose; both are one weighted sum of
-rows per pixel (``embedding_bag``), with gradients to the table and to the entries of M. On a GPU
-:func:`resample` has kernels that never write the entries of M.
+rows per pixel (``embedding_bag``), with gradients of the table and of the entries of M. On a GPU
+:func:`resample` uses GPU kernels that never store the entries of M.
 """
 
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ from symmetries.ops.available import usable
 
 @dataclass(frozen=True)
 class Taps:
-    """The entries of G x S sparse resampling matrices of P x P pixels.
+    """Entries of G x S sparse resampling matrices of P x P pixels.
 
     Args:
-        index: (G, S, P, 4) int64, the input pixels that make up each output pixel.
-        weight: (G, S, P, 4), their shares; 0 for a pixel outside of the image.
+        index: (G, S, P, 4) int64, the input pixels of each output pixel.
+        weight: (G, S, P, 4), their weights; 0 for a pixel outside the image.
     """
 
     index: Tensor
     weight: Tensor
 
     def dense(self) -> Tensor:
-        """The matrices (G, S, P, P) in full: the slow form, to test against."""
+        """Return the dense matrices (G, S, P, P), as a slow reference for tests."""
         pixels = self.index.shape[2]
         full = self.weight.new_zeros(*self.index.shape[:3], pixels)
         return full.scatter_add(3, self.index, self.weight)
 
     def repeat(self, times: int) -> "Taps":
-        """Every matrix ``times`` times in a row: (G times, S, P, 4)."""
+        """Repeat every matrix ``times`` times in a row: (G times, S, P, 4)."""
         if times == 1:
             return self
         index, weight = (part.repeat_interleave(times, 0) for part in (self.index, self.weight))
@@ -46,12 +46,12 @@ class Taps:
 
 
 def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
-    """Taps of out(p) = in(theta p), with zero outside.
+    """Return the taps of out(p) = in(theta p), with zero outside.
 
     Args:
         theta: (G, S, 2, 3), output point to input point, in half-image units (x right, y up).
-        height: of the images.
-        width: of the images.
+        height: height of the images.
+        width: width of the images.
 
     Example:
         >>> identity = torch.eye(3)[None, None, :2]
@@ -63,7 +63,7 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
     grid = sampling_grid(theta, height, width).flatten(2, 3)
     x = (grid[..., 0] + 1) * (width / 2) - 0.5
     y = (grid[..., 1] + 1) * (height / 2) - 0.5
-    # Without NaN, of which no index can be made; the weights keep it.
+    # Replace NaN, which cannot be converted to an index; the weights keep it.
     left, top = x.detach().floor().nan_to_num(), y.detach().floor().nan_to_num()
     fx, fy = x - left, y - top
     rows = torch.stack((top, top, top + 1, top + 1), -1)
@@ -78,15 +78,15 @@ def bilinear_taps(theta: Tensor, height: int, width: int) -> Taps:
 def resample(
     tables: Tensor, theta: Tensor, height: int, width: int, channels: int, *, transpose: bool
 ) -> Tensor:
-    """Rows resampled by out(p) = in(theta p) (:func:`gather`), or by the transpose of that.
+    """Resample rows by out(p) = in(theta p) (:func:`gather`), or by its transpose.
 
     Args:
-        tables: (G, P, K) with G = R channels, or (1, P, K) for one table for all.
+        tables: (G, P, K) with G = R channels, or (1, P, K) for one shared table.
         theta: (R, S, 2, 3), shared by the channels of a run.
-        height: of the images.
-        width: of the images.
-        channels: tables of each run.
-        transpose: whether to scatter.
+        height: height of the images.
+        width: width of the images.
+        channels: number of tables of each run.
+        transpose: if True, apply the transpose.
 
     Returns:
         (G, P, S, K).
@@ -104,13 +104,12 @@ def resample(
 
 
 def gather(tables: Tensor, taps: Taps) -> Tensor:
-    """Rows of each table resampled by each of its matrices: out[g, :, s] = M_gs table_g.
+    """Resample rows of each table by each of its matrices: out[g, :, s] = M_gs table_g.
 
-    Pixels come before samples in the result, which makes it a matrix (P, S K) ready for one
-    large product.
+    Pixels come before samples in the result, so it is a matrix (P, S K) for one large product.
 
     Args:
-        tables: (G, P, K), or (1, P, K) for one table for all; their rows are pixels.
+        tables: (G, P, K), or (1, P, K) for one shared table; their rows are pixels.
         taps: G x S matrices.
 
     Returns:
@@ -120,7 +119,7 @@ def gather(tables: Tensor, taps: Taps) -> Tensor:
     index = taps.index.transpose(1, 2) + _first_row(tables, groups)[:, None, None, None]
     index, rows = index.reshape(-1, 4), tables.flatten(0, 1)
     weight = taps.weight.transpose(1, 2).reshape(-1, 4)
-    if exporting():  # where an embedding_bag would become a loop over pixels
+    if exporting():  # embedding_bag would be exported as a loop over pixels
         flat = sum_of_rows(index, rows, weight)
     else:
         flat = F.embedding_bag(index, rows, mode="sum", per_sample_weights=weight)
@@ -128,7 +127,7 @@ def gather(tables: Tensor, taps: Taps) -> Tensor:
 
 
 def sum_of_rows(index: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-    """Weighted sums (N, K) of rows (M, K), by their numbers (N, 4) and their weights (N, 4).
+    """Return weighted sums (N, K) of rows (M, K), given indices (N, 4) and weights (N, 4).
 
     Example:
         >>> index, weight = torch.tensor([[0, 1, 1, 2]]), torch.tensor([[1.0, 0.5, 0.5, 0.0]])
@@ -142,13 +141,13 @@ def sum_of_rows(index: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def scatter(tables: Tensor, taps: Taps) -> Tensor:
-    """Rows of each table resampled by the transposes: out[g, :, s] = M_gs^T table_g.
+    """Resample rows of each table by the transposes: out[g, :, s] = M_gs^T table_g.
 
     The entries are sorted by the pixel that they add to, so that every pixel is again one
-    weighted sum of rows: no atomics, the same result every time.
+    weighted sum of rows, without atomics and with the same result every time.
 
     Args:
-        tables: (G, P, K), or (1, P, K) for one table for all.
+        tables: (G, P, K), or (1, P, K) for one shared table.
         taps: G x S matrices.
 
     Returns:
@@ -156,7 +155,7 @@ def scatter(tables: Tensor, taps: Taps) -> Tensor:
     """
     groups, samples, pixels, _ = taps.index.shape
     goals = groups * pixels * samples
-    # Short numbers are sorted in less time, and counting them is cheaper than looking for them.
+    # Short integers are faster to sort, and counting them is cheaper than searching.
     kinds = (torch.int16, torch.int32, torch.int64)
     kind = next(kind for kind in kinds if goals <= torch.iinfo(kind).max)
     device = tables.device
@@ -181,6 +180,6 @@ def scatter(tables: Tensor, taps: Taps) -> Tensor:
 
 
 def _first_row(tables: Tensor, groups: int) -> Tensor:
-    """Where the table of each group begins (G,)."""
+    """Return the first row (G,) of the table of each group."""
     step = tables.shape[1] if len(tables) > 1 else 0
     return torch.arange(groups, device=tables.device) * step

@@ -1,9 +1,9 @@
-r"""A linear last layer with a Gaussian posterior over its weights.
+r"""Linear last layer with a Gaussian posterior over its weights.
 
 Outputs are independent blocks: w_c ~ N(mu_c, S_c), with prior N(0, alpha I). For features phi the
-outputs are Gaussian with mean mu_c' phi and variance phi' S_c phi, which is sampled directly
-("local reparameterisation": the same distribution of each output as with sampled weights, at the
-price of B numbers instead of D, and with less noise in the gradient).
+outputs are Gaussian with mean mu_c' phi and variance phi' S_c phi, and they are sampled directly
+("local reparameterisation": each output has the same distribution as with sampled weights, but it
+takes B random numbers instead of D, and the gradient has less noise).
 """
 
 import math
@@ -30,7 +30,7 @@ COVARIANCES = ("full", "diagonal", "low-rank", "point")
 
 
 def gaussian_kl(energy: Tensor, log_det: Tensor, dim: int, prior_variance: Tensor | None) -> Tensor:
-    r"""KL(N(mu, S) || N(0, alpha I)), in closed form.
+    r"""Return KL(N(mu, S) || N(0, alpha I)), in closed form.
 
     .. math:: \tfrac12\left[D\log\alpha - \log\det S - D + (\operatorname{tr} S + \mu'\mu)/\alpha
               \right]
@@ -39,7 +39,7 @@ def gaussian_kl(energy: Tensor, log_det: Tensor, dim: int, prior_variance: Tenso
         energy: tr S + mu' mu.
         log_det: log det S.
         dim: D.
-        prior_variance: alpha; None takes the alpha with the smallest KL, energy / D.
+        prior_variance: alpha; None uses the alpha with the smallest KL, energy / D.
 
     Example:
         >>> gaussian_kl(torch.tensor(3.0), torch.tensor(0.0), 3, torch.tensor(1.0)).item()
@@ -50,41 +50,41 @@ def gaussian_kl(energy: Tensor, log_det: Tensor, dim: int, prior_variance: Tenso
 
 
 def with_ones(features: Tensor) -> Tensor:
-    """Features with a constant 1 beside them, whose weight is the bias."""
+    """Append a constant feature 1, whose weight is the bias."""
     return F.pad(features, (0, 1), value=1.0)
 
 
 def as_runs(features: Tensor, runs: int, inputs: int) -> Tensor:
-    """Features (R, B, D) from (R, B, D), or from (B, D) where there is one run."""
+    """Return features (R, B, D) from (R, B, D), or from (B, D) if there is one run."""
     check_floats(features, "features", "...", "D")
     if features.ndim == 2 and runs == 1:
         features = features[None]
     if features.ndim != 3 or features.shape[0] != runs or features.shape[2] != inputs:
         expected = f"shape ({runs}, B, {inputs})" + (f" or (B, {inputs})" if runs == 1 else "")
         shape = f"shape {tuple(features.shape)}"
-        raise invalid("features", expected, shape, "give every run features of its own")
+        raise invalid("features", expected, shape, "give separate features for every run")
     return features
 
 
 class VariationalLinear(nn.Module):
-    r"""y_c = w_c' phi with w_c ~ N(mu_c, S_c): mean, variance, samples and closed-form KL.
+    r"""Bayesian linear layer y_c = w_c' phi with w_c ~ N(mu_c, S_c) and a closed-form KL.
 
-    The covariance of each output is "full", S = L L' with L lower triangular (``lower`` is what is
+    The covariance of each output is "full", S = L L' with L lower triangular (``lower`` is the part
     below the diagonal, and stays 0 elsewhere) and exp on its diagonal; "diagonal"; "low-rank",
-    S = V V' + diag; or "point", no covariance at all (and no KL), the control that shows what
-    integrating over weights is good for.
+    S = V V' + diag; or "point", without covariance and KL, as a control for the effect of
+    integrating over weights.
 
     Args:
         inputs: number of features.
         outputs: number of outputs.
         covariance: "full", "diagonal", "low-rank" or "point".
-        rank: columns of V for "low-rank".
+        rank: number of columns of V for "low-rank".
         bias: whether a constant feature is added; its weight has the same prior.
         runs: number R of layers computed as one.
         prior_variance: alpha.
-        learn_prior: whether each run takes the alpha with the smallest KL instead (empirical
+        learn_prior: whether each run uses the alpha with the smallest KL instead (empirical
             Bayes, in closed form).
-        scale: standard deviation of all weights at the start.
+        scale: initial standard deviation of all weights.
 
     Example:
         >>> layer = VariationalLinear(4, 3)
@@ -124,7 +124,7 @@ class VariationalLinear(nn.Module):
             self.lower = nn.Parameter(torch.zeros(runs, outputs, dim, dim))
             self.lower.triangular = True  # type: ignore[attr-defined]  # for the optimiser
         if covariance == "low-rank":
-            # Not zero: from there its gradient vanishes.
+            # Not zero, where its gradient would vanish.
             v = torch.randn(outputs, dim, rank, generator=torch.Generator().manual_seed(0))
             self.columns = nn.Parameter((v * 0.01 * scale).expand(runs, -1, -1, -1).clone())
         self.learn_prior = learn_prior
@@ -132,10 +132,10 @@ class VariationalLinear(nn.Module):
         self.prior_variance: Tensor
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the outputs.
+        """Return mean and variance of the outputs.
 
         Args:
-            features: (R, B, D); or (B, D) where there is one run.
+            features: (R, B, D), or (B, D) if there is one run.
 
         Returns:
             Two tensors (R, B, outputs), or (B, outputs).
@@ -144,22 +144,22 @@ class VariationalLinear(nn.Module):
         return (mean, variance) if features.ndim == 3 else (mean[0], variance[0])
 
     def moments_and_kl(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and variance (R, B, outputs), and the KL (R,): cheaper together than one by one."""
+        """Return mean and variance (R, B, outputs), and the KL (R,): cheaper than separately."""
         mean, variance, energy = self._moments(features)
         return mean, variance, self._kl(energy)
 
     def sample(
         self, features: Tensor, draws: int = 1, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Outputs (draws, R, B, outputs) or (draws, B, outputs), by local reparameterisation.
+        """Draw outputs (draws, R, B, outputs) or (draws, B, outputs), by local reparameterisation.
 
-        All runs share the random numbers: a run alone gives the same as among others.
+        All runs share the random numbers, so a run gives the same result alone as with others.
         """
         mean, variance = self(features)
         return sample_outputs(mean, variance, draws, generator)
 
     def sample_weights(self, draws: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Weights (draws, R, outputs, D), with the bias last; all runs share random numbers."""
+        """Draw weights (draws, R, outputs, D), with the bias last; runs share the numbers."""
         like = self.mean
         if self.covariance == "point":
             return like.expand(draws, *like.shape)
@@ -176,12 +176,12 @@ class VariationalLinear(nn.Module):
         return like + deviation
 
     def kl(self) -> Tensor:
-        """KL from the prior, (R,), in nats."""
+        """Return the KL from the prior, (R,), in nats."""
         energy = self.lower.square().sum((1, 2, 3)) if self.covariance == "full" else None
         return self._kl(energy)
 
     def _kl(self, off_diagonal: Tensor | None) -> Tensor:
-        """The KL, given the sum of squares (R,) below the diagonals of a full covariance."""
+        """Return the KL, given the sum of squares (R,) below the diagonals of a full covariance."""
         if self.covariance == "point":
             return self.mean.new_zeros(self.runs)
         if off_diagonal is not None and usable(self.mean, self.log_diagonal, off_diagonal):
@@ -201,7 +201,7 @@ class VariationalLinear(nn.Module):
         return gaussian_kl(energy, self._log_det(), dim, alpha)
 
     def factor(self) -> Tensor:
-        """The Cholesky factors L (R, outputs, D, D) of a full covariance."""
+        """Return the Cholesky factors L (R, outputs, D, D) of a full covariance."""
         return self.lower + torch.diag_embed(self.log_diagonal.exp())
 
     def _moments(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -237,21 +237,21 @@ class VariationalLinear(nn.Module):
         return log_det
 
     def extra_repr(self) -> str:
-        """What print(layer) says."""
+        """Return the sizes shown by print(layer)."""
         return f"{self.inputs}, {self.outputs}, covariance={self.covariance!r}, runs={self.runs}"
 
 
 def sample_outputs(
     mean: Tensor, variance: Tensor, draws: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Draws (draws, ..., B, outputs) from independent Gaussians; leading axes share the noise."""
+    """Draw (draws, ..., B, outputs) from independent Gaussians; leading axes share the noise."""
     noise = output_noise(mean, draws, generator)
-    # The root has no slope at 0, which a point estimate or an empty picture reaches.
+    # The root has no derivative at 0, which a point estimate or an empty image reaches.
     return mean + (variance + torch.finfo(mean.dtype).tiny).sqrt() * noise
 
 
 def output_noise(like: Tensor, draws: int, generator: torch.Generator | None) -> Tensor:
-    """Standard normal numbers (draws, 1, ..., B, outputs), each row that of its example."""
+    """Draw standard normal numbers (draws, 1, ..., B, outputs), with rows tied to examples."""
     shape = (draws, *([1] * (like.ndim - 2)), *like.shape[-2:])
     return per_example_random(
         torch.randn, shape, -2, generator, device=like.device, dtype=like.dtype

@@ -1,4 +1,4 @@
-"""A kernel kept between calls, for as long as nothing that it was made of has changed."""
+"""Cache of a value computed from a module's tensors, valid while their versions are unchanged."""
 
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class Sampled(NamedTuple):
-    """A kernel at its samples: a filter bank and a bias, or the phi of a position-dependent one."""
+    """Sampled kernel function: a filter bank and a bias, or phi if it depends on the position."""
 
     weight: Tensor
     bias: Tensor | None
 
 
 class _Entry(NamedTuple):
-    """What is kept, and what it was made of: which objects stood where, and tensors' versions."""
+    """A cached value, and the objects and tensor versions from which it was computed."""
 
     kept: object
     made_for: object
@@ -25,20 +25,20 @@ class _Entry(NamedTuple):
     tensors: list[tuple[Mapping[str, object], str, Tensor, int]]
 
 
-class KernelCache(Generic[T]):
-    """Keeps one thing that was made of a module's tensors, with these and their versions.
+class VersionCache(Generic[T]):
+    """Caches one value computed from a module's tensors, with these tensors and their versions.
 
-    A tensor written in place has a new version; one that was put in another's place is another
-    object. What goes round both (``tensor.data``, a move to another device) needs :meth:`clear`.
-    Copies of a cache are empty. To ask costs a microsecond or two: it looks into the dictionaries
-    in which modules keep their tensors.
+    A tensor changed in place has a new version, and a replaced tensor is another object. Changes
+    that bypass both (``tensor.data``, a move to another device) need :meth:`clear`. Copies of a
+    cache are empty. A look-up takes a microsecond or two, because it reads the dictionaries in
+    which modules keep their tensors.
 
     Args:
-        constants: names of buffers that nothing changes, or that play no part: not looked at.
+        constants: names of buffers that do not change or are not used; they are not compared.
 
     Example:
         >>> import torch
-        >>> layer, cache = nn.Linear(1, 1), KernelCache()
+        >>> layer, cache = nn.Linear(1, 1), VersionCache()
         >>> cache.put(layer, layer.weight.detach() + 1)
         >>> cache.get(layer) is None
         False
@@ -53,7 +53,7 @@ class KernelCache(Generic[T]):
         self._entry: _Entry | None = None
 
     def get(self, module: nn.Module, made_for: object = None) -> T | None:
-        """What is kept, or None if the module has changed, or it was made for something else."""
+        """Return the cached value, or None if the module or ``made_for`` has changed."""
         if self._entry is None:
             return None
         kept, kept_for, owner, places, tensors = self._entry
@@ -66,21 +66,21 @@ class KernelCache(Generic[T]):
             for holder, key, what in places:
                 if holder[key] is not what:
                     return None
-        except KeyError:  # taken away
+        except KeyError:  # a tensor was removed
             return None
         return kept  # type: ignore[return-value]
 
     def put(
         self, module: nn.Module, kept: T, made_for: object = None, parameters: str = "fixed"
     ) -> None:
-        """Keep something made of the tensors of a module and its parts; not of inference tensors.
+        """Cache a value computed from the tensors of a module and its parts, if they have versions.
 
         Args:
             module: the module.
-            kept: what was made.
+            kept: the value.
             made_for: what else it depends on.
-            parameters: "fixed": it was made of them too. "written": it refers to them, they may be
-                written to but not replaced. "free": it has nothing to do with them.
+            parameters: "fixed": the value depends on the parameters. "written": it refers to them;
+                they may change in place but not be replaced. "free": it does not depend on them.
         """
         places: list[tuple[Mapping[str, object], str, object]] = []
         tensors: list[tuple[Mapping[str, object], str, Tensor, int]] = []
@@ -93,7 +93,7 @@ class KernelCache(Generic[T]):
                     if holder is part._buffers and key in self.constants:
                         continue
                     if isinstance(what, Tensor) and not written:
-                        if what.is_inference():  # it has no version
+                        if what.is_inference():  # inference tensors have no version
                             self._entry = None
                             return
                         tensors.append((holder, key, what, what._version))
@@ -102,8 +102,8 @@ class KernelCache(Generic[T]):
         self._entry = _Entry(kept, made_for, module._parameters, places, tensors)
 
     def clear(self) -> None:
-        """Forget it."""
+        """Remove the cached value."""
         self._entry = None
 
-    def __reduce__(self) -> tuple[type["KernelCache[T]"], tuple[tuple[str, ...]]]:
+    def __reduce__(self) -> tuple[type["VersionCache[T]"], tuple[tuple[str, ...]]]:
         return type(self), (self.constants,)

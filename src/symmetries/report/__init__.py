@@ -1,9 +1,47 @@
 """Reports: figures and one self-contained HTML page from plain results, without torch."""
 
-from symmetries.report.audits import audit_page
-from symmetries.report.fits import fit_page
-from symmetries.report.orbits import orbit_page
-from symmetries.report.page import Page, render
-from symmetries.report.symmetries import symmetry_page
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["Page", "audit_page", "fit_page", "orbit_page", "render", "symmetry_page"]
+from symmetries.report.audit_report import audit_page
+from symmetries.report.fit_report import fit_page
+from symmetries.report.orbit_report import orbit_page
+from symmetries.report.page import Page, render
+from symmetries.report.plots import plot
+from symmetries.report.sweep_report import sweep_page
+from symmetries.report.symmetry_report import symmetry_page
+from symmetries.results import (
+    AuditResult,
+    FitResult,
+    OrbitResult,
+    Result,
+    SweepResult,
+    SymmetryResult,
+)
+
+__all__ = [
+    "audit_page",
+    "fit_page",
+    "orbit_page",
+    "page_html",
+    "plot",
+    "sweep_page",
+    "symmetry_page",
+]
+
+PAGES: dict[type[Result], Callable[[Any], Page]] = {
+    AuditResult: audit_page,
+    FitResult: fit_page,
+    OrbitResult: orbit_page,
+    SweepResult: sweep_page,
+    SymmetryResult: symmetry_page,
+}
+
+
+def page_html(result: Result) -> str:
+    """The page of a result as one HTML document.
+
+    Args:
+        result: of any command; it shows the pictures that are attached to it.
+    """
+    return render(PAGES[type(result)](result))

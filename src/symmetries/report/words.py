@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symmetries.report.orbits import title
+from symmetries.report.orbit_report import title
 from symmetries.results import Transformation
 
 

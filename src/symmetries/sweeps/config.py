@@ -110,7 +110,7 @@ def read_config(path: str | Path) -> SweepConfig:
     except OSError as error:
         raise invalid(str(path), "a TOML file", error.strerror, "check the path") from error
     except (ValueError, RecursionError) as error:
-        raise invalid(str(path), "a TOML file", f"{error}", "correct it") from error
+        raise invalid(str(path), "a TOML file", f"{error}", "correct the syntax") from error
     try:
         return SweepConfig.model_validate(content)
     except ValidationError as error:

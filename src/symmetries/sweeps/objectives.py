@@ -123,11 +123,8 @@ def penalties(
     width: int = 128,
     layers: int = 5,
 ) -> dict[str, float]:
-    """Train a perceptron with an invariance penalty (Moskalev et al. 2023).
-
-    Returns "accuracy", "li" (logit invariance error) and "si" (saliency invariance similarity).
-    """
-    from symmetries.auditing import audit
+    """Paper 1: a perceptron with a penalty; "accuracy", "li" (logit error), "si" (saliency)."""
+    from symmetries.auditing import audit_model
     from symmetries.learners.penalties import regularised_loss
 
     check_choice(kind, ("li", "nli", "di"), "kind")
@@ -146,7 +143,7 @@ def penalties(
         return regularised_loss(model, batch[0], batch[1], parsed, **options)
 
     train(model, loss, (images, labels), task.config(steps, batch_size, lr))
-    found = audit(model.eval(), (held, truth), parsed, steps=20, layers=(), progress=False)
+    found = audit_model(model.eval(), (held, truth), parsed, steps=20, layers=(), progress=False)
     numbers = {"accuracy": found.accuracy.mean, "li": found.logit_invariance.mean}
     return numbers | {"si": found.saliency_similarity.mean if found.saliency_similarity else 0.0}
 

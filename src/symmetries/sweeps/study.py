@@ -198,7 +198,7 @@ def _split(images: ImageSet, config: SweepConfig) -> tuple[ImageSet, ImageSet]:
     order = torch.randperm(count, generator=torch.Generator().manual_seed(config.seed))
     held = max(1, round(config.holdout * count))
     if held >= count:
-        raise invalid("data", "at least 2 images", count, "some are held out")
+        raise invalid("data", "at least 2 images", count, "give more images: some are held out")
     return images.subset(order[held:]), images.subset(order[:held])
 
 

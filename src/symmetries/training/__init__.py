@@ -1,10 +1,10 @@
 """Training loop with Lightning Fabric: progress, checkpoints, resumption and ensembles."""
 
+from symmetries.training.atomic_files import FolderInUseError
 from symmetries.training.batches import Batch, Data
 from symmetries.training.checkpoint import CheckpointError, load_learner, load_state, save_model
 from symmetries.training.config import TrainConfig
 from symmetries.training.ensemble import Numbers, TrainJob, fit_many, fit_together, train_together
-from symmetries.training.files import FolderInUseError
 from symmetries.training.history import History
 from symmetries.training.loop import train
 from symmetries.training.pruning import pruning_hook

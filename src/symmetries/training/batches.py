@@ -219,7 +219,9 @@ class LoadedBatches:
     def inputs(self, step: int) -> Batch:
         """Return the next examples; steps must be requested in order."""
         if step != self.next_step:
-            raise invalid("step", f"the next step, {self.next_step}", step, "go step by step")
+            raise invalid(
+                "step", f"the next step, {self.next_step}", step, "request steps in order"
+            )
         self.next_step += 1
         items = next(self.loaded)
         items = [items] if isinstance(items, Tensor) else items

@@ -9,7 +9,8 @@ and of itself, so a changed byte anywhere is detected when the state is read.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from symmetries._validation.checks import as_folder, as_path, invalid, wrong_type
-from symmetries.training.files import write_atomic, writing
+from symmetries.training.atomic_files import read_regular, write_atomic, writing
 
+# What building a module from plain data that describes none raises.
+UNFIT = (LookupError, AttributeError, TypeError, RuntimeError, ArithmeticError, MemoryError)
 FORMAT = "symmetries-state"
 VERSION = 1
 
@@ -61,7 +64,7 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
     header = _read_header(folder / f"{name}.json")
     path = folder / str(header["tensors"])
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         reason = f"cannot read ({error.strerror}); it belongs to {name}.json"
         raise CheckpointError(f"{path}: {reason}") from error
@@ -93,10 +96,31 @@ def parse_tensors(path: Path, content: bytes) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
 
 
+@contextmanager
+def rebuilding(folder: Path | str, what: str) -> Iterator[None]:
+    """Turn the errors of building a module from a state that does not describe one into one line.
+
+    Anybody can write a state whose hashes are right, so what is in it may still be anything.
+
+    Args:
+        folder: of the state, for the message.
+        what: was expected, for the message.
+    """
+    try:
+        yield
+    except (*UNFIT, ValueError) as error:
+        if isinstance(error, CheckpointError) or ": expected " in str(error):  # ours
+            raise
+        first = str(error).strip().splitlines()
+        got = f"{type(error).__name__}: {first[0] if first else ''}"
+        remedy = "read it with the version of symmetries that wrote it, or train it again"
+        raise invalid(str(folder), f"{what} of this version", got, remedy) from error
+
+
 def module_state(module: nn.Module) -> dict[str, Tensor]:
     """Return a module's ``state_dict``; raise an error if it holds anything but tensors."""
     if not isinstance(module, nn.Module):
-        raise wrong_type("module", "an nn.Module", module, "give one")
+        raise wrong_type("module", "an nn.Module", module, "give a module")
     state = module.state_dict()
     for name, value in state.items():
         if not isinstance(value, Tensor):
@@ -176,7 +200,7 @@ def _render(header: Mapping[str, Any]) -> bytes:
 
 def _read_header(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
     except OSError as error:
         reason = f"cannot read ({error.strerror}); has anything been saved here?"
         raise CheckpointError(f"{path}: {reason}") from error
@@ -200,6 +224,8 @@ def _read_header(path: Path) -> dict[str, Any]:
         raise _changed(path)
     if set(header) != {"format", "version", "tensors", "tensors_sha256", "meta"}:
         raise CheckpointError(f"{path}: not a state written by symmetries (fields {set(header)})")
+    if not isinstance(header["meta"], dict):
+        raise CheckpointError(f"{path}: not a state written by symmetries (meta is no mapping)")
     if not re.fullmatch(r"[\w-]+\.safetensors", str(header["tensors"])):
         raise CheckpointError(f"{path}: names tensors outside its folder")
     return header

@@ -198,7 +198,7 @@ class TrainConfig(Config):
             object.__setattr__(self, "out", Path(self.out))
         elif self.resume or self.logging.tensorboard:
             name = "resume" if self.resume else "tensorboard"
-            raise invalid("out", f"a folder, as {name}=True", None, "name the run's folder")
+            raise invalid("out", f"a folder, because {name}=True", None, "give a folder")
 
     @property
     def warmup_steps(self) -> int:

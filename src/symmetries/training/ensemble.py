@@ -130,7 +130,7 @@ def fit_together(runs: Sequence["TrainJobs[T]"]) -> list[T]:
                 found.append(end.value)
         if jobs and found:
             remedy = "fit models of one kind with the same options"
-            raise invalid("runs", "as many trainings in each", "different numbers", remedy)
+            raise invalid("runs", "the same number of jobs from each", "different numbers", remedy)
         if jobs:
             histories = train_together(jobs)
     return found
@@ -165,7 +165,7 @@ def fit_many(models: Sequence[Any], *data: Any, **options: Any) -> list[Any]:  #
     for name in ("config", "group", "shape", "bounds"):
         settings = {repr(getattr(model, name, None)) for model in models}
         if len(settings) > 1:
-            remedy = "fit models of other settings on their own"
+            remedy = "fit models with other settings separately"
             raise invalid(name, "the same for all models", "different ones", remedy)
     out = options.pop("out", None)
     runs = []
@@ -241,11 +241,11 @@ def _check_alike(jobs: Sequence[TrainJob]) -> None:
         same = job.config.replace(seed=first.seed, out=first.out)
         same = same.replace(given_seed=first.origin.given_seed)
         if same != first or job.products != jobs[0].products:
-            remedy = "train runs of other settings on their own"
-            raise invalid("config", "one for all but for seed and out", "others", remedy)
+            remedy = "train runs with other settings separately"
+            raise invalid("config", "equal settings, except seed and out", "different ones", remedy)
         if list(dict(job.model.named_parameters())) != list(dict(jobs[0].model.named_parameters())):
             remedy = "only models of one architecture train as one"
-            raise invalid("model", "the same parameters in all", "others", remedy)
+            raise invalid("model", "the same parameters in all", "different ones", remedy)
     if len({id(job.model) for job in jobs}) < len(jobs):
         raise invalid("model", "one for each job", "the same one twice", "build another")
     machine = first.hardware

@@ -9,7 +9,7 @@ from torch import Tensor
 from symmetries.training.batches import Data
 from symmetries.training.source import as_tensors
 
-MOST = 2**26  # largest number of bytes of a tensor that are hashed
+MOST = 2**34  # bytes of a tensor that are looked at
 
 
 def fingerprint(*data: Data, most: int = MOST) -> str | None:

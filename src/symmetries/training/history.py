@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from symmetries._validation.checks import invalid
-from symmetries.training.files import write_atomic, writing
+from symmetries.training.atomic_files import write_atomic, writing
 
 
 @dataclass

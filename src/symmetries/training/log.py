@@ -9,7 +9,7 @@ import torch
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric
 from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
-from symmetries.training.progress import ProgressBar
+from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.pruning import call_hooks
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from symmetries._validation.checks import check_module, wrong_type
+from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import Fabric, make_fabric, place
-from symmetries.training.files import FolderInUseError, folder_lock
 from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
@@ -135,6 +135,7 @@ def run_loop(
                 config.out, model, optimizer, config, examples, tuple(seeds), known
             )
             first, history = _start(fabric, config, checkpoints)
+            stack.enter_context(_threads_kept(checkpoints.threads))
         batches: Batches
         if several:
             batches = join_batches(data, config, seeds, device, first)
@@ -229,6 +230,20 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
     return error
+
+
+@contextmanager
+def _threads_kept(number: int | None) -> Iterator[None]:
+    """Go on with the number of threads of the checkpoint, by which sums are rounded."""
+    before = torch.get_num_threads()
+    if number is None or number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class SkipNonFinite:
     ) -> None:
         if not all(group.get("fused") for group in optimizer.param_groups):
             remedy = "use float parameters on the CPU or on CUDA"
-            raise invalid("skip_bad", "a fused optimiser", "another", remedy)
+            raise invalid("skip_bad", "a fused optimiser", "one that is not fused", remedy)
         self.fabric = fabric
         self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         self.found = torch.zeros((), device=fabric.device)  # 1 while the step is to be skipped

@@ -9,8 +9,8 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from symmetries._validation.checks import invalid
 from symmetries.ops.adam import has_kernel
-from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.config import TrainConfig
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 from symmetries.training.triangular import TriangularAdam, TriangularKernelAdam, is_triangular
 
 ParamGroups = Sequence[Mapping[str, Any]]
@@ -70,11 +70,11 @@ def _group(
         expected = f"'params' and any of {sorted(_KEYS - {'params'})}"
         raise invalid("param_groups", expected, f"keys {sorted(group)}", "rename or remove keys")
     if "lr" in group and "lr_multiplier" in group:
-        raise invalid("param_groups", "'lr' or 'lr_multiplier'", "both", "give one of them")
+        raise invalid("param_groups", "'lr' or 'lr_multiplier'", "both", "give only one of them")
     parameters = list(group["params"])
     if any(id(parameter) not in own for parameter in parameters):
-        remedy = "make them part of it: only the model is moved, saved and shared"
-        raise invalid("param_groups", "parameters of the model", "others", remedy)
+        remedy = "register them in the model: only its parameters are moved and saved"
+        raise invalid("param_groups", "parameters of the model", "other parameters", remedy)
     peak = float(group.get("lr", config.lr * group.get("lr_multiplier", 1.0)))
     device = parameters[0].device if parameters else None
     return {

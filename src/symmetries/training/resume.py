@@ -11,7 +11,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from symmetries import __version__
+from symmetries._utils.provenance import threads
 from symmetries._validation.checks import invalid
+from symmetries.training.atomic_files import writing
 from symmetries.training.checkpoint import (
     has_state,
     load_state,
@@ -20,7 +23,6 @@ from symmetries.training.checkpoint import (
     write_state,
 )
 from symmetries.training.config import TrainConfig
-from symmetries.training.files import writing
 from symmetries.training.history import History
 from symmetries.training.optim import load_optimizer_tensors, optimizer_tensors
 
@@ -54,8 +56,9 @@ class Checkpoints:
     examples: int
     seeds: tuple[int, ...] = ()
     data: str | None = None
-    last: int | None = None  # number of steps at the newest checkpoint
-    skipped: int = 0  # number of batches skipped before it
+    last: int | None = None  # steps done at the newest checkpoint
+    skipped: int = 0  # bad batches left out before it
+    threads: int | None = None  # that it was computed with
 
     def exists(self) -> bool:
         """Return whether there is a checkpoint to resume from."""
@@ -74,6 +77,7 @@ class Checkpoints:
             "examples": self.examples,
             **({} if self.data is None else {"data": self.data}),
             "parameters": groups,
+            "version": f"symmetries {__version__}, torch {torch.__version__}",
             **several,
         }
 
@@ -96,6 +100,7 @@ class Checkpoints:
             "skipped": skipped,
             "identity": self.identity(),
             "given_seed": self.given_seed,
+            "threads": threads(),
             "history": history.to_json(),
         }
         write_state(self.folder, NAME, tensors, meta)
@@ -119,6 +124,7 @@ class Checkpoints:
         history.seconds = meta["seconds"]
         self.last = meta["step"]
         self.skipped = int(meta.get("skipped", 0))
+        self.threads = meta.get("threads")
         return meta["step"], history
 
     def _check_identity(self, stored: dict[str, Any], given_seed: int | None) -> None:
@@ -140,6 +146,8 @@ class Checkpoints:
                 before, value = json.loads(before), json.loads(value)
                 name = next(k for k in {**before, **value} if before.get(k) != value.get(k))
                 expected, got = f"{before.get(name)!r} {where}", repr(value.get(name))
+            elif name == "version":
+                remedy = "resume with those versions, or start anew in another folder"
             elif name == "data":
                 expected, got = f"the data of the checkpoint of {self.folder} ({before})", value
                 remedy = "resume with the same data, or choose another folder"

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Adam
 
 from symmetries.ops.available import usable
-from symmetries.training.adam import KernelAdam, evaluate_closure
+from symmetries.training.fused_adam import KernelAdam, evaluate_closure
 
 if TYPE_CHECKING:
     from symmetries.ops.factors import FactorGradient

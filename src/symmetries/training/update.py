@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.training.adam import KernelAdam, KernelAdamW
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
-from symmetries.training.dropout import DropoutByRows
+from symmetries.training.example_dropout import DropoutByRows
 from symmetries.training.fabric import Fabric
+from symmetries.training.fused_adam import KernelAdam, KernelAdamW
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
@@ -83,10 +83,14 @@ def _check_terms(terms: object) -> None:
             got = f"shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise invalid(f"loss term {name!r}", "a tensor without axes", got, "take its mean")
     if RESERVED & set(terms):
-        raise invalid("loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename")
+        raise invalid(
+            "loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename the terms"
+        )
     if not terms["loss"].requires_grad:
-        remedy = "is everything detached, or under no_grad?"
-        raise invalid("loss", "a tensor with a gradient", "none to any parameter", remedy)
+        remedy = "check whether the loss is detached or under no_grad"
+        raise invalid(
+            "loss", "a tensor with a gradient", "a loss that no parameter affects", remedy
+        )
 
 
 class Update:

@@ -21,7 +21,7 @@ from symmetries.learners.invariant_weights.natural_loss import NaturalLoss
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.search import search_widths
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import NaturalLinear
+from symmetries.nn.natural_linear import NaturalLinear
 from symmetries.training import History, TrainConfig, train
 
 if TYPE_CHECKING:

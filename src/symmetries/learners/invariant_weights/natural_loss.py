@@ -13,7 +13,7 @@ from symmetries.learners.invariant_weights.objectives import (
     log_likelihood,
 )
 from symmetries.nn.invariant_model import InvariantModel
-from symmetries.nn.natural import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
+from symmetries.nn.natural_linear import FULL_PRIOR_STEP, PRIOR_STEP, NaturalLinear
 
 if TYPE_CHECKING:
     from symmetries.training.step import Step

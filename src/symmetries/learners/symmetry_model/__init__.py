@@ -8,12 +8,9 @@ transformation of a prototype is.
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.model import SymmetryModel
 from symmetries.learners.symmetry_model.sizes import at_mean_size
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, TransformationSummary
 
 __all__ = [
     "SymmetryConfig",
     "SymmetryModel",
-    "SymmetrySummary",
-    "TransformationSummary",
     "at_mean_size",
 ]

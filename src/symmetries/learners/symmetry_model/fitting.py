@@ -11,7 +11,6 @@ from torch import Tensor
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.names import group_name
-from symmetries.learners.symmetry_model.best import BestWeights
 from symmetries.learners.symmetry_model.health import (
     check_frame,
     warn_if_by_heart,
@@ -26,6 +25,7 @@ from symmetries.learners.symmetry_model.losses import (
 )
 from symmetries.learners.symmetry_model.networks import FiniteInference
 from symmetries.training import History
+from symmetries.training.best import BestWeights
 from symmetries.training.ensemble import TrainJob, TrainJobs
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix

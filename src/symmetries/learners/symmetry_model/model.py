@@ -27,7 +27,8 @@ from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
 from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
-from symmetries.learners.symmetry_model.summary import SymmetrySummary, summarise
+from symmetries.learners.symmetry_model.summary import summarise
+from symmetries.results import SymmetrySummary
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.ensemble import TrainJobs, fit_alone
 from symmetries.training.step import seeded

@@ -1,13 +1,14 @@
 """What symmetries were found: widths that do not depend on where prototypes happen to sit."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from symmetries.groups.base import Parameter
 from symmetries.learners.symmetry_model.coordinates import (
     content_centre,
     read_motions,
@@ -24,11 +25,12 @@ from symmetries.learners.symmetry_model.turns import (
 from symmetries.learners.symmetry_model.widths import (
     FULL_SHARE,
     MASS,
-    Verdict,
     highest_density_width,
     small_sample_factor,
     verdict_of,
 )
+from symmetries.results import ClassSymmetries, Histogram, SymmetrySummary, Transformation
+from symmetries.results.symmetries import Verdict
 
 if TYPE_CHECKING:
     from symmetries.learners.symmetry_model.model import SymmetryModel
@@ -37,61 +39,8 @@ VERSIONS = 32  # random versions of each image for the noise floor
 MOST_REPEATED = 256
 BINS = 72
 
-
-@dataclass(frozen=True)
-class TransformationSummary:
-    """One parameter, in the units of a person: degrees, pixels, factors, steps.
-
-    Args:
-        name: of the parameter.
-        unit: "degrees", "pixels", "factor" or "step". A width in factors is the ratio of the
-            ends: 1.2 means sizes that vary by 20 %.
-        width90: length of the smallest set that holds 90 % of p(eta_i | x_hat), averaged over the
-            data; eta is counted from the image, so that it does not depend on the prototype,
-            shifts are those of the picture's content, and quarter turns that leave the picture as
-            it is are all counted (a square that turns freely has the whole circle).
-        noise_floor: the same length for repeated inference of one image, turns that leave the
-            picture as it is forgiven.
-        verdict: "absent", "partial" or "full".
-        edges: of the histogram.
-        density: of eta, counted from the prototype, averaged over the data; per unit of the
-            parameter (per logarithm of a factor).
-        per_class: width90 by class.
-    """
-
-    name: str
-    unit: str
-    width90: float
-    noise_floor: float
-    verdict: Verdict
-    edges: tuple[float, ...]
-    density: tuple[float, ...]
-    per_class: dict[str, float]
-
-
-@dataclass(frozen=True)
-class SymmetrySummary:
-    """All parameters, and how much of the pictures the prototypes keep (1: everything)."""
-
-    transformations: tuple[TransformationSummary, ...]
-    images: int
-    content_kept: float
-
-    def __getitem__(self, name: str) -> TransformationSummary:
-        return next(t for t in self.transformations if t.name == name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
-        parts = []
-        for part in data["transformations"]:
-            ends = {name: tuple(part[name]) for name in ("edges", "density")}
-            parts.append(TransformationSummary(**{**part, **ends}))
-        return cls(**{**data, "transformations": tuple(parts)})
+# By parameter: the width of each image (N,), and how a width is shown to a person.
+Widths = dict[str, tuple[Tensor, Callable[[float], float]]]
 
 
 def summarise(
@@ -106,26 +55,30 @@ def summarise(
     """The summary of a model on images that are on its device."""
     generator = torch.Generator(x.device).manual_seed(seed)
     if model.group.finite:
-        parts = _finite_parts(model, x, labels, class_names)
+        parts, widths = _finite_parts(model, x)
     else:
-        parts = _lie_parts(model, x, labels, class_names, n, generator)
-    return SymmetrySummary(tuple(parts), len(x), content_kept(model, x))
+        parts, widths = _lie_parts(model, x, n, generator)
+    return SymmetrySummary(
+        transformations=tuple(parts),
+        images=len(x),
+        content_kept=content_kept(model, x),
+        classes=_classes(widths, labels, class_names),
+    )
 
 
 def _lie_parts(
     model: "SymmetryModel",
     x: Tensor,
-    labels: Tensor | None,
-    class_names: tuple[str, ...] | None,
     n: int,
     generator: torch.Generator,
-) -> list[TransformationSummary]:
+) -> tuple[list[Transformation], Widths]:
     side = max(model.shape[1:])
     eta = model.sample_eta(x, n, generator)  # (N, n, dim)
     counted = counted_from_images(model, x, eta)
     misses = _misses(model, x[:MOST_REPEATED], generator)  # (M, versions, dim)
     small_sample = small_sample_factor(VERSIONS)
     parts = []
+    shown_widths: Widths = {}
     for i, parameter in enumerate(model.group.parameters):
         period = 2 * parameter.bound if parameter.angle else None
         widths = highest_density_width(counted[..., i], period).cpu()
@@ -139,22 +92,26 @@ def _lie_parts(
         edges = torch.linspace(-bound, bound, BINS + 1)
         shown, unit = parameter.display(1.0, side)
         scale = 1.0 if unit == "factor" else shown
+        density = counts / counts.sum() / (2 * bound / BINS * scale)
         parts.append(
-            TransformationSummary(
+            Transformation(
                 name=parameter.name,
                 unit=unit,
                 width90=parameter.display(width, side)[0],
                 noise_floor=parameter.display(noise, side)[0],
                 verdict=verdict_of(parameter, width, noise, side),
-                edges=tuple(parameter.display(float(e), side)[0] for e in edges),
-                density=tuple((counts / counts.sum() / (2 * bound / BINS * scale)).tolist()),
-                per_class={
-                    name: parameter.display(float(widths[chosen].mean()), side)[0]
-                    for name, chosen in _classes(labels, class_names)
-                },
+                histogram=Histogram(
+                    edges=tuple(parameter.display(float(e), side)[0] for e in edges),
+                    density=tuple(density.tolist()),
+                ),
             )
         )
-    return parts
+        shown_widths[parameter.name] = widths, partial(_shown, parameter, side)
+    return parts, shown_widths
+
+
+def _shown(parameter: Parameter, side: int, value: float) -> float:
+    return parameter.display(value, side)[0]
 
 
 @torch.no_grad()
@@ -207,12 +164,7 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
 
 
 @torch.no_grad()
-def _finite_parts(
-    model: "SymmetryModel",
-    x: Tensor,
-    labels: Tensor | None,
-    class_names: tuple[str, ...] | None,
-) -> list[TransformationSummary]:
+def _finite_parts(model: "SymmetryModel", x: Tensor) -> tuple[list[Transformation], Widths]:
     """One part for the whole group: how many elements hold 90 %."""
     group = model.group
     prototypes = model.prototype(x)
@@ -233,28 +185,33 @@ def _finite_parts(
         verdict = "absent"
     elif width >= FULL_SHARE * math.ceil(MASS * order):
         verdict = "full"
-    mean = p.mean(0).cpu()
-    return [
-        TransformationSummary(
-            name=",".join(group.names),
-            unit="elements",
-            width90=width,
-            noise_floor=noise,
-            verdict=verdict,
+    name = ",".join(group.names)
+    part = Transformation(
+        name=name,
+        unit="elements",
+        width90=width,
+        noise_floor=noise,
+        verdict=verdict,
+        histogram=Histogram(
             edges=tuple(float(i) - 0.5 for i in range(order + 1)),
-            density=tuple(mean.tolist()),
-            per_class={
-                name: float(counts[chosen].mean()) for name, chosen in _classes(labels, class_names)
-            },
-        )
-    ]
+            density=tuple(p.mean(0).tolist()),
+        ),
+    )
+    return [part], {name: (counts, float)}
 
 
 def _classes(
-    labels: Tensor | None, class_names: tuple[str, ...] | None
-) -> list[tuple[str, Tensor]]:
+    widths: Widths, labels: Tensor | None, class_names: tuple[str, ...] | None
+) -> dict[str, ClassSymmetries]:
+    """Mean widths of the images of each class."""
     if labels is None:
-        return []
-    present = sorted(set(labels.tolist()))
-    names = {i: class_names[i] if class_names else str(i) for i in present}
-    return [(names[i], labels == i) for i in present]
+        return {}
+    found = {}
+    for label in sorted(set(labels.tolist())):
+        chosen = labels == label
+        found[class_names[label] if class_names else str(label)] = ClassSymmetries(
+            images=int(chosen.sum()),
+            width90={n: show(float(w[chosen].mean())) for n, (w, show) in widths.items()},
+            density={},
+        )
+    return found

@@ -2,14 +2,13 @@
 
 import math
 from functools import lru_cache
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from symmetries.groups.base import Parameter
+from symmetries.results.symmetries import Verdict
 
-Verdict = Literal["absent", "partial", "full"]
 MASS = 0.9
 ABSENT_NOISE = 2.0  # times the noise floor
 ABSENT_DEGREES = 5.0

@@ -9,6 +9,6 @@ from symmetries.learners.vae.augmentation import fixed_augmentation
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import VAE
 from symmetries.learners.vae.symmetric import InvVAE
-from symmetries.learners.vae.symmetry import Symmetry
+from symmetries.learners.vae.symmetry import SymmetryLike
 
-__all__ = ["VAE", "InvVAE", "Symmetry", "VAEConfig", "fixed_augmentation"]
+__all__ = ["VAE", "InvVAE", "SymmetryLike", "VAEConfig", "fixed_augmentation"]

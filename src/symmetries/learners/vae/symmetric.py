@@ -29,7 +29,7 @@ from symmetries.learners.vae.model import (
 )
 from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import settled
-from symmetries.learners.vae.symmetry import Symmetry, as_module
+from symmetries.learners.vae.symmetry import SymmetryLike, as_module
 from symmetries.nn.autoencoder import importance_bound
 from symmetries.nn.codes import check_own_prior
 from symmetries.training import History, load_learner
@@ -67,7 +67,7 @@ class InvVAE(nn.Module):
 
     def __init__(
         self,
-        symmetry: Symmetry,
+        symmetry: SymmetryLike,
         config: VAEConfig | str = "paper",
         *,
         refine: int = 0,
@@ -304,7 +304,7 @@ class InvVAE(nn.Module):
 
     @classmethod
     def load(
-        cls, folder: Path | str, symmetry: Symmetry, device: torch.device | str = "cpu"
+        cls, folder: Path | str, symmetry: SymmetryLike, device: torch.device | str = "cpu"
     ) -> Self:
         """Read what :meth:`save` wrote, for the same symmetry model."""
         state, meta = load_learner(folder, "inv_vae", "InvVAE")

@@ -9,7 +9,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
 
 
-class Symmetry(Protocol):
+class SymmetryLike(Protocol):
     """Interface of a symmetry model, such as ``learners.symmetry_model.SymmetryModel``.
 
     ``generative`` maps prototypes to contexts, and its ``distribution`` has ``log_prob(eta,
@@ -33,7 +33,7 @@ class Symmetry(Protocol):
         """Prototypes (N, C, H, W) of images."""
 
 
-def as_module(symmetry: Symmetry) -> nn.Module:
+def as_module(symmetry: SymmetryLike) -> nn.Module:
     """Return the symmetry model as a module; raise an error if it is not one."""
     if not isinstance(symmetry, nn.Module) or not hasattr(symmetry, "prototype"):
         remedy = "fit a symmetries.learners.symmetry_model.SymmetryModel first"

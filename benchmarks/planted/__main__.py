@@ -1,0 +1,5 @@
+"""``python -m benchmarks.planted``: see :mod:`benchmarks.planted.run`."""
+
+from benchmarks.planted.run import main
+
+main()

@@ -1,0 +1,126 @@
+"""Tables of stored answers, and the generated part of docs/planted.md.
+
+python -m benchmarks.planted.page            # print the tables
+python -m benchmarks.planted.page --write    # and put them into docs/planted.md
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.planted import design
+from benchmarks.planted.records import Results
+from benchmarks.planted.run import RESULTS
+from benchmarks.planted.score import Cell, CellScore, score, table
+
+PAGE = Path(__file__).parents[2] / "docs" / "planted.md"
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+Stored = tuple[str, Results, list[CellScore]]  # name of the file, what it holds, its scores
+_PERCENT = (
+    *("right or cannot be told", "asymmetric told", "warnings on right cells"),
+    *("ratios within 0.85 to 1.15", "coverage of intervals"),
+)
+
+
+def shown(key: str, value: float | int | None) -> str:
+    """A number as the page has it; a dash where there is none."""
+    if value is None:
+        return "-"
+    if key in _PERCENT:
+        return f"{100 * value:.0f} %"
+    return str(value) if isinstance(value, int) else _number(value)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def summary(every: Sequence[Stored]) -> str:
+    """One column for each file, one line for each number."""
+    numbers = [table(scores) for _, _, scores in every]
+    header = ["", *(name for name, _, _ in every)]
+    rows = [[key, *(shown(key, one[key]) for one in numbers)] for key in numbers[0]]
+    return markdown(header, rows)
+
+
+def by_cell(results: Results, scores: Sequence[CellScore], cells: dict[str, Cell]) -> str:
+    """One line for each parameter of each cell that was answered, wrong ones in bold."""
+    found = {row.id: {f.name: f for f in row.found} for row in results.rows}
+    rows = []
+    for one in scores:
+        if not one.parameters:
+            rows.append([f"`{one.id}`", "", "", "", "", "", one.outcome])
+        for parameter in one.parameters:
+            said, truth = found[one.id][parameter.name], cells[one.id]["truth"][parameter.name]
+            expected = f"{truth['verdicts'][0]} {_number(truth['width90'])}"
+            outcome = one.outcome if parameter.right or not parameter.told else f"**{one.outcome}**"
+            rows.append(
+                [
+                    f"`{one.id}`",
+                    parameter.name,
+                    expected,
+                    f"{said.verdict} {_number(said.width90)}",
+                    _number(parameter.ratio),
+                    _number(parameter.total_variation),
+                    outcome,
+                ]
+            )
+    header = ["cell", "parameter", "true", "found", "ratio", "total variation", "outcome"]
+    return markdown(header, rows)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def made(name: str, results: Results) -> str:
+    """Where the numbers of a file come from."""
+    parts = {(r["commit"], r["device"], r["threads"]) for r in results.runs}
+    runs = "; ".join(f"commit {c}, {d}, {t} threads" for c, d, t in sorted(parts, key=str))
+    return f"`{name}`: {runs}"
+
+
+def tables(folder: Path = RESULTS) -> str:
+    """The generated part of the page: all stored results of the design as it stands."""
+    whole, digest = design.load()
+    cells: dict[str, Any] = {cell["id"]: cell for cell in whole["cells"]}
+    every = []
+    for path in sorted(folder.glob("*.json")):
+        results = Results.load(path)
+        if results.design == digest:
+            every.append((path.stem, results, score(results, whole["cells"])))
+    head = f"Design `{digest[:12]}`, {len(cells)} fits for each method."
+    if not every:
+        return f"{head} No results are stored yet."
+    sources = "\n".join(f"- {made(name, results)}" for name, results, _ in every)
+    small = [(n, r, [s for s in scores if cells[s.id]["small"]]) for n, r, scores in every]
+    parts = [f"{head} The numbers below are from these runs:\n\n{sources}"]
+    if small != every:
+        parts.append(f"### All cells that were fitted\n\n{summary(every)}")
+    parts.append(f"### The small version\n\n{summary(small)}")
+    for name, results, scores in small:
+        parts.append(f"### Small cells, {name}\n\n{by_cell(results, scores, cells)}")
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Print the tables, or write them into the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true")
+    text = tables()
+    if not parser.parse_args().write:
+        print(text)
+        return
+    before, rest = PAGE.read_text().split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    print(f"wrote {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()

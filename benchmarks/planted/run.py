@@ -1,0 +1,141 @@
+"""Fit a method on cells of the design, one after the other, and store what it says of each.
+
+    python -m benchmarks.planted --method two-stage-quick --cells small
+    python -m benchmarks.planted --method orbit-posterior --cells all --device cuda \
+        --budget 3000 --data DIR --out FILE
+
+Every cell is written as soon as it is fitted; the same command goes on where a run ended. After
+``--budget`` seconds no further cell is begun. ``python -m benchmarks.planted.page`` makes tables.
+"""
+
+import argparse
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.common import environment
+from benchmarks.planted import design
+from benchmarks.planted.methods import NAMES, method
+from benchmarks.planted.originals import Unavailable
+from benchmarks.planted.planting import plant
+from benchmarks.planted.protocol import Method, Question, Refused
+from benchmarks.planted.reading import read
+from benchmarks.planted.records import Results, Row
+
+from symmetries.data import ImageSet
+
+RESULTS = Path(__file__).with_name("results")
+DONE = ("answered", "refused")  # others are tried again
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--method", required=True, choices=NAMES)
+    parser.add_argument("--cells", default="small", help="all, small, or ids (parts of them)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--out", type=Path, help="default: results/METHOD-DEVICE.json")
+    parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
+    options = parser.parse_args()
+    out = options.out or RESULTS / f"{options.method}-{options.device}.json"
+    whole, digest = design.load()
+    cells = design.choose(whole["cells"], options.cells)
+    run(options.method, cells, digest, out, options.device, options.data, options.budget)
+
+
+def made_by() -> dict[str, Any]:
+    """Command, commit, device and versions; folders of this machine by their last name only."""
+    known = environment()
+    words = known["command"].split(" ")
+    folders = [word.startswith("/") and not word.endswith("/") for word in words]
+    pairs = zip(words, folders, strict=True)
+    known["command"] = " ".join(Path(word).name if folder else word for word, folder in pairs)
+    return known
+
+
+def begin(name: str, digest: str, out: Path) -> Results:
+    """The results so far, with an entry for this run."""
+    if not out.exists():
+        return Results(method=name, design=digest, runs=(made_by(),))
+    so_far = Results.load(out)
+    for field, expected in (("method", name), ("design", digest)):
+        if getattr(so_far, field) != expected:
+            got = getattr(so_far, field)
+            raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
+    return so_far.model_copy(update={"runs": (*so_far.runs, made_by())})
+
+
+def run(
+    name: str,
+    cells: list[dict[str, Any]],
+    digest: str,
+    out: Path,
+    device: str,
+    folder: str | None,
+    budget: float = float("inf"),
+) -> Results:
+    """Fit all cells that ``out`` does not have yet, and write it after each."""
+    results = begin(name, digest, out)
+    answered = {row.id for row in results.rows if row.status in DONE}
+    left = [cell for cell in cells if cell["id"] not in answered]
+    print(f"{name}: {len(left)} of {len(cells)} cells to fit, on {device}")
+    start = time.perf_counter()
+    for number, cell in enumerate(left, 1):
+        if time.perf_counter() - start > budget:
+            print(f"the budget is spent: {len(left) - number + 1} cells are left")
+            break
+        row = fit_cell(method(name), cell, device, folder, len(results.runs) - 1)
+        results = results.plus(row)
+        results.save(out)
+        said = ", ".join(f"{f.name} {f.verdict} {f.width90}" for f in row.found) or row.reason[:90]
+        print(
+            f"[{number}/{len(left)}] {row.id}: {row.seconds:.0f} s, {row.status}: {said}",
+            flush=True,
+        )
+    return results
+
+
+def fit_cell(
+    fit: Method, cell: Mapping[str, Any], device: str, folder: str | None, run_number: int
+) -> Row:
+    """Make the pictures of a cell, ask the method, and read its answer."""
+    made: dict[str, Any] = {"id": cell["id"], "run": run_number}
+    seconds = processor = 0.0
+    try:
+        pictures = plant(
+            cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"], folder
+        )
+        images = ImageSet(pictures.images, pictures.labels, cell["content"])
+        start, worked = time.perf_counter(), time.process_time()
+        try:
+            answer = fit(Question(images, cell["asked"], cell["seed"], device))
+        finally:
+            seconds = time.perf_counter() - start
+            processor = time.process_time() - worked
+        found = read(answer, cell["truth"], pictures)
+    except Refused as error:
+        return Row(**made, status="refused", reason=str(error), seconds=seconds)
+    except Unavailable as error:
+        return Row(**made, status="unavailable", reason=str(error), seconds=seconds)
+    except Exception as error:  # one cell must not end a run of hours; the row says what failed
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}"
+        return Row(**made, status="failed", reason=said, seconds=seconds)
+    return Row(
+        **made,
+        status="answered",
+        seconds=round(seconds, 2),
+        processor_seconds=round(processor, 2),
+        found=tuple(found),
+        warnings=answer.warnings,
+        told=answer.told,
+        extra=answer.extra,
+    )
+
+
+if __name__ == "__main__":
+    main()

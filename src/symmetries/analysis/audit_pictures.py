@@ -1,0 +1,124 @@
+"""Pictures of an audit: outputs of the model along orbits, and saliency maps."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from symmetries.actions import ImageAction
+from symmetries.analysis.pictures import (
+    element_labels,
+    example_indices,
+    example_labels,
+    for_display,
+    to_bytes,
+)
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.saliency import saliency_map
+from symmetries.data import ImageSet
+from symmetries.groups import FiniteGroup
+from symmetries.results.pictures import AuditPictures, Track
+
+EXAMPLES = 5
+SHOWN = 6
+STEPS = 25
+CURVE_EXAMPLES = 256
+
+
+def draw_audit(
+    model: Model,
+    images: ImageSet,
+    act: ImageAction,
+    device: torch.device,
+    seed: int,
+    without_gradients: str | None = None,
+) -> AuditPictures:
+    """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
+
+    Args:
+        model: from images to logits.
+        images: labelled.
+        act: how they are moved.
+        device: of the model.
+        seed: of the poses.
+        without_gradients: why the model has no gradients; None if it has.
+    """
+    chosen = example_indices(images, EXAMPLES)
+    with untouched(model):
+        tracks = orbit_tracks(model, images, act, chosen, device)
+        maps = None
+        if without_gradients is None:
+            maps = saliency_rows(model, images, act, chosen, device, seed)
+    return AuditPictures(example_labels(images, chosen), tracks, maps, without_gradients)
+
+
+def orbit_tracks(
+    model: Model,
+    images: ImageSet,
+    act: ImageAction,
+    chosen: list[int],
+    device: torch.device,
+) -> list[Track]:
+    """Probability of the right class along every parameter, or along the elements."""
+    group = act.group
+    side = max(images.images.shape[-2:])
+    walks: list[tuple[str, str, list[float], Any]] = []
+    if isinstance(group, FiniteGroup):
+        elements = group.elements(device)
+        places = [float(i) for i in range(len(elements))]
+        walks.append((",".join(group.names), "elements", places, elements))
+    else:
+        for i, parameter in enumerate(group.parameters):
+            eta = torch.zeros(STEPS, group.dim, device=device)
+            eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
+            shown = [parameter.display(float(v), side) for v in eta[:, i]]
+            walks.append((parameter.name, shown[0][1], [v for v, _ in shown], group.exp(eta)))
+    x = images.images[:CURVE_EXAMPLES].to(device)
+    y = images.labels[:CURVE_EXAMPLES].to(device)  # type: ignore[index]
+    examples = for_display(images.images[chosen].to(device))
+    tracks = []
+    for name, unit, values, element in walks:
+        p, right = answers_along(model, act, element, x, y)
+        frames = to_bytes(act.orbit(element, examples))
+        names = element_labels(group)
+        tracks.append(Track(name, unit, values, p.tolist(), right.tolist(), frames, names))
+    return tracks
+
+
+def answers_along(
+    model: Model,
+    act: ImageAction,
+    element: Any,  # noqa: ANN401 - elements differ by group
+    x: Tensor,
+    y: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Mean probability of the right class and accuracy (S,) at each of S elements."""
+    with torch.no_grad():
+        orbit = act.orbit(element, x)
+        logits = torch.stack([model(orbit[:, s]) for s in range(orbit.shape[1])])
+    p = logits.softmax(-1).gather(-1, y.expand(len(logits), -1)[..., None])[..., 0]
+    return p.mean(1).cpu(), (logits.argmax(-1) == y).float().mean(1).cpu()
+
+
+def saliency_rows(
+    model: Model,
+    images: ImageSet,
+    act: ImageAction,
+    chosen: list[int],
+    device: torch.device,
+    seed: int,
+) -> NDArray[np.uint8]:
+    """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
+    x = images.images[chosen].to(device)
+    y = images.labels[chosen].to(device)  # type: ignore[index]
+    moves = make_moves(act, x, identity=True, samples=SHOWN, seed=seed)
+    columns = [for_display(x)[:, :1].cpu()]
+    for element in list(moves.of(0, len(x), device))[:SHOWN]:
+        found = saliency_map(model, moves.action(element, x), y, baseline=act.fill, threshold=0.2)
+        back = moves.back(element, found).sum(1, keepdim=True)
+        scaled = back / back.flatten(1).amax(1).clamp_min(1e-12)[:, None, None, None]
+        columns.append(for_display(scaled.detach()).cpu())
+    return to_bytes(torch.stack(columns, 1))

@@ -1,0 +1,173 @@
+"""Training of classifiers with learned, fixed, relaxed or no invariance."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symmetries._utils.config import register_presets
+from symmetries._validation.checks import check_choice, invalid
+from symmetries.actions.images import ImageAction
+from symmetries.analysis.inputs import check_labelled
+from symmetries.analysis.progress import progress_bar
+from symmetries.data import ImageSet
+from symmetries.distributions.box import UniformBox
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
+from symmetries.groups import SE2, Affine2, Cyclic, Dihedral
+from symmetries.groups.base import Group
+from symmetries.groups.names import as_group, group_name
+
+Classifier = InvariantClassifier | RelaxedClassifier
+
+METHODS = ("invariant", "plain", "augmented", "relaxed")
+START = 0.1  # half-width at the start of learning
+COPIES = 4  # moved versions of each image for "augmented"
+LOGGED = 50  # how often relaxations are logged during training
+
+INVARIANT_PRESETS = register_presets(
+    "invariant classifier",
+    {
+        "quick": {"features": 256, "steps": 150, "batch_size": 500},
+        "default": {"features": 1024, "steps": 300, "batch_size": 2000},
+        "paper": {"features": 1024, "steps": 1500, "batch_size": 5000},
+    },
+)
+RELAXED_PRESETS = register_presets(
+    "relaxed classifier",
+    {
+        "quick": {"width": 6, "steps": 200, "batch_size": 64},
+        "default": {"width": 16, "steps": 4000, "batch_size": 128},
+        "paper": {"width": 32, "steps": 20_000, "batch_size": 64},
+    },
+)
+
+
+def check_method(method: str, half_width: float | None) -> None:
+    """Raise unless the method is known and fits the half-width."""
+    check_choice(method, METHODS, "method")
+    if half_width is not None and (method != "augmented" or not 0 < half_width <= 1):
+        remedy = "give a share of each range, such as 0.25"
+        got = f"{half_width:g} with --method {method}"
+        raise invalid("--half-width", "a number in (0, 1] with --method augmented", got, remedy)
+
+
+def default_group(method: str) -> str:
+    """The group of a method where none was named."""
+    return "c4" if method == "relaxed" else "rotation"
+
+
+def check_plane(group: Group[Any]) -> None:
+    """Raise unless the classifier can average over the group.
+
+    Example:
+        >>> check_plane(as_group("c4"))
+        Traceback (most recent call last):
+        ValueError: group: expected a group of the plane with continuous parameters, got 'c4'; use \
+--group rotation, or --method relaxed for c4
+    """
+    if isinstance(group, Affine2 | SE2):
+        return
+    name = group_name(group)
+    remedy = "use --group with rotation, translation, scale, shear, zoom, affine or se2"
+    if isinstance(group, Cyclic | Dihedral):
+        remedy = f"use --group rotation, or --method relaxed for {name}"
+    expected = "a group of the plane with continuous parameters"
+    raise invalid("group", expected, repr(name), remedy)
+
+
+def train_classifier(
+    images: ImageSet,
+    method: str,
+    group: str | Group[Any],
+    preset: str,
+    *,
+    half_width: float | None = None,
+    fill: float = 0.0,
+    seed: int = 0,
+    device: str = "auto",
+    place: torch.device,
+    precision: str = "32-true",
+    progress: bool = True,
+    **training: Any,  # noqa: ANN401 - of the classifier's fit
+) -> Classifier:
+    """A classifier fitted to labelled images.
+
+    Args:
+        images: labelled.
+        method: "invariant", "plain", "augmented" or "relaxed".
+        group: of the transformations, or its name.
+        preset: size of the network and length of the training.
+        half_width: for "augmented", how far images are moved, as a share of each range.
+        fill: value of the background.
+        seed: of everything random.
+        device: as the user names it.
+        place: the device that it stands for.
+        precision: of the training.
+        progress: show a bar.
+        training: of checkpoints and processes: ``out``, ``resume``, ``devices``, ``nodes``.
+    """
+    labels = check_labelled(images)
+    shared: dict[str, Any] = {"fill": fill, "device": str(place), "random_state": seed}
+    if method == "relaxed":
+        size = RELAXED_PRESETS[preset]
+        return RelaxedClassifier(group, **shared, **size).fit(
+            images.images.numpy(),
+            labels.numpy(),
+            warmup=0.05,
+            log_every=max(1, size["steps"] // LOGGED),
+            device=device,
+            precision=precision,
+            progress=progress,
+            **training,
+        )
+    if precision.startswith("bf16"):
+        got = f"{precision}, too little for natural-gradient steps"
+        remedy = "leave it out, or use --method relaxed"
+        raise invalid("precision", "32-true or 64-true", got, remedy)
+    parsed = as_group(group)
+    check_plane(parsed)
+    pixels = images.images
+    if method == "augmented":
+        reach = tuple((half_width or 1.0) * bound for bound in parsed.bounds)
+        pixels, labels = augmented(pixels, labels, parsed, reach, COPIES, seed, fill)
+    learn, size = method == "invariant", INVARIANT_PRESETS[preset]
+    classifier = InvariantClassifier(
+        group_name(parsed), half_width=START if learn else 0.0, learn=learn, **shared, **size
+    )
+    with progress_bar("training", total=size["steps"], quiet=not progress) as advance:
+        return classifier.fit(
+            pixels.numpy(),
+            labels.numpy(),
+            on_step=lambda *_: advance(""),
+            precision=precision,
+            **training,
+        )
+
+
+@torch.no_grad()
+def augmented(
+    images: Tensor,
+    labels: Tensor,
+    group: str | Group[Any],
+    half_width: tuple[float, ...],
+    copies: int,
+    seed: int,
+    fill: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Images with ``copies`` versions of each, moved at random within a box; labels repeated.
+
+    Args:
+        images: (N, C, H, W).
+        labels: (N,).
+        group: of the transformations, or its name.
+        half_width: of the box.
+        copies: new versions of each image.
+        seed: of the draw.
+        fill: value of the background.
+    """
+    group = as_group(group)
+    box = UniformBox(group, half_width, learn=False)
+    generator = torch.Generator().manual_seed(seed)
+    eta = box.sample(len(images) * copies, generator=generator).to(images.device)
+    moved = ImageAction(group, fill=fill)(group.exp(eta), images.repeat(copies, 1, 1, 1))
+    return torch.cat((images, moved)), labels.repeat(copies + 1)

@@ -1,0 +1,213 @@
+"""A classifier that learns how invariant its task is: what ``symmetries fit`` computes."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from symmetries.analysis.classifiers import (
+    Classifier,
+    check_method,
+    default_group,
+    train_classifier,
+)
+from symmetries.analysis.fit_pictures import draw_invariant, draw_relaxed
+from symmetries.analysis.inputs import (
+    Readable,
+    Reading,
+    Say,
+    check_content,
+    check_labelled,
+    read_images,
+    read_splits,
+    resolve_background,
+)
+from symmetries.analysis.provenance import Call, data_summary
+from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.data import ImageSet
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
+from symmetries.groups import Group
+from symmetries.results import FitResult, LayerRelaxation, RunInfo, WidthCurve
+
+
+def fit(
+    data: Readable,
+    group: str | Group[Any] | None = None,
+    *,
+    method: str = "invariant",
+    test: Readable | None = None,
+    half_width: float | None = None,
+    preset: str | None = None,
+    fill: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+    **training: Any,  # noqa: ANN401 - of the classifier's fit
+) -> FitResult:
+    """Train a classifier that learns from the training set alone how invariant it should be.
+
+    Args:
+        data: labelled images: a name ("digits"), a file or a folder; or an
+            :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
+        group: of the transformations, or its name; None is "rotation", or "c4" for "relaxed".
+        method: "invariant" learns how far each transformation may go; "plain" has none;
+            "augmented" is trained on moved images; "relaxed" is a convolutional network whose
+            layers learn how equivariant to be.
+        test: images to measure on; None is the test split of the data, or a fifth of it.
+        half_width: for "augmented", a share of each range, 0 to 1; None is 1.
+        preset: "quick", "default" or "paper"; None is "quick" on a CPU, "default" on a GPU.
+        fill: background value from 0 to 1; None looks for it at the borders.
+        seed: of everything random.
+        device: "auto", "cpu", "cuda", ...
+        progress: show bars.
+        training: ``out``, ``resume``, ``precision``, ``devices`` and ``nodes``.
+
+    Returns:
+        Test accuracy, evidence and half-widths; ``fitted`` is the classifier, ``to_html`` and
+        ``plot`` show the result.
+    """
+    check_method(method, half_width)
+    chosen = group or default_group(method)
+    call = Call("fit", data=data, group=chosen, method=method, half_width=half_width, seed=seed)
+    place = choose_device(device)
+    found = read_and_train(
+        data,
+        method,
+        chosen,
+        choose_preset(preset, place),
+        fill=fill,
+        test=test,
+        half_width=half_width,
+        seed=seed,
+        device=device,
+        place=place,
+        progress=progress,
+        **training,
+    )
+    return describe_classifier(*found, method, place, call.info(seed, place))
+
+
+def read_and_train(
+    data: Readable,
+    method: str,
+    group: str | Group[Any],
+    preset: str,
+    *,
+    fill: float | None,
+    test: Readable | None = None,
+    say: Say | None = None,
+    reading: Reading | None = None,
+    **training: Any,  # noqa: ANN401 - of train_classifier
+) -> tuple[ImageSet, ImageSet, Classifier]:
+    """Training images, test images and a fitted classifier.
+
+    Arguments are those of :func:`fit`; ``say`` is told about a background that was found, and
+    ``reading`` says how data is read.
+    """
+    how = reading or {}
+    seen, held_out = (
+        read_splits(data, **how)
+        if test is None
+        else (
+            read_images(data, **how),
+            read_images(test, "test", **how),
+        )
+    )
+    check_labelled(seen)
+    check_labelled(held_out)
+    check_content(seen)
+    value = resolve_background(seen, fill, say)
+    return seen, held_out, train_classifier(seen, method, group, preset, fill=value, **training)
+
+
+def describe_classifier(
+    seen: ImageSet,
+    test: ImageSet,
+    classifier: Classifier,
+    method: str,
+    place: torch.device,
+    run: RunInfo,
+) -> FitResult:
+    """The numbers and the pictures of a fitted classifier.
+
+    Args:
+        seen: the images that it was trained on.
+        test: labelled images to measure on.
+        classifier: fitted.
+        method: how it was trained.
+        place: the device for the pictures.
+        run: how it was trained.
+    """
+    labels = np.asarray(test.labels)
+    p = classifier.predict_proba(test.images.numpy())
+    right = float((classifier.classes_[p.argmax(1)] == labels).mean())
+    place_of = np.searchsorted(classifier.classes_, labels).clip(max=p.shape[1] - 1)
+    known = classifier.classes_[place_of] == labels
+    likely = np.where(known, p[np.arange(len(p)), place_of], 0.0)
+    invariant = classifier if isinstance(classifier, InvariantClassifier) else None
+    result = FitResult(
+        method=method,  # type: ignore[arg-type]  # checked before
+        group=str(classifier.group),
+        data=data_summary(seen),
+        examples=len(test),
+        accuracy=right,
+        accuracy_interval=wilson(right, len(test)),
+        elbo=invariant and invariant.elbo_,
+        log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
+        invariance=tuple(invariant.invariance_) if invariant else (),
+        relaxation=() if invariant else relaxations(classifier),
+        training=width_curve(invariant) if invariant else relaxation_curve(classifier),
+        run=run,
+    )
+    if invariant:
+        return result.attach(draw_invariant(invariant, test, place), classifier)
+    return result.attach(draw_relaxed(classifier.model_, classifier.image_size_[1:]), classifier)
+
+
+def relaxations(classifier: RelaxedClassifier) -> tuple[LayerRelaxation, ...]:
+    """How far each layer gave up its equivariance."""
+    names = LayerRelaxation.model_fields
+    return tuple(
+        LayerRelaxation(**{name: row[name] for name in names}) for row in classifier.relaxation_
+    )
+
+
+def relaxation_curve(classifier: RelaxedClassifier) -> WidthCurve:
+    """Relaxations and the loss during training."""
+    seen: dict[str, Any] = classifier.history_
+    names = [f"{row['layer']} {row['coordinate']}" for row in classifier.relaxation_]
+    return WidthCurve(
+        step=tuple(seen["step"]),
+        half_width={},
+        relaxation={name: tuple(seen[name]) for name in names if name in seen},
+        loss=tuple(seen["loss"]),
+    )
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of Wilson for a share of ``count`` examples.
+
+    Example:
+        >>> low, high = wilson(0.9, 100)
+        >>> round(low, 3), round(high, 3)
+        (0.826, 0.945)
+    """
+    z = 1.96
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = z * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
+    half = spread / (1 + z * z / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def width_curve(classifier: InvariantClassifier) -> WidthCurve:
+    """Half-widths during training."""
+    side = max(classifier.image_size_[1:])
+    looks = classifier.history_
+    parameters = classifier.model_.group.parameters
+    return WidthCurve(
+        step=tuple(round(look[0]) for look in looks),
+        half_width={
+            parameter.name: tuple(parameter.display(look[1 + i], side)[0] for look in looks)
+            for i, parameter in enumerate(parameters)
+        },
+    )

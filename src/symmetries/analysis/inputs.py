@@ -1,0 +1,136 @@
+"""Images as commands and their functions take them: by name or path, or as data in memory."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from symmetries._validation.checks import as_path, invalid
+from symmetries.data import NAMES, ImageSet, as_image_set, background, load, picture_folder
+from symmetries.data.arrays import npz_members
+from symmetries.data.checked_files import check_memory
+from symmetries.data.convert import Images
+
+Readable = str | Path | Images
+Say = Callable[[str], None]
+
+
+class Reading(TypedDict, total=False):
+    """How named data is read; arguments of :func:`read_images`."""
+
+    folder: str | Path | None
+    size: tuple[int, int] | None
+    skip_bad: bool
+
+
+def read_images(
+    data: Readable,
+    split: str = "train",
+    *,
+    folder: str | Path | None = None,
+    size: tuple[int, int] | None = None,
+    skip_bad: bool = False,
+) -> ImageSet:
+    """The images of one split.
+
+    Args:
+        data: a name of :func:`symmetries.data.load`, a file or a folder; or data in memory, which
+            has one split.
+        split: "train" or "test".
+        folder: where files of named sets are.
+        size: (H, W) to resize to.
+        skip_bad: leave out pictures that cannot be read.
+    """
+    if not isinstance(data, str | Path):
+        images = as_image_set(data)
+        return images if size is None else resized(images, size)
+    name, path = str(data), as_path(data, "data").expanduser()
+    if name not in NAMES and path.is_dir():
+        return picture_folder(path, split, size, skip_bad=skip_bad)
+    images = load(name, split, folder)
+    return images if size is None else resized(images, size)
+
+
+def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, ImageSet]:
+    """Training and test images; a fifth is held out where the data has no test split.
+
+    The same fifth in all runs, so that no audit scores images that a fit with another seed has
+    seen. Arguments as in :func:`read_images`.
+    """
+    train = read_images(data, **reading)
+    if isinstance(data, str | Path) and _has_test(str(data)):
+        return train, read_images(data, "test", **reading)
+    if len(train) < 2:
+        raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+    held_out = max(1, len(train) // 5)
+    return train.subset(order[held_out:]), train.subset(order[:held_out])
+
+
+def _has_test(data: str) -> bool:
+    path = as_path(data, "data").expanduser()
+    if path.is_dir() and data not in NAMES:
+        return (path / "test").is_dir()
+    if path.suffix == ".npz" and path.is_file():
+        return bool({"x_test", "test_images"} & set(npz_members(path)))
+    return path.suffix != ".npy"
+
+
+def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
+    """Images of another size, with what would alias filtered out."""
+    check_memory("size", 4 * len(images) * images.images.shape[1] * size[0] * size[1])
+    smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
+    pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
+    return replace(images, images=pictures)
+
+
+def resolve_background(images: ImageSet, fill: float | None, say: Say | None = None) -> float:
+    """The value of the background: as given, or found at the borders.
+
+    Args:
+        images: that are moved.
+        fill: as given; None to look for it.
+        say: told about a background that was found and is not black.
+    """
+    if fill is not None:
+        return fill
+    found = background(images.images)
+    if found and say is not None:
+        say(f"background {found:.3g}, found at the borders (--fill sets another)")
+    return found
+
+
+def check_labelled(images: ImageSet) -> Tensor:
+    """The labels of the images, or an error if there are none."""
+    if images.labels is None:
+        remedy = "add labels (an array, or a folder per class), or use symmetries discover"
+        raise invalid(images.name, "labelled images", "no labels", remedy)
+    return images.labels
+
+
+def check_content(images: ImageSet) -> None:
+    """Raise if all images are of one colour; some may be, as a class of its own, for example."""
+    if not bool(_varied(images).any()):
+        raise invalid("data", "images with some content", "constant ones only", "check the data")
+
+
+def without_constant(images: ImageSet) -> ImageSet:
+    """Images without those of one colour, which say nothing about symmetries; warns about them."""
+    check_content(images)
+    varied = _varied(images)
+    if bool(varied.all()):
+        return images
+    dropped = int((~varied).sum())
+    warnings.warn(f"{dropped} images of one colour were left out", RuntimeWarning, stacklevel=2)
+    return images.subset(varied)
+
+
+def _varied(images: ImageSet) -> Tensor:
+    """(N,): whether an image has more than one value."""
+    flat = images.images.flatten(1)
+    return flat.amax(1) > flat.amin(1)

@@ -1,0 +1,32 @@
+"""The progress bar of work that is not training."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+
+@contextmanager
+def progress_bar(title: str, total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr; the function it gives advances it by one and names what was done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[done]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+        task = progress.add_task(title, total=total, done="")
+
+        def advance(done: str) -> None:
+            progress.update(task, advance=1, done=done)
+
+        yield advance

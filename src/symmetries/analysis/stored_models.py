@@ -1,0 +1,251 @@
+"""Classifiers by name: saved by this package, exported, ONNX, callables, TorchScript."""
+
+import importlib
+import sys
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._validation.checks import as_path, invalid, wrong_type
+from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.identity import model_digest
+from symmetries.analysis.precision import in_precision
+from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.onnx_check import first_line
+from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
+from symmetries.auditing.saved_files import saved_weights
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
+from symmetries.training import load_state
+from symmetries.training.checkpoint import rebuilding
+
+SCRIPTS = (".pt", ".pth", ".ts")
+INSTEAD = (
+    "export it to ONNX, or build the network in a Python file of your own, load its weights from "
+    "safetensors and name it as module:callable"
+)
+NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A classifier, and what can be asked of it.
+
+    Args:
+        call: from images (N, C, H, W) to logits (N, K).
+        layers: whether its layers can be looked into.
+        without_gradients: why it has no gradients; None if it has.
+        labels: for each logit the label of the data that it stands for; None if it is its number.
+        fill: value of the background that it was fitted with; None where it is not known.
+        digest: of its files, weights and answers; see :func:`model_digest`.
+    """
+
+    call: Model
+    layers: bool = False
+    without_gradients: str | None = None
+    labels: tuple[int, ...] | None = None
+    fill: float | None = None
+    digest: str | None = None
+
+
+def load_classifier(
+    model: "str | Path | Model | Classifier",
+    trust: bool,
+    device: torch.device | str,
+    precision: str = "32-true",
+    images: Tensor | None = None,
+) -> Loaded:
+    """A classifier in memory, or the one that a name stands for.
+
+    - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
+    - an ``.onnx`` file;
+    - ``module:callable``, such as ``mymodels:net`` for ``net`` in ``mymodels.py``;
+    - a ``.pt2`` file of ``torch.export`` or a TorchScript file (.pt, .pth, .ts), only if trusted:
+      loading one can run code that is in it.
+
+    Args:
+        model: one of these, a callable from images to logits, or a fitted estimator.
+        trust: whether a file that can run code (.pt2, TorchScript) may be loaded.
+        device: where a module goes; a plain callable stays as it is.
+        precision: that it computes in.
+        images: (N, C, H, W), some of those that it will see, to find out what it gives.
+    """
+    if isinstance(model, str | Path):
+        found = _by_name(str(model), trust, images)
+    elif isinstance(model, InvariantClassifier | RelaxedClassifier):
+        found = _from_estimator(model)
+    elif callable(model):
+        found = Loaded(model, layers=isinstance(model, nn.Module))
+    else:
+        remedy = "give a function from images to logits, or the path of a saved one"
+        raise wrong_type("model", "a classifier", model, remedy)
+    if isinstance(found.call, nn.Module):
+        found = replace(found, call=found.call.to(device))
+    if isinstance(found.call, torch.jit.ScriptModule):
+        script = found.call
+        found = replace(found, call=lambda x: script(x))  # a module that is not quite one
+    found = replace(found, call=in_precision(found.call, precision))
+    if images is None:
+        return found
+    found = giving_logits(found, images)
+    try:
+        return replace(found, digest=model_digest(str(model), found.call, images))
+    except Exception:  # a model that does not take the images, which is told later
+        return found
+
+
+def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
+    path = as_path(name, "model").expanduser()
+    if path.is_dir():
+        return load_own(path / "model" if (path / "model").is_dir() else path)
+    if path.suffix == ".onnx" and path.is_file():
+        return _from_onnx(path, images)
+    if path.is_file():
+        return _from_file(path, trust)
+    if ":" in name:
+        call = _from_module(name)
+        return Loaded(call, layers=isinstance(call, nn.Module))
+    remedy = "name a model/ folder, an .onnx file, or module:callable"
+    raise invalid("model", "an existing model", repr(name), remedy)
+
+
+def load_own(folder: Path) -> Loaded:
+    """A classifier that ``symmetries fit`` wrote."""
+    _, meta = load_state(folder)
+    kinds: dict[str, type[Classifier]] = {
+        kind.__name__: kind for kind in (InvariantClassifier, RelaxedClassifier)
+    }
+    kind = kinds.get(str(meta.get("estimator")))
+    if kind is None:
+        got = f"a {meta.get('estimator') or meta.get('learner')}"
+        raise invalid(str(folder), "a classifier", got, "name the model/ of symmetries fit")
+    with rebuilding(folder, "a classifier"):
+        return _from_estimator(kind.load(folder))
+
+
+def _from_estimator(classifier: Classifier) -> Loaded:
+    labels = tuple(int(label) for label in classifier.classes_)
+    # Layers of moved filters hold all poses at once, and no rows of examples.
+    layers = not isinstance(classifier, InvariantClassifier)
+    return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
+
+
+def giving_logits(model: Loaded, images: Tensor) -> Loaded:
+    """The model, or its logarithm where it gives probabilities; warns about that."""
+    try:
+        with untouched(model.call), torch.no_grad():
+            found = model.call(images)
+        whole = bool((found >= 0).all()) and bool(((found.sum(1) - 1).abs() < 1e-3).all())
+    except Exception:  # the checks that follow name the problem
+        return model
+    if not whole or found.ndim != 2:
+        return model
+    text = "the model gives probabilities: their logarithms are taken for its logits"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+    call = model.call
+    return replace(model, call=Logarithm(call) if isinstance(call, nn.Module) else _log_of(call))
+
+
+class Logarithm(nn.Module):
+    """Logarithms of the probabilities that a module gives."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-probabilities (N, K)."""
+        return _log(self.model(x))
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+def _log_of(call: Model) -> Model:
+    return lambda x: _log(call(x))
+
+
+def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
+    call, problem = load_onnx(path, images)
+    if problem is not None:
+        text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    layers = isinstance(call, OnnxGraph) and call.batch is None
+    return Loaded(call, layers=layers, without_gradients=problem)
+
+
+def _from_file(path: Path, trust: bool) -> Loaded:
+    if path.suffix == ".pt2":
+        _check_trust(path, trust, "a torch.export program")
+        try:
+            program = torch.export.load(path)
+        except Exception as error:  # whatever is wrong with the file
+            got = f"{type(error).__name__}: {error}"
+            raise invalid(str(path), "a torch.export file", got, "export it again") from error
+        return Loaded(program.module(), layers=True)
+    if path.suffix in SCRIPTS:
+        weights = saved_weights(path)
+        if weights is not None:
+            raise invalid(str(path), "a model", weights, INSTEAD)
+        _check_trust(path, trust, "TorchScript")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                module = torch.jit.load(str(path), map_location="cpu")
+        except RuntimeError as error:
+            said = first_line(error)
+            raise invalid(str(path), "a TorchScript file", said, "save it again") from error
+        return Loaded(module)  # its layers cannot be looked into
+    expected = "an .onnx, .pt2, .pt, .pth or .ts file"
+    raise invalid("model", expected, f"the file {path}", INSTEAD)
+
+
+def _check_trust(path: Path, trust: bool, kind: str) -> None:
+    """Refuse a file that can run code when it is loaded, unless the user trusts it."""
+    if not trust:
+        remedy = f"{INSTEAD}; or add --trust (trust=True) if you know who made it"
+        got = f"{kind}, which can run code when it is loaded"
+        raise invalid(str(path), "a file that is safe to load", got, remedy)
+
+
+def _from_module(name: str) -> Model:
+    module_name, _, attribute = name.rpartition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: object = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        remedy = "give module:callable, importable from here"
+        raise invalid("model", f"a callable {name!r}", str(error), remedy) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    if isinstance(found, type) or not callable(found):
+        got = "a class" if isinstance(found, type) else type(found).__name__
+        raise invalid("model", f"a function or module {name!r}", got, "make an instance of it")
+    return found
+
+
+def check_batches(model: Model, images: Tensor) -> None:
+    """Raise unless the model takes the images, any number of them at once.
+
+    Args:
+        model: from images to logits.
+        images: (N, C, H, W), at least 3.
+    """
+    for count in (len(images[:3]), 2):
+        try:
+            with torch.no_grad():
+                model(images[:count])
+        except Exception as error:  # whatever a foreign model raises
+            raise unfit(error, images) from error
+
+
+def unfit(error: Exception, images: Tensor) -> ValueError:
+    """The error for a model that does not take the images (N, C, H, W)."""
+    got = f"{type(error).__name__}: {first_line(error)}"
+    expected = f"a function of any number of images {tuple(images.shape[1:])}"
+    return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")

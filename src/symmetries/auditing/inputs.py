@@ -1,0 +1,113 @@
+"""Data as users have it, for audits: tensors, arrays, image sets and data loaders."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from symmetries._validation.checks import invalid
+from symmetries._validation.loading import gather_batches
+from symmetries.auditing.models import Model
+
+
+class LabelledImages(Protocol):
+    """Images with labels, such as :class:`symmetries.data.ImageSet`."""
+
+    @property
+    def images(self) -> Tensor:
+        """(N, C, H, W)."""
+
+    @property
+    def labels(self) -> Tensor | None:
+        """(N,) or None."""
+
+
+Inputs = Tensor | NDArray[Any] | LabelledImages | DataLoader[Any]
+Labelled = tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]] | LabelledImages | DataLoader[Any]
+
+
+def _parts(data: Any) -> Any:  # noqa: ANN401 - whatever the user gives
+    """A pair of inputs and labels where the data is an image set or a loader."""
+    if isinstance(data, DataLoader):
+        return gather_batches(data)
+    if hasattr(data, "images") and hasattr(data, "labels"):
+        return data.images, data.labels
+    return data
+
+
+def inputs_of(data: Any, model: Model) -> Tensor:  # noqa: ANN401 - whatever the user gives
+    """The inputs (N, ...) as a tensor; anything else as it is, for the caller to check.
+
+    Args:
+        data: a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
+        model: decides the dtype of arrays of floats: float64 for a model of float64, torch's
+            default dtype for others.
+    """
+    found = _parts(data)
+    inputs: Tensor = found if found is data else found[0]
+    return _inputs(inputs, _float_dtype(model)) if isinstance(inputs, np.ndarray) else inputs
+
+
+def labelled_inputs(data: Labelled, model: Model) -> tuple[Tensor, Tensor]:
+    """Inputs (N, ...) and class numbers (N,) as tensors.
+
+    Args:
+        data: a pair of tensors or arrays, an ``ImageSet`` with labels, or a ``DataLoader`` of both.
+        model: decides the dtype of arrays of floats.
+    """
+    data = _parts(data)
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        got = type(data).__name__
+        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
+    x, y = data
+    x = inputs_of(x, model)
+    y = _labels(y) if isinstance(y, np.ndarray) else y
+    if not isinstance(y, Tensor):
+        got = type(y).__name__
+        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
+    if isinstance(x, Tensor) and len(x) < 2:
+        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+    return x, y
+
+
+def _float_dtype(model: Model) -> torch.dtype:
+    """What arrays of floats become: float64 if the model has that, else torch's default."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    own = next((one.dtype for one in parameters if one.is_floating_point()), None)
+    return torch.float64 if own == torch.float64 else torch.get_default_dtype()
+
+
+def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """An array of inputs as a tensor of ``dtype``."""
+    kind, got = values.dtype.kind, values.dtype.name
+    if kind == "f":
+        return torch.tensor(_plain(values), dtype=dtype)
+    if kind == "c":
+        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
+    remedy = "use x.astype('float32') / 255"
+    if kind not in "iub":
+        remedy = "use x.astype('float32'), with all examples of one shape"
+    elif got != "uint8":
+        remedy += " if they are bytes, x.astype('float32') otherwise"
+    raise invalid("x", "floats in [0, 1]", got, remedy)
+
+
+def _labels(values: NDArray[Any]) -> Tensor:
+    """An array of labels as a tensor; whole numbers as int64."""
+    kind = values.dtype.kind
+    if kind in "iub":
+        return torch.tensor(np.ascontiguousarray(values, np.int64))
+    if kind in "fc":
+        return torch.tensor(_plain(values))  # what is said of such tensors suits it
+    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
+    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as torch takes them: in rows, in this machine's byte order."""
+    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
+    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
+    return np.ascontiguousarray(values, dtype)

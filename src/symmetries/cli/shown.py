@@ -1,0 +1,46 @@
+"""Text as commands show it: nothing in a name changes the terminal, and no password is shown."""
+
+import json
+import os
+import sys
+from typing import Any
+
+from rich import markup
+
+from symmetries._utils.text import masked, printable
+from symmetries.cli.errors import OutputError
+
+
+def escape(text: str) -> str:
+    r"""A text for rich: brackets mean nothing, control characters are seen.
+
+    Example:
+        >>> escape("[red]\x1b[31m")
+        '\\[red]\\x1b[31m'
+    """
+    return markup.escape(printable(masked(text)))
+
+
+def check_stdout() -> None:
+    """Raise if there is no standard output to write a result to."""
+    if sys.stdout is None:
+        raise OutputError("standard output: it is closed; open it, or leave out --json")
+
+
+def write_json(content: Any) -> None:  # noqa: ANN401 - plain data
+    """Write plain data to the standard output as JSON, in letters that it can take.
+
+    Raises:
+        OutputError: if it cannot be written, as where it is full or nobody reads it.
+    """
+    check_stdout()
+    unicode = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    try:
+        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=not unicode) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it again at its end
+        reason = error.strerror or str(error)
+        raise OutputError(
+            f"standard output: {reason}; what was written to --out is whole"
+        ) from error

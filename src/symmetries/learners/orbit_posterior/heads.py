@@ -1,0 +1,146 @@
+r"""Densities over moves: one histogram for each coordinate, given the coordinates before it.
+
+.. math:: q(u | c) = \prod_j q_j(u_j | u_{<j}, c)
+
+A histogram starts uniform, has the sharp edges that densities of poses have, closes up where the
+coordinate is an angle, and is a categorical where it is an index; so rotations, products with
+finite groups, and semidirect products with flips are one case.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries.learners.orbit_posterior.chart import Coordinate
+
+WAVES = 6
+
+
+class Histograms(nn.Module):
+    """The densities q(u | c) of coordinates u (N, D) given features c (N, F).
+
+    Args:
+        coordinates: of the chart.
+        features: number of features.
+        hidden: units of each density's hidden layer.
+        dropout: after it.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> from symmetries.learners.orbit_posterior.chart import Chart
+        >>> head = Histograms(Chart(Affine2("rotation"), 72).coordinates, 8)
+        >>> float(head.log_ratio(torch.zeros(2, 1), torch.randn(2, 8)).abs().max()) < 1e-6
+        True
+    """
+
+    def __init__(
+        self,
+        coordinates: Sequence[Coordinate],
+        features: int,
+        hidden: int = 256,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.coordinates = tuple(coordinates)
+        self.parts = nn.ModuleList()
+        inputs = features
+        for coordinate in self.coordinates:
+            last = nn.Linear(hidden, coordinate.size)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+            layers = (nn.Linear(inputs, hidden), nn.GELU(), nn.LayerNorm(hidden))
+            self.parts.append(nn.Sequential(*layers, nn.Dropout(dropout), last))
+            inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
+
+    def log_ratio(self, u: Tensor, context: Tensor) -> Tensor:
+        """Log q(u | c) / pi(u), (N,): nats gained over the uniform law.
+
+        A value between the middles of two bins belongs to both, by its distance to them.
+
+        Args:
+            u: (N, D).
+            context: (N, F).
+        """
+        total = torch.zeros(len(u), device=u.device)
+        for j in range(len(self.coordinates)):
+            total = total + self.terms(j, u, context)
+        return total
+
+    def terms(self, j: int, u: Tensor, context: Tensor) -> Tensor:
+        """What the coordinate of number j adds to the log-ratio, (N,)."""
+        coordinate = self.coordinates[j]
+        log_p = F.log_softmax(self.logits(j, u, context).float(), -1)
+        low, share = _bin(coordinate, u[:, j])
+        high = (low + 1) % coordinate.size
+        below, above = (log_p.gather(1, i[:, None])[:, 0] for i in (low, high))
+        return math.log(coordinate.size) + (1 - share) * below + share * above
+
+    def logits(self, j: int, u: Tensor, context: Tensor) -> Tensor:
+        """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
+        before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
+        found: Tensor = self.parts[j](torch.cat((context, *before), -1))
+        return found
+
+    def probabilities(self, context: Tensor) -> Tensor:
+        """Of the bins of the first coordinate, (N, size)."""
+        u = context.new_zeros(len(context), 0)
+        return F.softmax(self.logits(0, u, context).float(), -1)
+
+    def sample(self, context: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Coordinates (N, n, D) drawn from q, one coordinate after the other."""
+        rows = context.repeat_interleave(n, 0)
+        u = rows.new_zeros(len(rows), len(self.coordinates))
+        for j, coordinate in enumerate(self.coordinates):
+            p = F.softmax(self.logits(j, u, rows).float(), -1)
+            index = torch.multinomial(p, 1, generator=generator)[:, 0].to(u.dtype)
+            if coordinate.kind == "finite":
+                u[:, j] = index
+            else:
+                place = torch.rand(len(rows), generator=generator, device=u.device)
+                u[:, j] = ((index + place) / coordinate.size * 2 - 1) * coordinate.reach
+        return u.reshape(len(context), n, -1)
+
+    def levels(self, u: Tensor, context: Tensor) -> Tensor:
+        """The probability integral transform (N, D): uniform on [0, 1] if q is calibrated.
+
+        Of an index it is spread over the step of the distribution function by its middle.
+        """
+        found = []
+        for j, coordinate in enumerate(self.coordinates):
+            p = F.softmax(self.logits(j, u, context).float(), -1)
+            total = F.pad(p.cumsum(-1), (1, 0))
+            if coordinate.kind == "finite":
+                index, share = u[:, j].long(), torch.full_like(u[:, j], 0.5)
+            else:
+                place = (u[:, j] / coordinate.reach + 1) / 2 * coordinate.size
+                index = place.floor().long().clamp(0, coordinate.size - 1)
+                share = (place - index).clamp(0, 1)
+            low, high = (total.gather(1, i[:, None])[:, 0] for i in (index, index + 1))
+            found.append(low + share * (high - low))
+        return torch.stack(found, -1)
+
+
+def _bin(coordinate: Coordinate, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The bin whose middle is just below a value, and the share of the next one."""
+    if coordinate.kind == "finite":
+        return value.long(), torch.zeros_like(value)
+    place = (value / coordinate.reach + 1) / 2 * coordinate.size - 0.5
+    if coordinate.kind == "line":
+        place = place.clamp(0, coordinate.size - 1)
+        low = place.floor().clamp(max=coordinate.size - 2)
+        return low.long(), place - low
+    low = place.floor()
+    return low.long() % coordinate.size, place - low
+
+
+def _waves(coordinate: Coordinate, value: Tensor) -> Tensor:
+    """Features of a coordinate for the densities of later ones."""
+    if coordinate.kind == "finite":
+        return F.one_hot(value.long(), coordinate.size).to(value.dtype)
+    period = math.pi if coordinate.kind == "circle" else math.pi / 2
+    angle = value[:, None] * (period / coordinate.reach)
+    angle = angle * torch.arange(1, WAVES + 1, device=value.device, dtype=value.dtype)
+    return torch.cat((torch.cos(angle), torch.sin(angle)), -1)

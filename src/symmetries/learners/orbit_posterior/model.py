@@ -1,0 +1,321 @@
+"""The orbit posterior: what can be asked of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._validation.checks import (
+    check_chw,
+    check_image_shape,
+    check_whole,
+    invalid,
+    wrong_type,
+)
+from symmetries.actions.base import Action
+from symmetries.actions.images import ImageAction
+from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
+from symmetries.groups.affine import Affine2, affine_inverse
+from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.config import OrbitConfig
+from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
+from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
+from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
+from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
+from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
+from symmetries.training import History, load_learner, save_model
+from symmetries.training.step import mix, seeded
+
+SMALLEST = 8
+FEWEST = 64
+LOOKED_AT = 4096
+MANY_FOLDS = 4
+MANY_PICTURES = 3000  # from here on two folds
+
+
+class OrbitPosterior(nn.Module):
+    r"""Which poses of a picture occur in the data: the density along its orbit.
+
+    Moves r are drawn from a known law pi, a network sees y = T_r x, and q(r | y) is fitted by
+    maximum likelihood. Where T is an action and nothing leaves the frame,
+
+    .. math:: q(r | y) \propto \pi(r)\, \ell(T_r^{-1} y),
+
+    with l the density of the data along the orbit (with respect to left Haar measure), so that
+    q / pi at y = x is the density of the poses of x. There are no prototypes, and every picture
+    gives any number of pairs (r, T_r x) to learn from. The data are cut into folds, and the
+    pictures of a fold are read by a fit that has not seen them.
+
+    Args:
+        action: of the transformations on pictures.
+        shape: (C, H, W) of the pictures, at least 8 x 8.
+        config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
+        seed: of the initial weights, the folds and of training.
+        reach: by name, how far random moves go at first; they go further where the data do.
+        backbone: called for each fold, makes a module from views to features.
+
+    Example:
+        >>> from symmetries.groups.affine import Affine2
+        >>> model = OrbitPosterior(ImageAction(Affine2("rotation")), (1, 16, 16), "quick")
+        >>> model.sample(torch.rand(4, 1, 16, 16), 3).shape
+        torch.Size([4, 3, 1, 16, 16])
+    """
+
+    def __init__(
+        self,
+        action: Action,
+        shape: tuple[int, int, int],
+        config: OrbitConfig | str = "default",
+        seed: int = 0,
+        *,
+        reach: Mapping[str, float] | None = None,
+        backbone: Any = None,  # noqa: ANN401 - a function without arguments that makes a module
+    ) -> None:
+        super().__init__()
+        if not isinstance(action, ImageAction):
+            remedy = "pictures only: try ImageAction(Affine2('rotation'))"
+            raise wrong_type("action", "an ImageAction", action, remedy)
+        check_chw(shape)
+        if min(shape[1:]) < SMALLEST:
+            remedy = "these are no pictures whose pose can be told: give larger ones"
+            raise invalid("shape", f"at least {SMALLEST} x {SMALLEST} pixels", shape, remedy)
+        self.action, self.shape, self.seed = action, tuple(shape), seed
+        self.config = OrbitConfig.resolve(config)
+        self.make_backbone = backbone
+        self.frame = Frame(True, float(action.fill), 1.0)
+        self.levels = (0.0, 1.0)
+        self.fold_count = self.config.folds or MANY_FOLDS
+        self.fitted = False
+        self.rebuild(Chart(action.group, self.config.bins, reach))
+
+    def rebuild(self, chart: Chart) -> None:
+        """New views and networks for a chart."""
+        self.chart = chart
+        self.view = self._view(chart)
+        device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
+        fits = []
+        for fold in range(self.fold_count):
+            with seeded(mix(self.seed, 13, fold) % 2**31):
+                backbone = None if self.make_backbone is None else self.make_backbone()
+                fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+        self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
+        self.gains = [0.0] * self.fold_count
+        self.to(device).eval()
+
+    def would_be_too_small(self, chart: Chart) -> bool:
+        """Whether the window that is valid for all moves of a chart would be tiny."""
+        return self._view(chart).too_small
+
+    def fit(
+        self,
+        images: Tensor | ImageSet,
+        *,
+        out: Path | str | None = None,
+        resume: bool = False,
+        device: str = "auto",
+        precision: str = "32-true",
+        progress: bool = True,
+        log_every: int = 50,
+    ) -> History:
+        """Learn q(r | y) on every fold, in rounds until the held-out likelihood has settled.
+
+        Args:
+            images: (N, C, H, W), values in [0, 1] or near, or a set; at least 64 different ones.
+            out: folder for checkpoints and metrics, a sub-folder for each round.
+            resume: go on from the checkpoints in ``out``.
+            device: "auto", "cpu", "cuda", ...
+            precision: see :class:`symmetries.training.TrainConfig`.
+            progress: show a bar.
+            log_every: steps between two looks at the metrics.
+        """
+        data = self.checked(images)
+        small = shrunk(data, self.config.network.largest)
+        some = small[:LOOKED_AT]
+        self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
+        self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
+        self.frame = find_frame(some, float(self.action.fill))
+        self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
+        run = {"out": out, "resume": resume, "device": device, "precision": precision}
+        history = fit_folds(self, small, {**run, "progress": progress, "log_every": log_every})
+        self.fitted = True
+        self.eval()
+        return history
+
+    def checked(self, images: Tensor | ImageSet) -> Tensor:
+        """The images, if the pose of some can be told: different pictures, not of one colour."""
+        data = images_to_learn(images, self.shape)
+        check_unit_range(data, "images", FAR)
+        flat = data.flatten(1)
+        constant = int((flat.amax(1) == flat.amin(1)).sum())
+        if constant > len(data) // 2:
+            got = f"{constant} of {len(data)} of one colour"
+            remedy = "every transformation leaves these alone: drop them"
+            raise invalid("images", "pictures with some content", got, remedy)
+        distinct = _count_distinct(flat)
+        if distinct < FEWEST:
+            got = f"{distinct} different ones of {len(data)}"
+            remedy = "what occurs in so few cannot be told from what does not"
+            raise invalid("images", f"at least {FEWEST} different pictures", got, remedy)
+        return data
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.fits[0].parameters()).device
+
+    def densities(self, images: Tensor, fold: int = 0, seed: int = 0) -> list[Densities]:
+        """Densities of the moves that take pictures (N, C, H, W) to other poses, by one fit.
+
+        One entry for each coordinate of ``chart``.
+        """
+        check_image_shape(images, self.shape)
+        small = shrunk(images, self.config.network.largest)
+        return read(self, self.fits[fold], small, seed)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        images: Tensor,
+        copies: int = 1,
+        generator: torch.Generator | None = None,
+        fold: int = 0,
+    ) -> Tensor:
+        """New versions (N, copies, C, H, W) of pictures: T_r^-1 x with r ~ q(. | x) / pi.
+
+        Args:
+            images: (N, C, H, W).
+            copies: of each.
+            generator: source of randomness, on the CPU.
+            fold: of the fit that is asked.
+        """
+        check_image_shape(images, self.shape)
+        check_whole(copies, "copies")
+        found = []
+        for part in images.split(max(1, CHUNK // copies)):
+            seed = int(torch.randint(2**31, (), generator=generator))
+            x = part.to(self.device)
+            small = shrunk(x, self.config.network.largest)
+            u = sample_coordinates(self, self.fits[fold], small, copies, seed)
+            found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
+        versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
+        return versions.to(images)
+
+    def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
+        """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
+        data = images_to_learn(images, self.shape)
+        return summarise(self, shrunk(data, self.config.network.largest), seed)
+
+    def findings(
+        self,
+        images: Tensor | ImageSet,
+        labels: Tensor | None = None,
+        class_names: Sequence[str] | None = None,
+        *,
+        examples: int = 8,
+        seed: int = 0,
+    ) -> OrbitFindings:
+        """The summary and the pictures behind it: all that a report needs, in plain numbers.
+
+        Args:
+            images: those of the fit, in their order.
+            labels: (N,) for widths by class; those of the set by default.
+            class_names: of the labels.
+            examples: how many of the surest and of the least sure pictures.
+            seed: of views, samples and the bootstrap.
+        """
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
+        if isinstance(images, ImageSet):
+            labels = images.labels if labels is None else labels
+            class_names = images.class_names if class_names is None else class_names
+        small = shrunk(images_to_learn(images, self.shape), self.config.network.largest)
+        return findings(self, small, labels, class_names, examples=examples, seed=seed)
+
+    def folds(self, count: int) -> Tensor:
+        """The fold (N,) of each of that many pictures: its fit has not seen them."""
+        return fold_of(count, self.fold_count, self.seed)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        if self.make_backbone is not None:
+            remedy = "save its state_dict, and load it into a model with the same backbone"
+            raise invalid("backbone", "the library's own", "another one", remedy)
+        meta = {
+            "learner": "orbit_posterior",
+            "group": group_name(self.action.group),
+            "interpolation": self.action.interpolation,
+            "padding": self.action.padding,
+            "fill": self.action.fill,
+            "shape": list(self.shape),
+            "reach": self.chart.reach,
+            "frame": [self.frame.plain, self.frame.fill, self.frame.radius],
+            "levels": list(self.levels),
+            "gains": self.gains,
+            "folds": self.fold_count,
+            "seed": self.seed,
+            "config": self.config.to_dict(),
+        }
+        return save_model(folder, self, meta)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_learner(folder, "orbit_posterior", "orbit posterior")
+        options = {name: meta[name] for name in ("interpolation", "padding", "fill")}
+        action = ImageAction(parse_group(meta["group"]), **options)
+        config = OrbitConfig.from_dict(meta["config"])
+        channels, height, width = meta["shape"]
+        model = cls(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
+        model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
+        model.fold_count = meta["folds"]
+        model.rebuild(model.chart)
+        model.gains = list(meta["gains"])
+        model.load_state_dict(state)
+        model.fitted = True
+        return model.to(device)
+
+    def _view(self, chart: Chart) -> View:
+        channels, height, width = self.shape
+        probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
+        shape = (channels, probe.shape[2], probe.shape[3])
+        return View(self.action, chart, shape, self.frame, self.config.views, *self.levels)
+
+    def _undone(self, u: Tensor, x: Tensor) -> Tensor:
+        """T_r^-1 x for coordinates u (N, D) of r."""
+        for part, action in self._actions():
+            if part == "matrix":
+                inverse = affine_inverse(self.chart.matrix(u).to(x.dtype))
+                x = action(inverse, x)
+            elif part == "colour":
+                x = action(-self.chart.colour(u).to(x.dtype), x)
+            else:
+                x = action(action.group.inverse(u[:, 0].long()), x)
+        return x
+
+    def _actions(self) -> list[tuple[str, ImageAction]]:
+        options: Any = {"interpolation": self.action.interpolation, "padding": self.action.padding}
+        options["fill"] = self.action.fill
+        chart, found = self.chart, []
+        if chart.planar is not None:
+            found.append(("matrix", ImageAction(Affine2(), **options)))
+        elif chart.finite is not None:
+            found.append(("index", ImageAction(chart.finite, **options)))
+        if chart.colours is not None:
+            found.append(("colour", ImageAction(chart.colours)))
+        return found
+
+
+def _count_distinct(rows: Tensor) -> int:
+    """How many rows differ, as far as there are enough of them."""
+    seen: set[bytes] = set()
+    for row in rows:
+        seen.add(row.cpu().numpy().tobytes())
+        if len(seen) >= FEWEST:
+            break
+    return len(seen)

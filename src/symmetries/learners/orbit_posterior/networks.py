@@ -1,0 +1,126 @@
+"""Networks that read the pose of a picture: convolutional, or fully connected."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries._validation.checks import invalid, wrong_type
+from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.config import Network
+from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.nn.perceptron import MLP
+
+SMALL = 16  # sides below it are read by a fully connected network
+
+
+class PoseNetwork(nn.Module):
+    """q(r | y): a backbone from views to features, and histograms over the coordinates of r.
+
+    Args:
+        chart: coordinates of the moves.
+        shape: (C, H, W) of the views.
+        config: sizes.
+        backbone: any module from views (N, C, H, W) to features (N, F); by default one is made.
+    """
+
+    def __init__(
+        self,
+        chart: Chart,
+        shape: tuple[int, int, int],
+        config: Network,
+        backbone: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        kind = network_kind(config.kind, shape)
+        self.backbone = backbone or _built(kind, shape, config)
+        features = config.features if backbone is None else _features(backbone, shape)
+        self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+
+    def read(self, views: Tensor) -> Tensor:
+        """Features (N, F) of views."""
+        features: Tensor = self.backbone(views)
+        return features.flatten(1).float()
+
+    def forward(self, views: Tensor, u: Tensor) -> Tensor:
+        """Log q(u | views) / pi(u), (N,)."""
+        return self.head.log_ratio(u, self.read(views))
+
+
+def network_kind(kind: str, shape: tuple[int, int, int]) -> str:
+    """The kind of network for views of a shape."""
+    if kind != "auto":
+        return kind
+    return "mlp" if min(shape[1:]) < SMALL else "cnn"
+
+
+class Residual(nn.Module):
+    """X + conv(gelu(conv(gelu(norm(x))))), with 3 x 3 filters."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(min(8, channels // 4), channels)
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        hidden = self.first(F.gelu(self.norm(x)))
+        out: Tensor = x + self.second(F.gelu(hidden))
+        return out
+
+
+class ConvNet(nn.Module):
+    """A small residual network from views to features: halved until about 4 x 4 are left.
+
+    Args:
+        shape: (C, H, W).
+        channels: of the first stage; doubled twice at most.
+        features: of the result.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], channels: int, features: int) -> None:
+        super().__init__()
+        inputs, height, width = shape
+        layers: list[nn.Module] = [nn.Conv2d(inputs, channels, 5, stride=2, padding=2)]
+        height, width = (height + 1) // 2, (width + 1) // 2
+        layers.append(Residual(channels))
+        stage = 0
+        while min(height, width) > 5:
+            stage += 1
+            outputs = channels * 2 ** min(stage, 2)
+            layers += [nn.GELU(), nn.Conv2d(channels * 2 ** min(stage - 1, 2), outputs, 3, 2, 1)]
+            layers.append(Residual(outputs))
+            height, width = (height + 1) // 2, (width + 1) // 2
+        last = channels * 2 ** min(stage, 2)
+        layers += [nn.GroupNorm(1, last), nn.GELU(), nn.Flatten()]
+        layers += [nn.Linear(last * height * width, features), nn.LayerNorm(features)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, views: Tensor) -> Tensor:
+        """Features (N, F)."""
+        found: Tensor = self.layers(views)
+        return found
+
+
+def _built(kind: str, shape: tuple[int, int, int], config: Network) -> nn.Module:
+    if kind == "mlp":
+        pixels = math.prod(shape)
+        return nn.Sequential(nn.Flatten(), MLP(pixels, (2 * config.features, config.features)))
+    return ConvNet(shape, config.channels, config.features)
+
+
+@torch.no_grad()
+def _features(backbone: nn.Module, shape: tuple[int, int, int]) -> int:
+    if not isinstance(backbone, nn.Module):
+        raise wrong_type("backbone", "an nn.Module", backbone, "from pictures to features")
+    training = backbone.training
+    parameter = next(backbone.parameters(), torch.zeros(()))
+    out = backbone.eval()(torch.zeros(2, *shape, device=parameter.device))
+    backbone.train(training)
+    if not isinstance(out, Tensor) or len(out) != 2:
+        remedy = "leave out the last layer, or wrap it"
+        raise invalid("backbone", "features (N, F) of pictures", type(out).__name__, remedy)
+    return out[0].numel()

@@ -1,0 +1,260 @@
+"""Densities over moves of each picture, and the smallest sets that hold 90 % of them."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.training.step import Step, mix
+
+if TYPE_CHECKING:
+    from symmetries.learners.orbit_posterior.model import OrbitPosterior
+
+MASS = 0.9
+CHUNK = 512  # pictures at a time
+CELLS = 60  # of densities that are counted from samples
+
+
+@dataclass(frozen=True)
+class Densities:
+    """The density of one coordinate of the moves that take a picture to its other poses.
+
+    Args:
+        coordinate: which one; values outside [-reach, reach] are counted in the outermost cells.
+        mass: (N, cells), adding up to one for each picture.
+        samples: number of samples that the mass was counted from; None if it was computed.
+    """
+
+    coordinate: Coordinate
+    mass: Tensor
+    samples: int | None = None
+
+    @property
+    def cell(self) -> float:
+        """Length of a cell, in the parameter's own unit; 1 for elements of a finite group."""
+        finite = self.coordinate.kind == "finite"
+        return 1.0 if finite else self.coordinate.span / self.mass.shape[1]
+
+    def widths(self) -> Tensor:
+        """Length (N,) of the smallest set that holds 90 %; effective number of elements."""
+        if self.coordinate.kind == "finite":
+            return effective_number(self.mass)
+        cells = smallest_set(self.mass)
+        if self.samples is not None:
+            # The set prefers cells that hold more by chance: deviations of a cell's count, shared
+            # between neighbours, move the edge of the set by so much (exact for a uniform law).
+            chance = (2 / 3 * cells / (MASS * self.samples)).sqrt()
+            cells = (cells / (1 - 0.195 * chance).clamp_min(0.5)).clamp(
+                max=MASS * len(self.mass[0])
+            )
+        return cells * self.cell
+
+    def centres(self) -> Tensor:
+        """Centre (N,) of the smallest set: comparable between pictures, unlike the mode."""
+        if self.coordinate.kind == "finite":
+            return self.mass.argmax(-1).float()
+        inside = in_smallest_set(self.mass)
+        place = ((torch.arange(inside.shape[1]) + 0.5) * self.cell - self.coordinate.reach)[None]
+        if self.coordinate.kind == "line":
+            return (inside * place).sum(-1) / inside.sum(-1)
+        angle = place * (math.pi / self.coordinate.reach)
+        x, y = (inside * torch.cos(angle)).sum(-1), (inside * torch.sin(angle)).sum(-1)
+        return torch.atan2(y, x) * (self.coordinate.reach / math.pi)
+
+
+def smallest_set(mass: Tensor, share: float = MASS) -> Tensor:
+    """Number of cells (...), not always whole, of the smallest set that holds a share of the mass.
+
+    Example:
+        >>> smallest_set(torch.full((10,), 0.1)).item()
+        9.0
+    """
+    ordered = mass.sort(-1, descending=True).values
+    before = ordered.cumsum(-1) - ordered
+    return ((share - before) / ordered.clamp_min(1e-12)).clamp(0, 1).sum(-1)
+
+
+def in_smallest_set(mass: Tensor, share: float = MASS) -> Tensor:
+    """How much of each cell (...) belongs to the smallest set."""
+    order = mass.argsort(-1, descending=True)
+    ordered = mass.gather(-1, order)
+    before = ordered.cumsum(-1) - ordered
+    taken = ((share - before) / ordered.clamp_min(1e-12)).clamp(0, 1)
+    return torch.zeros_like(mass).scatter(-1, order, taken)
+
+
+def effective_number(mass: Tensor) -> Tensor:
+    """Exponential of the entropy (...): 1 for certainty, the number of elements if uniform."""
+    entropy: Tensor = torch.special.entr(mass).sum(-1)
+    return entropy.exp()
+
+
+@torch.no_grad()
+def read(
+    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
+) -> list[Densities]:
+    """Densities of the moves of pictures (N, C, H, W), shrunk: one entry for each coordinate.
+
+    The pictures are seen as in training, and several views are averaged. Where pi is uniform on the
+    whole group (rotations alone, finite groups), the views are moved ones, and their densities
+    moved back, as q(r | T_a x) = q(a^-1 r | x).
+    """
+    chart = model.chart
+    whole = len(chart.coordinates) == 1 and chart.coordinates[0].kind in ("circle", "finite")
+    parts = []
+    for start in range(0, len(images), CHUNK):
+        x = images[start : start + CHUNK].to(model.device)
+        if whole:
+            parts.append([_read_whole(model, network, x, mix(seed, start))])
+        elif len(chart.coordinates) == 1:
+            parts.append([_read_line(model, network, x, mix(seed, start))])
+        else:
+            parts.append(_read_samples(model, network, x, mix(seed, start)))
+    joined = [torch.cat(column) for column in zip(*parts, strict=True)]
+    samples = None if len(joined) == 1 else model.config.reading.samples
+    return [Densities(c, mass, samples) for c, mass in zip(chart.coordinates, joined, strict=True)]
+
+
+def _read_whole(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int) -> Tensor:
+    """Of a circle or of a finite group; the densities of moved views are moved back."""
+    coordinate = model.chart.coordinates[0]
+    size, views = coordinate.size, model.config.views.readings
+    total = torch.zeros(len(x), size, device=x.device)
+    finite = model.chart.finite
+    for index in range(views):
+        numbers = _numbers(mix(seed, index), x.device)
+        step = (index * size) // views if finite is None else index % size
+        value = step * coordinate.span / size if finite is None else float(step)
+        if value > coordinate.reach and finite is None:
+            value -= coordinate.span
+        u = x.new_full((len(x), 1), value)
+        p = network.head.probabilities(network.read(model.view(x, u, numbers)))
+        if finite is None:
+            p = p.roll(-step, -1)
+        else:
+            every = finite.elements(x.device)
+            p = p[:, finite.product(torch.full_like(every, step), every)]
+        total += torch.log(p.clamp_min(1e-9)) / views
+    mass = F.softmax(total, -1).cpu()
+    return mass.flip(-1) if finite is None else mass[:, finite.inverse(finite.elements())]
+
+
+def _read_line(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int) -> Tensor:
+    views = model.config.views.readings
+    total: Tensor | float = 0.0
+    for index in range(views):
+        numbers = _numbers(mix(seed, index), x.device)
+        shown = model.view(x, model.chart.identity(len(x), x.device), numbers)
+        total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
+    return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
+
+
+def _read_samples(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int
+) -> list[Tensor]:
+    """Marginals of several coordinates, counted from samples of the moves."""
+    moves, weight = sample_moves(model, network, x, model.config.reading.samples, seed)
+    found = []
+    for j, coordinate in enumerate(model.chart.coordinates):
+        cells = coordinate.size if coordinate.kind == "finite" else CELLS
+        found.append(_counted(coordinate, moves[..., j], weight, cells).cpu())
+    return found
+
+
+@torch.no_grad()
+def sample_coordinates(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+) -> Tensor:
+    """Coordinates (N, count, D) of r drawn from q(. | x), from several views of each picture."""
+    views = min(model.config.views.readings, count)
+    parts = []
+    for index in range(views):
+        numbers = _numbers(mix(seed, index), x.device)
+        context = network.read(model.view(x, model.chart.identity(len(x), x.device), numbers))
+        share = count // views + (index < count % views)
+        parts.append(network.head.sample(context, share, numbers.generator))
+    return torch.cat(parts, 1)
+
+
+@torch.no_grad()
+def sample_moves(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Moves r^-1 (N, S, D), and their weights (N, S), which stand for the Haar measure."""
+    u = sample_coordinates(model, network, x, count, seed)
+    weight = F.softmax(model.chart.log_haar(u), -1)
+    return model.chart.moves(u, content_centre(x, model)), weight
+
+
+def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
+    """Centre of mass (N, 2) of what differs from the background; None where there is none."""
+    if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
+        return None
+    height, width = x.shape[-2:]
+    weight = (x - model.frame.fill).abs().sum(1)
+    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
+    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
+    total = weight.sum((1, 2)).clamp_min(1e-9)
+    across = (weight.sum(1) * columns).sum(1) / total
+    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
+
+
+def outer_mass(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:
+    """How much of q(r | x) lies in the outer 5 % of the reach of each coordinate, surest half."""
+    x = images.to(model.device)
+    u = torch.cat([sample_coordinates(model, network, part, 128, 0) for part in x.split(CHUNK)])
+    found = {}
+    for j, c in enumerate(model.chart.coordinates):
+        if c.kind == "line":
+            outside = (u[..., j].abs() > 0.95 * c.reach).float().mean(-1)
+            found[c.name] = float(outside.quantile(0.25))
+    return found
+
+
+def _counted(coordinate: Coordinate, values: Tensor, weight: Tensor, cells: int) -> Tensor:
+    """Weighted histogram (N, cells) of values (N, S), shared between neighbouring cells."""
+    mass = torch.zeros(len(values), cells, device=values.device)
+    if coordinate.kind == "finite":
+        return mass.scatter_add_(1, values.long(), weight)
+    place = (values / coordinate.reach + 1) / 2 * cells - 0.5
+    low = place.floor()
+    share = place - low
+    for index, part in ((low.long(), 1 - share), (low.long() + 1, share)):
+        inside = index % cells if coordinate.kind == "circle" else index.clamp(0, cells - 1)
+        mass.scatter_add_(1, inside, part * weight)
+    return mass
+
+
+def _numbers(seed: int, device: torch.device) -> Step:
+    step = Step(total=1, seed=seed, device=device)
+    step.generator.manual_seed(seed)
+    return step
+
+
+def calibration_error(
+    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
+) -> dict[str, float]:
+    """Largest gap, for each coordinate, between the distribution of PIT values and the uniform.
+
+    Pictures that the network has not seen are moved by known r ~ pi, and the probability integral
+    transform of r under q(. | T_r x) is compared with the uniform distribution.
+    """
+    levels = []
+    with torch.no_grad():
+        for start in range(0, len(images), CHUNK):
+            x = images[start : start + CHUNK].to(model.device)
+            numbers = _numbers(mix(seed, 7, start), x.device)
+            u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
+            context = network.read(model.view(x, u, numbers))
+            levels.append(network.head.levels(u, context).cpu())
+    ordered = torch.cat(levels).sort(0).values
+    even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
+    gaps = (ordered - even[:, None]).abs().amax(0)
+    names = [c.name for c in model.chart.coordinates if c.kind != "finite"]
+    places = [j for j, c in enumerate(model.chart.coordinates) if c.kind != "finite"]
+    return {name: float(gaps[j]) for name, j in zip(names, places, strict=True)}

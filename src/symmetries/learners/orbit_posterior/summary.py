@@ -1,0 +1,339 @@
+"""What was found: a width with an interval and a verdict for each parameter, and warnings."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor
+
+from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.planting import Planted, canonical_width, plant_and_recover
+from symmetries.learners.orbit_posterior.reading import Densities, calibration_error, read
+from symmetries.learners.orbit_posterior.symmetric import self_symmetric
+from symmetries.learners.orbit_posterior.verdicts import (
+    FULL_SHARE,
+    Headline,
+    Verdict,
+    headline,
+    uniform_width,
+    verdict_of,
+)
+from symmetries.training.step import mix
+
+if TYPE_CHECKING:
+    from symmetries.learners.orbit_posterior.model import OrbitPosterior
+
+FEW_TOLD = 0.03
+MOST_SYMMETRIC = 0.8
+LARGEST_GAP = 0.1  # of calibration
+POOR_RECOVERY = 0.2
+WIDE_INTERVAL = 1.35  # ratio of its ends
+SHOWN = 72  # cells of the mean density
+
+
+@dataclass(frozen=True)
+class ParameterSummary:
+    """One parameter, in the units of a person: degrees, pixels, factors, elements.
+
+    Args:
+        name: of the parameter, or of the finite group's.
+        unit: "degrees", "pixels", "factor" or "elements"; a width in factors is the ratio of the
+            ends, a width in elements their effective number.
+        width90: length of the smallest set that holds 90 % of the density of poses, median over the
+            pictures whose pose can be told.
+        interval: of it, by bootstrap over pictures and fits.
+        verdict: "absent", "partial", "full" or "cannot be told".
+        noise_floor: width that the cells of the densities can tell.
+        share_told: share of the pictures whose pose can be told.
+        widths: deciles (11 numbers) of the widths of all pictures.
+        edges: of the mean density.
+        density: mean over told pictures, each on the centre of its smallest set.
+        calibration: largest gap of the probability integral transform on unseen pictures.
+    """
+
+    name: str
+    unit: str
+    width90: float
+    interval: tuple[float, float]
+    verdict: Verdict
+    noise_floor: float
+    share_told: float
+    widths: tuple[float, ...]
+    edges: tuple[float, ...]
+    density: tuple[float, ...]
+    calibration: float
+
+
+@dataclass(frozen=True)
+class OrbitSummary:
+    """All parameters, what was recovered of planted transformations, and warnings.
+
+    Args:
+        parameters: one for each.
+        images: how many were read.
+        gain: nats by which unseen pictures' moves are told better than by chance.
+        planted: what the self-test recovered.
+        sentence: what the self-test says, in one sentence.
+        warnings: to be read first.
+    """
+
+    parameters: tuple[ParameterSummary, ...]
+    images: int
+    gain: float
+    planted: tuple[Planted, ...]
+    sentence: str
+    warnings: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> ParameterSummary:
+        return next(p for p in self.parameters if p.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_dict` gave, also after JSON made lists of its tuples."""
+        lists = ("interval", "widths", "edges", "density")
+        parts = tuple(
+            ParameterSummary(**{**p, **{name: tuple(p[name]) for name in lists}})
+            for p in data["parameters"]
+        )
+        planted = tuple(Planted(**p) for p in data["planted"])
+        return cls(
+            **{**data, "parameters": parts, "planted": planted, "warnings": tuple(data["warnings"])}
+        )
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Densities of pictures by two fits: one that chooses, and one that has not seen them."""
+
+    choosing: list[Densities]
+    reading: list[Densities]
+    folds: Tensor
+    rows: Tensor  # which pictures of the data
+
+
+def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
+    """Read pictures (N, C, H, W) of the fit, shrunk, by the fit of their fold and by another."""
+    folds = model.folds(len(images))
+    most = model.config.reading.pictures
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mix(seed, 3)))
+    rows = order[:most].sort().values
+    count = model.fold_count
+    pieces: list[list[list[Densities]]] = [[], []]
+    places = []
+    for fold in range(count):
+        inside = rows[folds[rows] == fold]
+        places.append(inside)
+        for side, fit in enumerate(((fold + 1) % count, fold)):
+            pieces[side].append(read(model, model.fits[fit], images[inside], mix(seed, fit, side)))
+    joined = [
+        [
+            Densities(c, torch.cat([piece[j].mass for piece in side]), side[0][j].samples)
+            for j, c in enumerate(model.chart.coordinates)
+        ]
+        for side in pieces
+    ]
+    every = torch.cat(places)
+    return Crossed(joined[0], joined[1], folds[every], every)
+
+
+def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int) -> list[Headline]:
+    """One headline for each coordinate, from the pictures that are usable (N,)."""
+    lines = []
+    for choosing, reading in zip(found.choosing, found.reading, strict=True):
+        first, second = (side.widths()[usable] for side in (choosing, reading))
+        rule, cell = model.config.reading, choosing.cell
+        cell = 0.02 if choosing.coordinate.kind == "finite" else cell
+        lines.append(headline(first, second, found.folds[usable], rule, cell, seed))
+    return lines
+
+
+def usable_pictures(
+    model: "OrbitPosterior", images: Tensor, found: Crossed
+) -> tuple[Tensor, list[str]]:
+    """Which of the pictures that were read (N,) are not left alone by some move; and warnings.
+
+    All of them where nearly none is usable: then nothing can be told.
+    """
+    alike = self_symmetric(images[found.rows], model.chart, model.frame)
+    share = float(alike.float().mean())
+    if share <= MOST_SYMMETRIC:
+        return ~alike, []
+    text = "of the pictures look the same after some of the moves: nothing can be told from these"
+    return torch.ones_like(alike), [f"{100 * share:.0f} % {text}"]
+
+
+def summarise(
+    model: "OrbitPosterior", images: Tensor, seed: int, found: Crossed | None = None
+) -> OrbitSummary:
+    """The summary of a model on the pictures of its fit, shrunk.
+
+    Args:
+        model: fitted.
+        images: of its fit, in their order.
+        seed: of views, samples and the bootstrap.
+        found: densities, where they were read before.
+    """
+    found = crossed(model, images, seed) if found is None else found
+    usable, warnings = usable_pictures(model, images, found)
+    symmetric = bool(warnings)
+    lines = headlines(model, found, usable, seed)
+    gaps = _calibration(model, images, seed)
+    planted, power = _checked(model, images, lines, found, usable, seed)
+    lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
+    parts = []
+    for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
+        coordinate = density.coordinate
+        verdict = verdict_of(coordinate, line.width, power.get(coordinate.name))
+        if symmetric and verdict != "absent":
+            verdict = "cannot be told"
+        part = _part(model, density, line, verdict, usable, gaps.get(coordinate.name, 0.0))
+        parts.append(part)
+        warnings += _warned(part, coordinate, planted, j)
+    gain = sum(model.gains) / len(model.gains)
+    return OrbitSummary(
+        tuple(parts), len(found.rows), gain, tuple(planted), _sentence(planted), tuple(warnings)
+    )
+
+
+def _checked(
+    model: "OrbitPosterior",
+    images: Tensor,
+    lines: list[Headline],
+    found: Crossed,
+    usable: Tensor,
+    seed: int,
+) -> tuple[list[Planted], dict[str, float]]:
+    """The self-test, and whether poses could be told at all where everything seems allowed."""
+    if not model.config.check:
+        return [], {}
+    means = [
+        centred_mean(d, line.told, usable) for d, line in zip(found.reading, lines, strict=True)
+    ]
+    planted = plant_and_recover(model, images, means, [line.width for line in lines], seed)
+    power = {}
+    for density, line in zip(found.reading, lines, strict=True):
+        c = density.coordinate
+        if c.kind != "line" and line.width >= FULL_SHARE * uniform_width(c):
+            power[c.name] = canonical_width(model, images, c, seed)
+    return planted, power
+
+
+def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
+    """The interval with what the self-test missed, at the planted width nearest to this one."""
+    rows = [p for p in planted if p.name == density.coordinate.name and p.visible]
+    if not rows or density.coordinate.kind == "finite":
+        return line
+    missed = min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9) / max(line.width, 1e-9))))
+    right = line.width / max(missed.ratio, 0.1)
+    return replace(line, low=min(line.low, right), high=max(line.high, right))
+
+
+def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:
+    """The largest gap over the folds, on pictures that the fits have not seen."""
+    folds = model.folds(len(images))
+    worst: dict[str, float] = {}
+    for fold, network in enumerate(model.fits):
+        unseen = images[folds == fold][: model.config.reading.pictures]
+        for name, gap in calibration_error(model, network, unseen, seed).items():
+            worst[name] = max(worst.get(name, 0.0), gap)
+    return worst
+
+
+def centred_mean(density: Densities, told: Tensor, usable: Tensor) -> Tensor:
+    """Mean density (cells,) of told pictures, each moved to the centre of its smallest set."""
+    chosen = Densities(density.coordinate, density.mass[usable][told], density.samples)
+    if density.coordinate.kind == "finite":
+        return chosen.mass.mean(0)
+    cells = chosen.mass.shape[1]
+    middle = chosen.centres() / chosen.cell
+    places = torch.arange(cells)[None] + middle[:, None]
+    low = places.floor()
+    share = places - low
+    total = torch.zeros_like(chosen.mass)
+    for index, part in ((low.long(), 1 - share), (low.long() + 1, share)):
+        if density.coordinate.kind == "circle":
+            total += part * chosen.mass.gather(1, index % cells)
+        else:
+            inside = (index >= 0) & (index < cells)
+            total += part * inside * chosen.mass.gather(1, index.clamp(0, cells - 1))
+    mean = total.mean(0)
+    return mean / mean.sum().clamp_min(1e-12)
+
+
+def _part(
+    model: "OrbitPosterior",
+    density: Densities,
+    line: Headline,
+    verdict: Verdict,
+    usable: Tensor,
+    gap: float,
+) -> ParameterSummary:
+    coordinate, side = density.coordinate, max(model.shape[1:])
+    mean = centred_mean(density, line.told, usable)
+    cells = len(mean)
+    finite = coordinate.kind == "finite"
+    edges = [i - 0.5 if finite else i * density.cell - coordinate.reach for i in range(cells + 1)]
+    deciles = density.widths().quantile(torch.linspace(0, 1, 11))
+    scale = 1.0 if finite else abs(coordinate.display(1.0, side)[0]) * density.cell
+    if coordinate.parameter is not None and coordinate.parameter.unit == "log-factor":
+        scale = density.cell
+    width, unit = coordinate.display(line.width, side)
+    floor = 1.0 if finite else coordinate.display(1.5 * density.cell, side)[0]
+    ends = [coordinate.display(end, side)[0] for end in (line.low, line.high)]
+    return ParameterSummary(
+        name=coordinate.name,
+        unit=unit,
+        width90=width,
+        interval=(ends[0], ends[1]),
+        verdict=verdict,
+        noise_floor=floor,
+        share_told=line.share * float(usable.float().mean()),
+        widths=tuple(coordinate.display(float(d), side)[0] for d in deciles),
+        edges=tuple(edge if finite else coordinate.display(edge, side)[0] for edge in edges),
+        density=tuple((mean / scale).tolist()),
+        calibration=gap,
+    )
+
+
+def _warned(
+    part: ParameterSummary, coordinate: Coordinate, planted: list[Planted], j: int
+) -> list[str]:
+    """What has to be said beside a width."""
+    found = []
+    if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
+        share = 100 * part.share_told
+        found.append(f"{part.name}: read from {share:.1f} % of the pictures only; others tell less")
+    low, high = part.interval
+    if part.unit == "factor":
+        low, high = math.log(low), math.log(high)
+    if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
+        found.append(f"{part.name}: the fits do not agree on the width; give more pictures")
+    if part.calibration > LARGEST_GAP:
+        found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
+    for row in planted:
+        if row.name == part.name and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
+            found.append(
+                f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
+                f"{row.recovered:.3g} were recovered"
+            )
+    if part.verdict == "cannot be told":
+        found.append(f"{part.name}: poses of such pictures cannot be told apart; no verdict")
+    return found
+
+
+def _sentence(planted: list[Planted]) -> str:
+    if not planted:
+        return "The method was not checked on these data."
+    seen = [row for row in planted if row.visible]
+    if not seen:
+        return "Planted transformations are invisible in these data, which have them already."
+    good = sum(abs(math.log(max(row.ratio, 1e-3))) <= POOR_RECOVERY for row in seen)
+    worst = max(seen, key=lambda row: abs(math.log(max(row.ratio, 1e-3))))
+    text = f"{good} of {len(seen)} planted widths were recovered within 20 %"
+    return f"{text} (the worst: {worst.recovered:.3g} of {worst.expected:.3g} {worst.unit})."

@@ -1,0 +1,211 @@
+"""Report of ``symmetries audit``: whether a classifier is invariant, and for the right reason."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symmetries.report import figures
+from symmetries.report.lines import shares
+from symmetries.report.orbit_report import quantity, run_settings, spread, title
+from symmetries.report.page import (
+    Answer,
+    Block,
+    Drawing,
+    Gallery,
+    OrbitViewer,
+    Page,
+    Section,
+    Table,
+)
+from symmetries.results import AuditResult, DriftPoint
+from symmetries.results.pictures import AuditPictures, Track
+
+MEASURES = {
+    "accuracy": "accuracy",
+    "accuracy_moved": "accuracy when moved",
+    "logit_invariance": "logit invariance error",
+    "normalised_logit_invariance": "logit invariance error, relative to the logits",
+    "distribution_invariance": "change of the probabilities (KL)",
+    "saliency_similarity": "saliency similarity",
+    "sensitivity": "sensitivity",
+}
+# Largest relative change of the logits for which a model is called invariant.
+INVARIANT, NEARLY = 1e-6, 0.05
+
+
+def audit_page(result: AuditResult) -> Page:
+    """The page for an audit; a result that was read from a file has no pictures."""
+    pictures: AuditPictures | None = result.pictures
+    left_out = None if pictures is None else pictures.left_out
+    missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
+    of_data = "" if result.data is None else f" of {result.data.name}"
+    settings = {} if result.model is None else {"model": result.model}
+    if result.data is not None and result.run is not None:
+        settings |= run_settings(result.data, result.run, result.group)
+    return Page(
+        title=f"Is it invariant to {title(result.group).replace(',', ', ')}?",
+        lede=verdict(result),
+        note=f"Measured on {result.examples:,} images{of_data}, "
+        f"{result.elements} transformations each." + missing,
+        answers=_answers(result),
+        sections=[
+            *([] if pictures is None else _picture_sections(pictures)),
+            *_drift_sections(result.drift),
+            *_layer_sections(result),
+            Section("The numbers", _more(result), blocks=[_table(result)]),
+        ],
+        settings=settings,
+        rerun="" if result.run is None else result.run.command,
+    )
+
+
+def verdict(result: AuditResult) -> str:
+    """The answer in one sentence, from the relative change of the logits."""
+    measure = result.normalised_logit_invariance
+    change, alone = measure.mean, measure.discretisation or 0.0
+    drop = result.accuracy.mean - result.accuracy_moved.mean
+    if change <= max(INVARIANT, 2 * alone):
+        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
+        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
+    words = f"accuracy falls by {100 * drop:.1f} points" if drop > 0 else "accuracy does not fall"
+    if change <= NEARLY:
+        return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
+    return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
+
+
+def _answers(result: AuditResult) -> list[Answer]:
+    still, moved = 100 * result.accuracy.mean, 100 * result.accuracy_moved.mean
+    answers = [Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved")]
+    looks = result.saliency_similarity
+    if looks is not None:
+        answers.append(
+            Answer("looks at the same pixels", f"{looks.mean:.2f} (1 is always, 0 never)")
+        )
+    return answers
+
+
+def _picture_sections(pictures: AuditPictures) -> list[Section]:
+    sections = [
+        Section(
+            "Along the orbit",
+            "Drag a slider to move the examples. The curve is the mean probability that the "
+            "model gives to the right class; the dashed line is its accuracy.",
+            blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
+            columns=True,
+        )
+    ]
+    if pictures.saliency is None:
+        return sections
+    poses = pictures.saliency.shape[1] - 1
+    rows = [
+        (label, [figures.picture_uri(frame) for frame in row])
+        for label, row in zip(pictures.labels, pictures.saliency, strict=True)
+    ]
+    text = (
+        "Saliency maps of the same image in several poses, each transformed back. A model that is "
+        "invariant for the right reason looks at the same pixels every time."
+    )
+    gallery = Gallery((("picture", 1), ("pixels that matter, by pose", poses)), rows)
+    return [*sections, Section("Where it looks", text, blocks=[gallery])]
+
+
+def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
+    finite = track.unit == "elements"
+    steps = track.labels or [quantity(value, track.unit) for value in track.values]
+    ticks = [(float(i), steps[i]) for i in spread(len(steps), 5)]
+    with figures.style(salt=f"track {track.name}"):
+        svg = figures.to_svg(figures.answers(track.probability, track.accuracy, ticks=ticks))
+    _, _, height, width, _ = track.frames.shape
+    worst = int(np.argmin(track.accuracy))
+    return OrbitViewer(
+        title=title(track.name),
+        text=f"Lowest accuracy: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(track.frames))),
+        examples=labels,
+        steps=steps,
+        start=0 if finite else len(steps) // 2,
+        curve=Drawing(svg, alt=f"Answers of the model along {title(track.name)}."),
+        span=figures.SPAN,
+        tile=(width, height),
+    )
+
+
+def _drift_sections(rows: Sequence[DriftPoint]) -> list[Section]:
+    if not rows:
+        return []
+    looks = [row.saliency_similarity for row in rows if row.saliency_similarity is not None]
+    header = ["blended", "accuracy", "logit invariance error", "change of the probabilities (KL)"]
+    header += ["saliency similarity"] if looks else []
+    shown = []
+    for row in rows:
+        cells = [f"{100 * row.beta:.0f} %", f"{100 * row.accuracy.mean:.1f} %"]
+        cells += [f"{row.logit_invariance.mean:.3g}", f"{row.distribution_invariance.mean:.3g}"]
+        if row.saliency_similarity is not None:
+            cells.append(f"{row.saliency_similarity.mean:.2f}")
+        shown.append(cells)
+    lines = {"accuracy": [row.accuracy.mean for row in rows]}
+    if looks:
+        lines["saliency similarity"] = [measure.mean for measure in looks]
+    with figures.style(salt="drift"):
+        svg = figures.to_svg(shares([row.beta for row in rows], lines))
+    text = (
+        "Images blended step by step into others of the same classes. Invariance that is only "
+        "learned on the training data is lost on the way; invariance that is built in stays."
+    )
+    drawing = Drawing(svg, alt="Accuracy and saliency similarity by degree of drift.")
+    blocks: list[Block] = [drawing, Table(header, shown)]
+    return [Section("Drift to other data", text, blocks=blocks)]
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return f"{value:.2g}" + ("" if error is None else f" ± {error:.1g}")
+
+
+def _layer_sections(result: AuditResult) -> list[Section]:
+    rows = [
+        (
+            layer.name,
+            " × ".join(map(str, layer.shape)),
+            layer.law,
+            _with_error(layer.error, layer.standard_error),
+            f"{layer.discretisation:.2g}",
+            ", ".join(f"{name} {value:.3g}" for name, value in (layer.relaxation or {}).items()),
+        )
+        for layer in result.layers
+        if layer.error is not None
+    ]
+    if not rows:
+        return []
+    text = (
+        "How far each layer is from moving with the input (equivariance) or from not changing "
+        "(invariance), relative to the size of its output, and how much of it resampling explains."
+    )
+    if any(layer.law == "regular" for layer in result.layers):
+        text += " Regular: its channels stand for poses, and change places as the input moves."
+    header = ("layer", "output", "law", "error", "resampling alone", "relaxed")
+    shown = len(header) if any(row[-1] for row in rows) else -1
+    table = Table(header[:shown], [row[:shown] for row in rows])
+    return [Section("Layer by layer", text, blocks=[table])]
+
+
+def _more(result: AuditResult) -> str:
+    """What else could be measured."""
+    if result.drift:
+        return ""
+    return (
+        "Does the invariance hold on other data? Run the command again with --drift-to DATA to "
+        "measure it on data that drifts there."
+    )
+
+
+def _table(result: AuditResult) -> Table:
+    rows = []
+    for name, meaning in MEASURES.items():
+        found = getattr(result, name)
+        if found is None:
+            continue
+        alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
+        interval = f"{found.low:.3g} to {found.high:.3g}"
+        rows.append((meaning, f"{found.mean:.3g}", interval, alone))
+    level = f"{100 * result.level:.0f} % interval"
+    return Table(("measure", "mean", level, "resampling alone"), rows)

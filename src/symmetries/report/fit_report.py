@@ -1,0 +1,290 @@
+"""Report of ``symmetries fit``: the accuracy of a classifier, and how invariant it is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symmetries.report import figures
+from symmetries.report.lines import histories, history
+from symmetries.report.orbit_report import quantity, run_settings, spread, title
+from symmetries.report.page import (
+    Answer,
+    Block,
+    Drawing,
+    Gallery,
+    OrbitViewer,
+    Page,
+    Section,
+    Table,
+)
+from symmetries.results import FitResult, Invariance, LayerRelaxation
+from symmetries.results.pictures import Bank, FitPictures
+
+METHODS = {
+    "invariant": "The classifier averages over transformations; the range of each transformation "
+    "was learned from the training set alone.",
+    "plain": "A classifier without any invariance built in: the baseline.",
+    "relaxed": "A convolutional network whose layers are as equivariant to rotations as the data "
+    "supports.",
+    "augmented": "A classifier without invariance, trained on transformed copies of its images.",
+}
+MINUS = "\N{MINUS SIGN}"
+EDGE = 0.35  # opacity of an image outside the learned width
+
+
+def reach_of(part: Invariance) -> str:
+    """Return the range that corresponds to a half-width, as text.
+
+    Example:
+        >>> reach_of(Invariance(name="rotation", unit="degrees", half_width=32.1))
+        '±32°'
+    """
+    if part.unit == "factor":
+        return f"×{1 / part.half_width:.2f} to ×{part.half_width:.2f}"
+    return "±" + quantity(part.half_width, part.unit).lstrip("+")
+
+
+def negligible(part: Invariance) -> bool:
+    """Return whether a half-width rounds to zero.
+
+    Example:
+        >>> negligible(Invariance(name="shear", unit="factor", half_width=1.001))
+        True
+    """
+    nothing = quantity(1.0 if part.unit == "factor" else 0.0, part.unit)
+    return quantity(part.half_width, part.unit) == nothing
+
+
+def interval_text(part: Invariance) -> str:
+    """Return the interval of a half-width in brackets; empty if there is none.
+
+    Example:
+        >>> interval_text(
+        ...     Invariance(name="rotation", unit="degrees", half_width=32.1, interval=(27.2, 35.9))
+        ... )
+        ' (95 %: 27° to 36°)'
+        >>> interval_text(
+        ...     Invariance(name="zoom", unit="factor", half_width=1.5, interval=(1.4, 1.62))
+        ... )
+        ' (95 %: upper end ×1.40 to ×1.62)'
+    """
+    if part.interval is None:
+        return ""
+    low, high = (quantity(end, part.unit).lstrip("+") for end in part.interval)
+    which = "upper end " if part.unit == "factor" else ""  # the text before shows both ends
+    return f" (95 %: {which}{low} to {high})"
+
+
+def fit_page(result: FitResult) -> Page:
+    """The page for a classifier; a result that was read from a file has no pictures."""
+    pictures: FitPictures | None = result.pictures
+    low, high = (100 * end for end in result.accuracy_interval)
+    bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
+    answers = [
+        Answer(
+            f"invariant to {title(p.name)}",
+            ("no" if negligible(p) else reach_of(p)) + interval_text(p),
+            "absent" if negligible(p) else "",
+        )
+        for p in result.invariance
+    ]
+    if result.method != "invariant":
+        answers = []
+    answers += [
+        Answer(f"{row.layer}, {title(row.coordinate)}", relaxed_text(row))
+        for row in result.relaxation
+    ]
+    answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
+    sections = []
+    if result.method == "invariant":
+        if pictures is not None:
+            sections.append(
+                Section(
+                    "Across the learned widths",
+                    "Drag a slider. The classifier averages over the shaded range; outside of it "
+                    "the pictures fade.",
+                    blocks=[_viewer(part, pictures) for part in result.invariance],
+                    columns=True,
+                )
+            )
+        sections.append(
+            Section(
+                "How they were learned",
+                "Half-widths while training: they grow as long as the evidence for them does.",
+                blocks=[_training(part, result) for part in result.invariance],
+                columns=True,
+            )
+        )
+    if result.relaxation:
+        sections = [_relaxations(result), *_relaxing(result)]
+    sections += _bank_sections(result, () if pictures is None else pictures.banks)
+    return Page(
+        title=f"Classifying {result.data.name}",
+        lede=headline(result),
+        note=f"{METHODS[result.method]} On {result.examples:,} test images, not used in training; "
+        f"with 95 % confidence the accuracy is between {low:.1f} and {high:.1f} %."
+        + bound.replace("-", MINUS),
+        answers=answers,
+        sections=sections,
+        settings=run_settings(result.data, result.run, result.group) | {"method": result.method},
+        rerun=result.run.command,
+    )
+
+
+def relaxed_text(row: LayerRelaxation) -> str:
+    """Return how far a layer relaxed its equivariance, as text.
+
+    Example:
+        >>> row = LayerRelaxation(layer="features.0", coordinate="rotation", value=0.065, error=0.2)
+        >>> relaxed_text(row)
+        "20 % from equivariant (ω' 0.065)"
+    """
+    if row.error is None:
+        return f"ω' {row.value:.3f}"
+    return f"{100 * row.error:.0f} % from equivariant (ω' {row.value:.3f})"
+
+
+def headline(result: FitResult) -> str:
+    """Answer in one sentence."""
+    right = f"Correct on {100 * result.accuracy:.1f} % of the test images"
+    errors = [100 * row.error for row in result.relaxation if row.error is not None]
+    if errors:
+        span = f"{min(errors):.0f} to {max(errors):.0f} %"
+        return f"{right}; its layers are {span} away from strict equivariance."
+    if result.method != "invariant":
+        return right + "."
+    wide = [part for part in result.invariance if not negligible(part)]
+    narrow = " or ".join(title(part.name) for part in result.invariance if negligible(part))
+    if not wide:
+        return f"{right}; no invariance to {narrow} was learned."
+    widths = ", ".join(f"{title(part.name)} {reach_of(part)}" for part in wide)
+    return f"{right}; averages over {widths}" + (f", not over {narrow}." if narrow else ".")
+
+
+def _inside(part: Invariance, values: Sequence[float]) -> NDArray[np.bool_]:
+    array = np.log(values) if part.unit == "factor" else np.asarray(values)
+    limit = np.log(part.half_width) if part.unit == "factor" else part.half_width
+    inside: NDArray[np.bool_] = np.abs(array) <= abs(limit) + 1e-9
+    inside[np.abs(array).argmin()] = True  # always include the identity
+    return inside
+
+
+def _ends(part: Invariance, values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the learned range on an axis from the first value (0) to the last (1)."""
+    low = 1 / part.half_width if part.unit == "factor" else -part.half_width
+    places = np.linspace(0, 1, len(values))
+    begin, end = np.interp((low, part.half_width), values, places)
+    return float(begin), float(end)
+
+
+def _relaxations(result: FitResult) -> Section:
+    rows = [
+        (
+            row.layer,
+            title(row.coordinate),
+            f"{row.value:.3f}",
+            "" if row.error is None else f"{row.error:.2g}",
+        )
+        for row in result.relaxation
+    ]
+    return Section(
+        "Layer by layer",
+        "How far each layer relaxed its equivariance: a relaxation ω' of 0 is strictly "
+        "equivariant, larger values give every orientation its own filter. Beside it the "
+        "equivariance error, relative to the size of the layer's output, measured on images.",
+        blocks=[Table(("layer", "coordinate", "ω'", "error"), rows)],
+    )
+
+
+def _relaxing(result: FitResult) -> list[Section]:
+    """Build the section on relaxations and the loss over training, if they were recorded."""
+    seen = result.training
+    if not seen.step or not seen.relaxation:
+        return []
+    alone = len({row.coordinate for row in result.relaxation}) == 1
+    lines = {name.split(" ")[0] if alone else name: x for name, x in seen.relaxation.items()}
+    with figures.style(salt="relaxing"):
+        svg = figures.to_svg(histories(seen.step, lines, y_label="ω'"))
+    blocks: list[Block] = [
+        Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation ω'")
+    ]
+    if seen.loss:
+        with figures.style(salt="loss"):
+            svg = figures.to_svg(history(seen.step, seen.loss, y_label="nats"))
+        blocks.append(Drawing(svg, alt="Loss over training.", title="loss"))
+    return [
+        Section(
+            "How it was learned",
+            "The relaxation of each layer over training: it grows where the task depends on the "
+            "orientation of an image, and a penalty draws it to 0 elsewhere.",
+            blocks=blocks,
+            columns=True,
+        )
+    ]
+
+
+def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
+    """Build sections with filters in rows and their poses in columns."""
+    if not banks:
+        return []
+    moved = (
+        "Each row is one filter of the first layer, moved to poses across the learned width. The "
+        "filters are random; the classifier uses the mean of the responses of all poses."
+    )
+    turned = (
+        "Each row is one filter, each column an element of the group. Where a layer is equivariant "
+        "a row shows one filter rotated; where it relaxed equivariance the columns differ."
+    )
+    blocks: list[Block] = []
+    for bank in banks:
+        header = tuple((pose_text(*pose), 1) for pose in bank.poses)
+        rows = [
+            (f"filter {i + 1}", [figures.picture_uri(frame) for frame in row])
+            for i, row in enumerate(bank.frames)
+        ]
+        blocks.append(Gallery(header, rows, title=title(bank.name)))
+    return [Section("Filters", turned if result.relaxation else moved, blocks=blocks)]
+
+
+def pose_text(value: float, unit: str) -> str:
+    """Format a pose as a heading.
+
+    Example:
+        >>> pose_text(90.0, "degrees"), pose_text(2.0, "elements")
+        ('+90°', 'element 2')
+    """
+    return f"element {value:.0f}" if unit == "elements" else quantity(value, unit)
+
+
+def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
+    frames, values = pictures.frames[part.name], pictures.values[part.name]
+    steps = [quantity(value, part.unit) for value in values]
+    inside = _inside(part, values)
+    ticks = [(i / (len(steps) - 1), steps[i]) for i in spread(len(steps), 5)]
+    with figures.style(salt=f"box {part.name}"):
+        svg = figures.to_svg(figures.box(*_ends(part, values), ticks=ticks))
+    _, _, height, width, _ = frames.shape
+    weights = [1.0 if flag else EDGE**2 for flag in inside]
+    return OrbitViewer(
+        title=title(part.name),
+        text=f"Learned: {reach_of(part)}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
+        examples=pictures.labels,
+        steps=steps,
+        start=len(steps) // 2,
+        curve=Drawing(svg, alt=f"Range of {title(part.name)} that the classifier averages over."),
+        span=figures.SPAN,
+        tile=(width, height),
+        weights=[weights] * len(frames),
+    )
+
+
+def _training(part: Invariance, result: FitResult) -> Drawing:
+    steps, values = result.training.step, result.training.half_width[part.name]
+    label = "factor, upper end" if part.unit == "factor" else f"± {part.unit}"
+    with figures.style(salt=f"training {part.name}"):
+        svg = figures.to_svg(history(steps, values, y_label=label))
+    return Drawing(
+        svg, alt=f"Half-width of {title(part.name)} over training.", title=title(part.name)
+    )

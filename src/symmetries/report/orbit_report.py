@@ -1,0 +1,183 @@
+"""Report of ``symmetries orbit``: how much each transformation changes an image."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from symmetries.report import figures
+from symmetries.report.page import Answer, Block, Drawing, OrbitViewer, Page, Section, Strip
+from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
+from symmetries.results.pictures import OrbitPictures
+
+STRIP_COLUMNS = 9
+
+
+def quantity(value: float, unit: str) -> str:
+    """Format a number with its unit for display.
+
+    Example:
+        >>> quantity(-30.0, "degrees"), quantity(1.25, "factor"), quantity(0.5, "pixels")
+        ('\N{MINUS SIGN}30°', '×1.25', '+0.5 px')
+    """
+    if unit == "factor":
+        return f"×{value:.2f}"
+    rounded = round(value, 0 if unit == "degrees" else 1)
+    number = f"{rounded:+g}" if rounded else "0"
+    suffix = {"degrees": "°", "pixels": " px"}.get(unit, f" {unit}")
+    return number.replace("-", "\N{MINUS SIGN}") + suffix
+
+
+def title(name: str) -> str:
+    """Return the name of a parameter as a heading."""
+    return name.replace("_", " ")
+
+
+def spread(count: int, columns: int) -> list[int]:
+    """Return at most ``columns`` evenly spaced indices below ``count``, including both ends."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(count, columns))})
+
+
+def overview(
+    curves: Sequence[OrbitCurve], frames: Mapping[str, NDArray[np.uint8]], example: int = 0
+) -> bytes:
+    """Draw one example along every parameter, one row each, as a PNG file.
+
+    Args:
+        curves: one per row.
+        frames: (examples, steps, H, W, C) images by name of the parameter.
+        example: index of the example.
+    """
+    columns = [spread(len(curve.values), STRIP_COLUMNS) for curve in curves]
+    rows = [frames[c.name][example, cols] for c, cols in zip(curves, columns, strict=True)]
+    labels = [
+        [quantity(c.values[i], c.unit) for i in cols]
+        for c, cols in zip(curves, columns, strict=True)
+    ]
+    with figures.style():
+        figure = figures.film_strips(np.stack(rows), [title(c.name) for c in curves], labels)
+        return figures.to_png(figure)
+
+
+def reach_text(curve: OrbitCurve) -> str:
+    """Return the interval of :attr:`OrbitCurve.reach` as text."""
+    if curve.reach is None:
+        return "anywhere in the range shown"
+    low, high = (quantity(end, curve.unit) for end in curve.reach)
+    return f"{low} to {high}"
+
+
+def orbit_page(result: OrbitResult) -> Page:
+    """The page for an orbit result; without pictures it shows the curves alone."""
+    data, curves = result.data, result.transformations
+    size = f"{data.width} × {data.height}"
+    return Page(
+        title=f"Orbits of {data.name}",
+        lede=(
+            f"{data.count:,} images of {size} pixels under {', '.join(map(title, result.group))}. "
+            "Within these ranges an image changes less, on average, than it differs from its "
+            "nearest neighbour in the data:"
+        ),
+        answers=[Answer(title(curve.name), reach_text(curve)) for curve in curves],
+        sections=_sections(result, result.pictures),
+        settings=_settings(result),
+        rerun=result.run.command,
+    )
+
+
+def _sections(result: OrbitResult, pictures: OrbitPictures | None) -> list[Section]:
+    curves = result.transformations
+    meaning = (
+        "The curve is how much a pixel changes (root mean square, on a scale from 0 to 1): the "
+        "mean over the images, and the middle 80 % of them around it."
+    )
+    if pictures is None:
+        drawings: list[Block] = [
+            Drawing(_drawn(c, result), alt=f"Change along {title(c.name)}.", title=title(c.name))
+            for c in curves
+        ]
+        return [Section("Along the orbit", meaning, blocks=drawings, columns=True)]
+    frames = pictures.frames
+    return [
+        Section(
+            "At a glance",
+            "One image, one transformation a row, from one end of its range to the other.",
+            blocks=[_strip(curve, frames[curve.name][0]) for curve in curves],
+        ),
+        Section(
+            "Move them yourself",
+            "Drag a slider to move the examples along their orbit. " + meaning,
+            blocks=[_viewer(c, frames[c.name], result, pictures.labels) for c in curves],
+            columns=True,
+        ),
+    ]
+
+
+def _drawn(curve: OrbitCurve, result: OrbitResult) -> Markup:
+    """The change of the images along one parameter, with the distance of neighbours."""
+    steps = len(curve.values)
+    labels = [quantity(value, curve.unit) for value in curve.values]
+    with figures.style(salt=curve.name):
+        return figures.to_svg(
+            figures.curve(
+                range(steps),
+                curve.change,
+                curve.change_low,
+                curve.change_high,
+                level=result.neighbour_distance,
+                level_label="nearest neighbour",
+                ticks=[(float(i), labels[i]) for i in spread(steps, 5)],
+                y_label="change",
+            )
+        )
+
+
+def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
+    pictures = [
+        (
+            figures.picture_uri(frames[i]),
+            quantity(curve.values[i], curve.unit),
+        )
+        for i in spread(len(curve.values), STRIP_COLUMNS)
+    ]
+    return Strip(title(curve.name), pictures)
+
+
+def _viewer(
+    curve: OrbitCurve, frames: NDArray[np.uint8], result: OrbitResult, examples: Sequence[str]
+) -> OrbitViewer:
+    steps = len(curve.values)
+    labels = [quantity(value, curve.unit) for value in curve.values]
+    name = title(curve.name)
+    _, _, height, width, _ = frames.shape
+    return OrbitViewer(
+        title=name,
+        text=f"Changes less than a neighbour differs: {reach_text(curve)}.",
+        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
+        examples=examples,
+        steps=labels,
+        start=steps // 2,
+        curve=Drawing(_drawn(curve, result), alt=f"Change of the images along {name}."),
+        span=figures.SPAN,
+        tile=(width, height),
+    )
+
+
+def run_settings(data: DataSummary, run: RunInfo, group: str) -> dict[str, str]:
+    """Return the settings that every report ends with."""
+    return {
+        "data": f"{data.name}, {data.count:,} images, {data.channels} × {data.height} "
+        f"× {data.width}",
+        "group": group.replace(",", ", "),
+        "seed": str(run.seed),
+        "device": run.device,
+        "time": f"{run.time:.1f} s, {run.created}",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }
+
+
+def _settings(result: OrbitResult) -> dict[str, str]:
+    return run_settings(result.data, result.run, ",".join(result.group)) | {
+        "nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)"
+    }

@@ -1,0 +1,48 @@
+"""All result types: plain data with a versioned schema, JSON in and JSON out.
+
+Reports, tables and tests read these and nothing else. The first field of a file says what it is,
+``"schema": "symmetries.<kind>/<version>"``; the version grows when an old reader would misread it.
+Numbers are in the units that a person reads: degrees, pixels, factors.
+"""
+
+from symmetries.results.audits import AuditResult, DriftPoint, Estimate, LayerError
+from symmetries.results.base import Record, Result
+from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.orbits import OrbitCurve, OrbitResult
+from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
+from symmetries.results.sweeps import SweepResult, Trial
+from symmetries.results.symmetries import (
+    ClassSymmetries,
+    Histogram,
+    Quality,
+    SymmetryResult,
+    SymmetrySummary,
+    Transformation,
+)
+
+__all__ = [
+    "AuditResult",
+    "ClassSymmetries",
+    "DataSummary",
+    "DriftPoint",
+    "Estimate",
+    "FitResult",
+    "Histogram",
+    "Invariance",
+    "LayerError",
+    "LayerRelaxation",
+    "OrbitCurve",
+    "OrbitResult",
+    "Quality",
+    "Record",
+    "Result",
+    "RunInfo",
+    "ShownResult",
+    "SweepResult",
+    "SymmetryResult",
+    "SymmetrySummary",
+    "Transformation",
+    "Trial",
+    "WidthCurve",
+]

@@ -1,0 +1,188 @@
+"""Result of ``symmetries audit``: how invariant a classifier is, measured from several sides."""
+
+import math
+from statistics import NormalDist
+from typing import Annotated, Literal, Self
+
+from pydantic import AllowInfNan, Field
+
+from symmetries.results.base import Record
+from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
+
+# NaN is allowed where a single example gives no standard error; a saved audit has at least two.
+Uncertain = Annotated[float, AllowInfNan(True)]
+
+
+class Estimate(Record):
+    """A number measured over examples, with its uncertainty.
+
+    Group elements of one example are averaged first, so examples are independent of each other
+    and the standard error covers both the choice of examples and, where elements are drawn at
+    random (anew for each example), that of elements.
+
+    Args:
+        mean: over examples and group elements; the sum where a sum was asked for.
+        standard_error: of that number; NaN for a single example.
+        low: lower end of the confidence interval.
+        high: upper end of the confidence interval.
+        discretisation: the same measure if data is moved there and back again, which resampling
+            alone explains. None where that has no meaning.
+    """
+
+    mean: float
+    standard_error: Uncertain
+    low: Uncertain
+    high: Uncertain
+    discretisation: float | None = None
+
+    @classmethod
+    def normal(
+        cls,
+        mean: float,
+        standard_error: float,
+        *,
+        level: float = 0.95,
+        least: float = -math.inf,
+        most: float = math.inf,
+        discretisation: float | None = None,
+    ) -> Self:
+        """An estimate with the normal interval mean ± z standard_error, cut to a range.
+
+        Args:
+            mean: of the measure.
+            standard_error: of the mean.
+            level: probability that the interval covers the true number.
+            least: smallest value that the measure can have, such as 0 for an error.
+            most: largest value that it can have, such as 1 for a share.
+            discretisation: see :class:`Estimate`.
+
+        Example:
+            >>> found = Estimate.normal(0.98, 0.02, most=1.0)
+            >>> round(found.low, 3), found.high
+            (0.941, 1.0)
+        """
+        low, high = _interval(mean, standard_error, level)
+        if low == low:  # not NaN
+            low, high = min(max(low, least), mean), max(min(high, most), mean)
+        return cls(
+            mean=mean,
+            standard_error=standard_error,
+            low=low,
+            high=high,
+            discretisation=discretisation,
+        )
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Normal confidence interval mean ± z standard_error of any level.
+
+        Example:
+            >>> low, high = Estimate.normal(1.0, 0.1).interval(0.68)
+            >>> round(low, 2), round(high, 2)
+            (0.9, 1.1)
+        """
+        return _interval(self.mean, self.standard_error, level)
+
+
+def _interval(mean: float, standard_error: float, level: float) -> tuple[float, float]:
+    if not 0 < level < 1:
+        raise ValueError(f"level: expected a probability between 0 and 1, got {level!r}; try 0.95")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    return mean - z * standard_error, mean + z * standard_error
+
+
+class LayerError(Record):
+    """How far the output of a layer is from moving with the input.
+
+    Args:
+        name: of the layer, as in ``model.named_modules()``.
+        shape: of its output for one example.
+        law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
+            h(x) = h(g x); "regular" equivariance of channels that stand for the elements of a
+            finite group, field after field, and change places with them.
+        error: norm of the difference relative to the norm of h(x); None where the group cannot
+            act on the layer's output.
+        discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
+            alone explains. None where ``error`` is.
+        standard_error: of ``error``, over examples and the elements drawn for each; None where
+            there is no error, or one example.
+        relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
+            ``relaxation()``, as relaxed group convolutions do; None otherwise.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    law: str
+    error: float | None
+    discretisation: float | None
+    standard_error: float | None = None
+    relaxation: dict[str, float] | None = None
+
+
+class DriftPoint(Record):
+    """The measures at one degree of drift.
+
+    Args:
+        beta: degree of drift, from 0 (the data) to 1 (the other data).
+        accuracy: on the blended data.
+        accuracy_ratio: the same divided by the accuracy at 0; None if that is 0.
+        logit_invariance: LI.
+        distribution_invariance: DI.
+        saliency_similarity: SI; None for a model without gradients.
+    """
+
+    beta: float = Field(ge=0, le=1)
+    accuracy: Estimate
+    accuracy_ratio: float | None
+    logit_invariance: Estimate
+    distribution_invariance: Estimate
+    saliency_similarity: Estimate | None
+
+
+class AuditResult(ShownResult):
+    """Result of ``symmetries audit``: how invariant a classifier is.
+
+    Args:
+        group: its name, or its ``repr`` if it has none.
+        elements: number of group elements per example.
+        exhaustive: whether these are all of the group (else they were drawn for each example).
+        identity: whether the identity is among them.
+        examples: number of examples.
+        classes: number of classes.
+        level: of the confidence intervals.
+        accuracy: on the data as given.
+        accuracy_moved: on the moved data.
+        logit_invariance: LI, 0 is perfect.
+        normalised_logit_invariance: LI relative to the size of the logits.
+        distribution_invariance: DI, 0 is perfect.
+        saliency_similarity: SI, 1 is perfect; None for a model without gradients.
+        sensitivity: largest singular value of the input Jacobian; None without gradients.
+        layers: equivariance error by layer.
+        drift: the measures on the way to other data, if there are any.
+        seconds: time that the measures took.
+        model: its name, where there is one.
+        data: what it was measured on, where that is known.
+        run: how the numbers were computed, where that is known.
+    """
+
+    schema_name: Literal["symmetries.audit/1"] = Field(default="symmetries.audit/1", alias="schema")
+    group: str
+    elements: int = Field(ge=1)
+    exhaustive: bool
+    identity: bool
+    examples: int = Field(ge=2)
+    classes: int = Field(ge=2)
+    level: float
+    accuracy: Estimate
+    accuracy_moved: Estimate
+    logit_invariance: Estimate
+    normalised_logit_invariance: Estimate
+    distribution_invariance: Estimate
+    saliency_similarity: Estimate | None
+    sensitivity: Estimate | None
+    layers: tuple[LayerError, ...]
+    drift: tuple[DriftPoint, ...] = ()
+    seconds: float = Field(ge=0)
+    model: str | None = None
+    data: DataSummary | None = None
+    run: RunInfo | None = None

@@ -1,0 +1,102 @@
+"""Result of ``symmetries fit``: accuracy and learned invariance of a classifier."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from symmetries.results.base import Record
+from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import ShownResult
+
+
+class Invariance(Record):
+    """How far a transformation may move an input before the output of the model changes.
+
+    Args:
+        name: of the parameter.
+        unit: "degrees", "pixels", "factor", ...
+        half_width: the model averages over values from -half_width to +half_width (over factors
+            from 1 / half_width to half_width).
+        interval: half-widths that explain the training data about as well (95 %); None where the
+            half-width was not learned.
+    """
+
+    name: str
+    unit: str
+    half_width: float
+    interval: tuple[float, float] | None = None
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval; the half-width itself where it was not learned."""
+        return self.half_width if self.interval is None else self.interval[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval; the half-width itself where it was not learned."""
+        return self.half_width if self.interval is None else self.interval[1]
+
+
+class WidthCurve(Record):
+    """Learned widths during training: one number for each entry of ``step``.
+
+    Args:
+        step: of the training.
+        half_width: by name of the parameter, in the unit of :class:`Invariance`.
+        relaxation: of relaxed networks, by "LAYER COORDINATE", as in :class:`LayerRelaxation`.
+        loss: of relaxed networks, on the batch of that step.
+    """
+
+    step: tuple[int, ...]
+    half_width: dict[str, tuple[float, ...]]
+    relaxation: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    loss: tuple[float, ...] = ()
+
+
+class LayerRelaxation(Record):
+    """How far a layer gave up its equivariance along a coordinate: 0 is not at all.
+
+    Args:
+        layer: its name.
+        coordinate: "rotation", ...
+        value: omega', the parameter that was learned.
+        error: relative equivariance error that was measured on images; None where it was not.
+    """
+
+    layer: str
+    coordinate: str
+    value: float
+    error: float | None = None
+
+
+class FitResult(ShownResult):
+    """Result of ``symmetries fit``, measured on data that it did not train on.
+
+    Args:
+        method: how the classifier was trained.
+        group: its transformations.
+        data: the training data.
+        examples: number of test examples.
+        accuracy: share of the test examples that is classified correctly.
+        accuracy_interval: ends of its 95 % interval.
+        elbo: evidence lower bound per training example, in nats; None for relaxed networks.
+        log_likelihood: of the test labels, per example.
+        invariance: learned half-widths; empty for relaxed networks.
+        relaxation: by layer, of relaxed networks.
+        training: half-widths, or relaxations and loss, during training.
+        run: how the numbers were computed.
+    """
+
+    schema_name: Literal["symmetries.fit/1"] = Field(default="symmetries.fit/1", alias="schema")
+    method: Literal["invariant", "plain", "augmented", "relaxed"]
+    group: str
+    data: DataSummary
+    examples: int = Field(ge=1, description="test examples")
+    accuracy: float = Field(ge=0, le=1)
+    accuracy_interval: tuple[float, float]
+    elbo: float | None
+    log_likelihood: float
+    invariance: tuple[Invariance, ...]
+    relaxation: tuple[LayerRelaxation, ...] = ()
+    training: WidthCurve
+    run: RunInfo

@@ -1,0 +1,79 @@
+"""The weights that explain held-out images best."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.training.checkpoint import has_state, load_state, remove_state, save_model
+from symmetries.training.config import TrainConfig
+from symmetries.training.step import Step
+
+LOOKS = 20  # over a training
+BATCH = 512
+Loss = Callable[[nn.Module, tuple[Tensor, ...], Step], Mapping[str, Tensor]]
+
+
+class BestWeights:
+    """Looks at held-out images now and then while training, and keeps the best weights.
+
+    Made to be the ``on_step`` of :func:`symmetries.training.train`. Random numbers are the same at
+    every look. With a folder the best weights are written, so that a resumed run knows them.
+
+    Args:
+        model: whose weights are kept.
+        images: held out, (N, C, H, W).
+        loss: of the training.
+        config: of the training.
+    """
+
+    def __init__(self, model: nn.Module, images: Tensor, loss: Loss, config: TrainConfig) -> None:
+        self.model = model
+        self.images = images
+        self.loss = loss
+        self.every = max(1, config.steps // LOOKS)
+        self.total = config.steps
+        self.folder: Path | None = None if config.out is None else config.out / "best"
+        self.best = math.inf
+        self.state: dict[str, Tensor] = {}
+        if self.folder is None or not self.folder.is_dir():
+            return
+        if not config.resume:  # what an earlier run left must not win over this one
+            remove_state(self.folder, "model")
+        elif has_state(self.folder, "model"):
+            self.state, meta = load_state(self.folder)
+            self.best = float(meta["held_out"])
+
+    def __call__(self, step: Step, metrics: Mapping[str, Tensor]) -> None:
+        """Look, if it is time to."""
+        done = step.index + 1
+        if done % self.every and done != self.total:
+            return
+        value = self.look(step.device)
+        if value < self.best:
+            self.best = value
+            self.state = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+            if self.folder is not None and step.rank == 0:
+                save_model(self.folder, self.model, {"held_out": value, "steps": done})
+
+    @torch.no_grad()
+    def look(self, device: torch.device) -> float:
+        """Mean loss of the held-out images."""
+        step = Step(total=1, seed=0, device=device)
+        kind = next(self.model.parameters()).dtype
+        self.model.eval()
+        total = 0.0
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            for start in range(0, len(self.images), BATCH):
+                part = self.images[start : start + BATCH].to(device, kind)
+                step.generator.manual_seed(start)
+                total += float(self.loss(self.model, (part,), step)["loss"]) * len(part)
+        self.model.train()
+        return total / len(self.images)
+
+    def restore(self) -> None:
+        """Put the best weights back."""
+        if self.state:
+            self.model.load_state_dict(self.state)

@@ -1,0 +1,206 @@
+"""Parts of the orbit posterior against oracles: measures, densities, and views without leaks."""
+
+import math
+
+import pytest
+import torch
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import affine_inverse
+from symmetries.groups.names import parse_group
+from symmetries.learners.orbit_posterior import (
+    Network,
+    OrbitConfig,
+    OrbitPosterior,
+    Training,
+    Views,
+)
+from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
+from symmetries.learners.orbit_posterior.symmetric import self_symmetric
+from symmetries.learners.orbit_posterior.views import Frame, View
+from symmetries.training import Step
+
+REACH = {"shift_x": 1.5, "shift_y": 1.5, "zoom": 2.0, "scale_x": 2.0, "scale_y": 2.0, "shear": 2.0}
+
+
+def integrals(name, side):
+    """Integrals of a bump over the group, as it is and translated, in the chart's measure."""
+    chart = Chart(parse_group(name), 8, REACH)
+    generator = torch.Generator().manual_seed(0)
+    unit = torch.rand(1_000_000, len(chart.coordinates), generator=generator, dtype=torch.float64)
+    u = chart.draw(unit)
+    moving = torch.full((1, len(chart.coordinates)), 0.3, dtype=torch.float64)
+    r, h = chart.matrix(u), chart.matrix(moving)[0]
+
+    def bump(m):
+        return torch.exp(-((m - torch.eye(3)) ** 2).sum((1, 2)) / 0.15)
+
+    weight = chart.log_haar(u).exp()
+    moved = r @ h if side == "right" else h @ r
+    return float((bump(r) * weight).mean()), float((bump(moved) * weight).mean())
+
+
+@pytest.mark.parametrize("name", ["rotation", "rotation,translation", "similarity"])
+def test_the_charts_measure_is_right_invariant(name):
+    there, moved = integrals(name, "right")
+    assert abs(moved / there - 1) < 0.04
+
+
+@pytest.mark.parametrize("name", ["similarity", "zoom,translation"])
+def test_left_translation_changes_it_where_left_and_right_differ(name):
+    there, moved = integrals(name, "left")
+    assert abs(moved / there - 1) > 0.2
+
+
+def test_the_density_of_linear_maps_is_that_of_their_entries():
+    """The Haar measure of GL(2) is dA / |det A|^2; the chart's is proportional to it."""
+    chart = Chart(parse_group("rotation,scale,shear"), 8)
+    ratios = []
+    for values in ([0.3, 0.5, -0.7, 0.4], [1.0, 0.0, 0.2, -0.8], [-2.0, 0.1, 0.1, 0.0]):
+        u = torch.tensor(values, dtype=torch.float64)
+
+        def entries(v):
+            return chart.matrix(v[None])[0, :2, :2].flatten()
+
+        volume = torch.linalg.det(torch.autograd.functional.jacobian(entries, u)).abs()
+        a, b, c, d = entries(u)
+        ratios.append(float(volume / (a * d - b * c) ** 2 / chart.log_haar(u).exp()))
+    assert ratios == pytest.approx([2.0, 2.0, 2.0], rel=1e-4)
+
+
+def test_rigid_motions_in_exponential_coordinates():
+    """The chart's measure is dt dtheta; one exponential gives (2 - 2 cos theta) / theta^2."""
+    group = parse_group("rotation,translation")
+    eta = torch.tensor([0.3, -0.4, 1.7], dtype=torch.float64)
+
+    def coordinates(e):
+        m = group.exp(e)
+        return torch.stack((m[0, 2], m[1, 2], torch.atan2(m[1, 0], m[0, 0])))
+
+    jacobian = torch.autograd.functional.jacobian(coordinates, eta)
+    expected = (2 - 2 * math.cos(1.7)) / 1.7**2
+    assert abs(float(torch.linalg.det(jacobian).abs()) - expected) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "name", ["rotation", "rotation,translation", "similarity", "affine", "rotation,flip_x", "scale"]
+)
+def test_moves_are_the_inverses(name):
+    chart = Chart(parse_group(name), 8)
+    unit = torch.rand(50, len(chart.coordinates), generator=torch.Generator().manual_seed(1))
+    u = chart.draw(unit.double())
+    back = chart.matrix(chart.moves(u[:, None])[:, 0])
+    assert torch.allclose(back, affine_inverse(chart.matrix(u)), atol=1e-6)
+
+
+def test_shifts_are_those_of_the_content():
+    chart = Chart(parse_group("rotation,translation"), 8)
+    u = torch.tensor([[[0.8, 0.1, -0.2]]])
+    centre = torch.tensor([[0.5, 0.25]])
+    matrix = affine_inverse(chart.matrix(u[0]))[0]
+    point = matrix @ torch.tensor([0.5, 0.25, 1.0])
+    found = chart.moves(u, centre)[0, 0]
+    assert torch.allclose(found[1:], point[:2] - centre[0], atol=1e-6)
+
+
+def test_the_smallest_set_of_a_uniform_and_of_two_modes():
+    uniform = torch.cat((torch.full((6,), 1 / 6), torch.zeros(30)))
+    assert float(smallest_set(uniform)) == pytest.approx(5.4)
+    coordinate = Chart(parse_group("rotation"), 36).coordinates[0]
+    assert float(Densities(coordinate, uniform[None]).widths()) == pytest.approx(math.radians(54))
+    rolled = Densities(coordinate, uniform.roll(-3)[None])  # across the seam
+    assert float(rolled.centres().abs()) == pytest.approx(math.pi, abs=0.1)
+
+
+def test_histograms_start_uniform_and_are_calibrated_on_their_own_samples():
+    chart = Chart(parse_group("rotation,translation,flip_x"), 24)
+    torch.manual_seed(0)
+    head = Histograms(chart.coordinates, 4)
+    context = torch.randn(40, 4)
+    u = chart.draw(torch.rand(40, 4))
+    assert float(head.log_ratio(u, context).abs().max()) < 1e-5
+    for parameter in head.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    drawn = head.sample(context, 50, torch.Generator().manual_seed(0)).flatten(0, 1)
+    levels = head.levels(drawn, context.repeat_interleave(50, 0)).sort(0).values
+    even = (torch.arange(len(levels)) + 0.5) / len(levels)
+    gaps = (levels - even[:, None]).abs().amax(0)
+    assert float(gaps[1:].max()) < 1.7 / math.sqrt(len(levels))
+
+
+def fields(n, side, bits=8, seed=0):
+    """Isotropic random fields, averaged over pixels of a grid three times as fine."""
+    generator = torch.Generator().manual_seed(seed)
+    frequency = torch.fft.fftfreq(side * 6) * 3
+    radius = torch.hypot(frequency[:, None], frequency[None])
+    amplitude = torch.where(radius < 0.5, 1 / (radius + 0.06), torch.zeros(()))
+    noise = torch.randn(n, side * 6, side * 6, generator=generator)
+    field = torch.fft.ifft2(torch.fft.fft2(noise) * amplitude).real[:, None, : 3 * side, : 3 * side]
+    x = torch.nn.functional.avg_pool2d(field, 3)
+    x = (0.5 + 0.18 * (x - x.mean()) / x.std()).clamp(0, 1)
+    return (x * (2**bits - 1)).round() / (2**bits - 1)
+
+
+def gain(images, views, interpolation="bilinear", steps=200):
+    """Nats over chance on held-out pictures, the better of two fits."""
+    config = OrbitConfig(
+        bins=36,
+        check=False,
+        folds=2,
+        views=views,
+        network=Network(kind="mlp", features=96),
+        training=Training(steps=steps, rounds=1, batch_size=256),
+    )
+    action = ImageAction(parse_group("rotation"), interpolation=interpolation)
+    model = OrbitPosterior(action, tuple(images.shape[1:]), config)
+    model.fit(images, device="cpu", progress=False)
+    return max(model.gains)
+
+
+@pytest.mark.parametrize(("side", "bits", "kind"), [(8, 8, "bilinear"), (12, 4, "bicubic")])
+def test_pictures_that_have_every_turn_tell_none(side, bits, kind):
+    assert gain(fields(1500, side, bits), Views(), kind) < 0.02
+
+
+def test_a_frame_that_moves_would_be_told(monkeypatch):
+    part = "symmetries.learners.orbit_posterior.views"
+    monkeypatch.setattr(f"{part}.round_window", lambda h, w, radius, margin: torch.ones(h, w))
+    monkeypatch.setattr(
+        f"{part}._between", lambda unit, turns, side: torch.eye(3).expand(len(unit), 3, 3)
+    )
+    name = "symmetries.learners.orbit_posterior.model.find_frame"
+    monkeypatch.setattr(name, lambda images, fill: Frame(True, 0.0, 1.0))
+    assert gain(fields(1500, 12), Views()) > 0.02
+
+
+def test_a_view_turns_with_the_move():
+    chart = Chart(parse_group("rotation"), 36)
+    action = ImageAction(parse_group("rotation"))
+    frame = Frame(True, 0.0, 1.0)
+    view = View(action, chart, (1, 24, 24), frame, Views(noise=0.0), 0.0, 1.0)
+    x = torch.zeros(1, 1, 24, 24)
+    x[:, :, 6:18, 8:11] = 1.0
+    x[:, :, 6:9, 8:16] = 1.0
+    step = Step(total=1, seed=0, device=torch.device("cpu"))
+    shown = []
+    for angle in (0.0, math.pi / 2):
+        step.begin(0)
+        shown.append(view(x, torch.tensor([[angle]]), step))
+    quarter = shown[0].rot90(1, (2, 3))  # counter-clockwise
+    assert float((shown[1] - quarter).abs().max()) < 0.15
+    assert float((shown[1] - shown[0]).abs().max()) > 0.5
+
+
+def test_pictures_with_symmetries_of_their_own_are_found():
+    chart = Chart(parse_group("rotation"), 36)
+    x = torch.zeros(3, 1, 24, 24)
+    x[0, :, 10:14, 4:20] = 1.0  # a bar looks the same after half a turn
+    x[1, :, 6:18, 6:18] = 1.0  # a square
+    x[2, :, 4:14, 10:14] = 1.0
+    x[2, :, 4:8, 10:20] = 1.0
+    found = self_symmetric(x, chart, Frame(True, 0.0, 1.0))
+    assert found.tolist() == [True, True, False]
+    flips = Chart(parse_group("flip_x"), 36)
+    assert self_symmetric(x, flips, Frame(True, 0.0, 1.0)).tolist() == [True, True, False]

@@ -1,0 +1,196 @@
+"""Outputs stand or fall as a whole, and nobody loses what another has done."""
+
+import itertools
+import json
+import os
+import signal
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from symmetries.cli import output
+
+# A training of seconds, slow enough to be met while it runs; --out and the rest as given.
+TINY = """
+import dataclasses, sys, time
+from symmetries.cli import app
+from symmetries.learners.symmetry_model import PRESETS
+quick = PRESETS["quick"]
+stage = dataclasses.replace(quick.inference, steps=STEPS, batch_size=16)
+PRESETS["quick"] = dataclasses.replace(
+    quick, widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
+)
+app()
+"""
+DISCOVER = ["discover", "a.npz", "--group", "rotation", "--quiet", "--out", "out"]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
+
+
+def wait_for(condition, process, seconds=120):
+    limit = time.time() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.time() < limit
+        time.sleep(0.02)
+
+
+def test_a_refused_second_run_leaves_the_first_alone(spawn, tmp_path, pictures):
+    first = spawn(*DISCOVER, code=TINY.replace("STEPS", "150"))
+    wait_for(lambda: list(tmp_path.glob("out.resume/**/metrics.csv")), first)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = spawn(*DISCOVER, code=TINY.replace("STEPS", "150"))
+    said = second.communicate(timeout=120)[1]
+    assert second.returncode == 4, said
+    assert f"process {first.pid}" in said
+    assert list(tmp_path.glob("out.resume/**/metrics.csv")), "what the first has written is gone"
+    os.kill(first.pid, signal.SIGCONT)
+    said = first.communicate(timeout=240)[1]
+    assert first.returncode == 0, said
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "model",
+        "report.html",
+        "symmetries.json",
+    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "out"]
+
+
+def test_two_orbits_into_one_new_folder(spawn, tmp_path, pictures):
+    """The second begins while the first draws, and ends after it."""
+    slow = """
+import time
+import symmetries.report as report
+from symmetries.cli import app
+real = report.render
+def render(page):
+    import pathlib
+    pathlib.Path("drawing").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return real(page)
+report.render = render
+app()
+"""
+    words = ["orbit", "a.npz", "--group", "rotation", "--quiet", "--out", "out"]
+    first = spawn(*words, code=slow)
+    wait_for((tmp_path / "drawing").exists, first)
+    second = spawn(*words, "--seed", 1)
+    limit = time.time() + 120
+    while second.poll() is None and time.time() < limit:
+        time.sleep(0.05)
+    (tmp_path / "go").touch()
+    codes = sorted(process.wait(timeout=120) for process in (first, second))
+    assert codes == [0, 4], (first.communicate(), second.communicate())
+
+
+CHANGES = ("rename", "replace", "link", "unlink", "rmdir", "mkdir")
+
+
+def written(out, text, place=0):
+    """Write an output in a process that is killed just before its change number ``place``."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    count = itertools.count(1)
+
+    def watched(real):
+        def call(*arguments, **options):
+            if next(count) == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        return call
+
+    for name in CHANGES:
+        setattr(os, name, watched(getattr(os, name)))
+    code = 1
+    try:
+        guard = getattr(output, "owned", nullcontext)  # a lock, since there is one
+        with guard(out), output.output_folder(out, True) as partial:
+            (partial / "numbers.json").write_text(text)
+            (partial / "model").mkdir()
+            (partial / "model" / "weights").write_text(text)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def state(out):
+    numbers = (out / "numbers.json").read_text()
+    weights = (out / "model" / "weights").read_text()
+    return {numbers, weights}
+
+
+def test_a_kill_at_any_rename_leaves_the_old_or_the_new(tmp_path):
+    out = tmp_path / "out"
+    assert written(out, "old") == 0
+    (out / "thesis.tex").write_text("precious")
+    killed, text = 0, "old"
+    for place in range(1, 60):
+        before, text = text, f"run {place}"
+        code = written(out, text, place)
+        assert out.is_dir(), f"nothing is there after a kill at operation {place}"
+        found = state(out)
+        assert len(found) == 1, f"a mixture after a kill at operation {place}: {found}"
+        assert found <= {before, text}
+        assert (out / "thesis.tex").read_text() == "precious"
+        text = found.pop()
+        if code == 0:
+            break
+        killed += 1
+    assert killed >= 5
+    assert code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["out"], "leftovers of killed runs"
+
+
+def latin(tmp_path):
+    """A folder of pictures with a class whose name is no UTF-8."""
+    rng = np.random.default_rng(0)
+    for name in (b"caf\xe9", b"tea"):
+        folder = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path / "pictures"), name)))
+        folder.mkdir(parents=True)
+        for i in range(12):
+            Image.fromarray(rng.integers(0, 255, (8, 8), np.uint8)).save(folder / f"{i}.png")
+    return "pictures"
+
+
+@pytest.mark.parametrize("command", ["discover", "fit", "orbit"])
+def test_a_name_in_latin_1_costs_nothing(spawn, tmp_path, command):
+    latin(tmp_path)
+    words = [command, "pictures", "--group", "rotation", "--quiet", "--out", "out"]
+    code = TINY.replace("STEPS", "4").replace(
+        "app()",
+        "from symmetries.cli import classifiers\n"
+        "classifiers.PRESETS['quick'] = {'features': 24, 'steps': 4, 'batch_size': 16}\napp()",
+    )
+    process = spawn(*words, code=code)
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, said
+    (result,) = (tmp_path / "out").glob("*.json")
+    assert json.loads(result.read_text())["data"]["classes"] == ["caf\\xe9", "tea"]
+
+
+def test_work_is_kept_when_the_end_fails(spawn, tmp_path, pictures):
+    failing = TINY.replace("STEPS", "6").replace(
+        "app()",
+        "import symmetries.report\n"
+        "def render(page):\n    raise ValueError('the page cannot be drawn')\n"
+        "symmetries.report.render = render\napp()",
+    )
+    process = spawn(*DISCOVER, code=failing)
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == 3, said
+    assert list(tmp_path.glob("out.resume/**/checkpoint.json")), "the training is gone"
+    assert "--resume" in said
+    process = spawn(*DISCOVER, "--resume", code=TINY.replace("STEPS", "6"))
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, said
+    assert not (tmp_path / "out.resume").exists()

@@ -1,0 +1,120 @@
+"""What is shown and stored: no password, nothing that a terminal obeys, and the right exit code."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+SWEEP = """
+learner = "relaxed"
+data = "digits"
+measure = "accuracy"
+images = 40
+trials = 1
+[settings]
+steps = 1
+width = 2
+[search]
+lr = [1e-3]
+"""
+
+
+def test_a_password_is_masked_in_results_and_errors(run, tmp_path):
+    (tmp_path / "a.toml").write_text(SWEEP)
+    refused = run("sweep", "a.toml", "--storage", "nothing://ann:s3cret@host/db", "--out", "no")
+    assert refused.exit_code != 0
+    assert "s3cret" not in refused.output
+    name = "file:study?mode=memory&token=s3cret&uri=true"
+    done = run("sweep", "a.toml", "--storage", f"sqlite:///{name}", "--out", "out")
+    assert done.exit_code == 0, done.output
+    for file in ("sweep.json", "report.html"):
+        text = (tmp_path / "out" / file).read_text()
+        assert "s3cret" not in text
+        assert "token=***" in text
+
+
+@pytest.fixture
+def escaping(tmp_path):
+    """Pictures whose names, and one of whose classes, would change a terminal."""
+    rng = np.random.default_rng(0)
+    for kind in ("a", "\x1b]0;title\x07b"):
+        folder = tmp_path / "p" / kind
+        folder.mkdir(parents=True)
+        for i in range(3):
+            Image.fromarray(rng.integers(0, 255, (8, 8), np.uint8)).save(folder / f"{i}.png")
+    (tmp_path / "p" / "a" / "\x1b[31mred.png").write_bytes(b"no picture")
+    return "p"
+
+
+def test_names_do_not_reach_the_terminal_as_they_are(run, tmp_path, escaping):
+    for words in (
+        ["data", "describe", escaping, "--skip-bad"],
+        ["data", "describe", escaping],
+        ["data", "describe", "\x1b[31mnothing"],
+        ["orbit", escaping, "--skip-bad", "--group", "rotation", "--out", "\x1b[31mout"],
+        ["data", "describe", "digits", "--\x1b[31m"],
+    ):
+        said = run(*words).output
+        assert "\x1b" not in said
+        assert "\x07" not in said
+        assert "\\x1b" in said
+
+
+def test_json_in_letters_that_the_output_can_take(spawn, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "a.npz",
+        images=rng.random((12, 8, 8)),
+        labels=np.arange(12) % 2,
+        class_names=np.array(["grün", "日本"]),
+    )
+    words = ["orbit", "a.npz", "--group", "rotation", "--json", "--out", "out"]
+    process = spawn(*words, env={"PYTHONIOENCODING": "ascii"})
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert json.loads(out)["data"]["classes"] == ["grün", "日本"]
+
+
+def test_a_standard_output_that_takes_nothing(spawn, tmp_path):
+    with open("/dev/full", "w") as full:
+        process = spawn("data", "describe", "digits", "--json", stdout=full)
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode == 4, said
+    assert said.startswith("error: standard output: No space left on device")
+    assert len(said.splitlines()) == 1
+    closed = "import os, sys; os.close(1); sys.stdout = None\n"
+    code = closed + "from symmetries.cli import app; app()"
+    process = spawn("data", "describe", "digits", "--json", code=code)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 4, said
+    assert "standard output: it is closed" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["data", "describe", "digits", "--resize", "999999999999"], 3),
+        (["data", "describe", "digits", "--resize", "9" * 5000], 3),
+        (["orbit", "digits", "--group", "c" + "9" * 5000, "--out", "out"], 3),
+        (["data", "describe", "x" * 300], 3),
+        (["audit", "x" * 300, "digits", "--out", "out"], 3),
+        (["augment", "x" * 300, "digits", "--out", "out.npz"], 3),
+        (["orbit", "digits", "--group", "rotation", "--out", "x" * 250], 4),
+        (["orbit", "digits", "--group", "rotation", "--out", "x" * 300], 4),
+        (["orbit", "digits", "--group", "rotation", "--out", "/"], 4),
+    ],
+)
+def test_exit_codes_of_what_is_too_long(run, words, code):
+    result = run(*words)
+    assert result.exit_code == code, result.output
+    for foreign in ("please report", "Exceeds the limit", "Errno"):
+        assert foreign not in result.stderr
+    assert len(result.stderr) < 2500
+
+
+@pytest.mark.parametrize("out", [".", ".."])
+def test_the_working_folder_is_no_output(run, out):
+    result = run("orbit", "digits", "--group", "rotation", "--out", out, "--quiet")
+    assert result.exit_code == 4
+    assert "the working folder" in result.stderr

@@ -1,0 +1,82 @@
+"""Options of benchmark scripts are accepted and do what their help says."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+def script(name):
+    """Import a benchmark script by its file name."""
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr("common.RESULTS", tmp_path)
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    yield tmp_path
+    torch.set_float32_matmul_precision(precision)
+    torch.set_num_threads(threads)
+
+
+def test_a_quick_profile_of_the_invariant_step_leaves_the_stored_table_alone(
+    results, monkeypatch, capsys
+):
+    step = script("invariant_step_cuda")
+    monkeypatch.setattr(step, "DEVICE", "cpu")
+    for name, value in {"UNITS": 8, "SAMPLES": 2, "BATCH": 16, "SIDE": 8}.items():
+        monkeypatch.setattr(step, name, value)
+    step.main(["--quick", "--profile"])
+    assert "us of kernels per step" in capsys.readouterr().out
+    assert not list(results.glob("*.json"))
+    rows = json.loads((results / "parts" / "invariant_step-cpu.json").read_text())["rows"]
+    assert {(row["what"], row["kind"], row["runs"]) for row in rows} == {
+        ("library", "fourier", 1),
+        ("library", "fourier", 2),
+        ("library", "relu", 1),
+        ("library", "relu", 2),
+        ("natural, full batch", "fourier", 2),
+    }
+    assert all(row["ms_per_step"] > 0 for row in rows)
+
+
+def test_without_a_gpu_the_invariant_step_says_what_to_run(results, monkeypatch, capsys):
+    step = script("invariant_step_cuda")
+    monkeypatch.setattr(step, "DEVICE", "cpu")
+    step.main([])
+    assert "--quick" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        step.parse(["--fast"])
+
+
+def test_the_invariant_step_on_a_cpu_takes_processor_time(results, monkeypatch):
+    step = script("invariant_step")
+    for name, value in {"UNITS": 4, "SAMPLES": 2, "SIDE": 8, "BATCHES": (2,)}.items():
+        monkeypatch.setattr(step, name, value)
+    monkeypatch.setattr(sys, "argv", ["invariant_step.py", "--processor-time"])
+    step.main()
+    (path,) = results.glob("*.json")
+    assert [row["clock"] for row in json.loads(path.read_text())["rows"]] == ["process_time"]
+
+
+def test_rounding_runs_on_a_cpu_only_where_that_is_asked_for(results, monkeypatch, capsys):
+    rounding = script("rounding")
+    monkeypatch.setattr(rounding, "DEVICE", "cpu")
+    monkeypatch.setattr(rounding, "cases", tuple)
+    monkeypatch.setattr(sys, "argv", ["rounding.py"])
+    rounding.main()
+    assert "--anyhow" in capsys.readouterr().out
+    assert not list(results.glob("*.json"))
+    monkeypatch.setattr(sys, "argv", ["rounding.py", "--anyhow"])
+    rounding.main()
+    assert json.loads((results / "rounding-cpu.json").read_text())["rows"] == []

@@ -1,0 +1,345 @@
+"""The front door: what ``import symmetries`` gives, how fast, and in which forms it takes data."""
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from types import FunctionType
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import symmetries
+from symmetries import estimators
+from symmetries.analysis import classifiers
+from symmetries.data import ImageSet, as_image_set, as_images
+from symmetries.groups import Cyclic, Group, group_name
+from symmetries.learners.symmetry_model import Stage, SymmetryConfig
+from symmetries.results import Record
+from symmetries.training import load_state, save_model
+
+PACKAGES = (
+    *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
+    *("learners", "nn", "report", "results", "sweeps", "testing", "training"),
+)
+SECONDS = 0.5  # of processor time
+TINY = SymmetryConfig(widths=(16,), inference=Stage(3, 16), generative=Stage(3, 16))
+
+
+def public():
+    """Every public object by name, with the packages that export it."""
+    found = defaultdict(dict)
+    for package in ("", *PACKAGES):
+        module = importlib.import_module(f"symmetries.{package}".rstrip("."))
+        for name in getattr(module, "__all__", ()):
+            found[name][module.__name__] = getattr(module, name)
+    return found
+
+
+def processor_time(*command):
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True,"
+        " stdout=subprocess.DEVNULL); used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+        " print(used.ru_utime + used.ru_stime)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def run_python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    "command", [("-c", "import symmetries; dir(symmetries)"), ("-m", "symmetries", "--help")]
+)
+def test_the_door_opens_fast(command):
+    times = [processor_time(sys.executable, *command) for _ in range(3)]
+    assert min(times) < SECONDS
+
+
+def test_nothing_heavy_is_imported_before_it_is_used():
+    code = "import sys, symmetries; symmetries.__all__; sys.exit('torch' in sys.modules)"
+    run_python(code)
+
+
+def test_about_forty_names_and_no_others():
+    assert 35 <= len(symmetries.__all__) <= 50
+    assert set(symmetries.__all__) <= set(dir(symmetries))
+    with pytest.raises(AttributeError, match="has no attribute 'Rotation'"):
+        _ = symmetries.Rotation
+
+
+def test_no_two_public_things_share_a_name():
+    for name, places in public().items():
+        assert len({id(thing) for thing in places.values()}) == 1, (name, list(places))
+
+
+def test_every_public_thing_says_what_it_is():
+    for name, places in public().items():
+        thing = next(iter(places.values()))
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            text = inspect.getdoc(thing) or ""
+            assert text.split("\n")[0].rstrip(" .\"'"), name
+
+
+def test_faces_of_scikit_learn_are_named_as_such():
+    for name in estimators.__all__:
+        if inspect.isclass(getattr(estimators, name)):
+            assert name.endswith(("Estimator", "Classifier", "Regressor")), name
+
+
+def test_old_names_work_and_warn(tmp_path):
+    from symmetries.nn import tied
+
+    with pytest.warns(DeprecationWarning, match="is now SymmetryEstimator"):
+        old = estimators.SymmetryModel
+    assert old is estimators.SymmetryEstimator
+    with pytest.warns(DeprecationWarning, match="is now TiedPool"):
+        assert tied.GroupPool is tied.TiedPool
+    model = old("rotation", config=TINY).fit(np.random.default_rng(0).random((20, 8, 8)))
+    model.save(tmp_path)
+    _, meta = load_state(tmp_path)
+    save_model(tmp_path, model.model_, meta | {"estimator": "SymmetryModel"})
+    assert estimators.SymmetryEstimator.load(tmp_path).symmetries_ == model.symmetries_
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import symmetries.audit as module; f = symmetries.audit; assert f is module",
+        "f = symmetries.audit; import symmetries.audit as module; assert f is not module",
+    ],
+)
+def test_audit_is_a_function_in_every_order_of_imports(code):
+    made = (
+        "import symmetries, torch, warnings; warnings.simplefilter('ignore');"
+        f"{code};"
+        "net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3));"
+        "data = torch.rand(4, 1, 8, 8), torch.arange(4) % 3;"
+        "assert f(net, data, 'c4', progress=False).pictures is not None;"
+        "assert symmetries.audit(net, data, 'c4', progress=False).examples == 4;"
+        "from symmetries.audit import audit, logit_invariance;"
+        "assert audit(net, data, 'c4', progress=False).pictures is None"
+    )
+    run_python(made)
+
+
+# Groups by name: the name that suits a callable, and its other arguments.
+IMAGES = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(6) % 3
+NET = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+SMALL = {"features": 8, "steps": 2, "batch_size": 8}
+BY_NAME = {
+    "ColourAction": ("hue", {}),
+    "ConditionalCategorical": None,  # takes an order
+    "DistributionInvariance": ("c4", {}),
+    "FieldBatchNorm2d": ("c4", {"fields": 2}),
+    "FieldNorm2d": ("c4", {"fields": 2}),
+    "GroupConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
+    "GroupPool": ("d4", {}),
+    "ImageAction": ("rotation", {}),
+    "InvarianceMetric": None,  # abstract
+    "InvariantClassifier": ("rotation", SMALL),
+    "InvariantRegressor": ("rotation", SMALL),
+    "InvariantVAE": ("rotation", {"shape": (1, 16, 16), "config": "quick"}),
+    "LiftingConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
+    "LogitInvariance": ("c4", {}),
+    "PointAction": ("rotation", {}),
+    "RelaxedClassifier": ("c4", {}),
+    "RelaxedGroupConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
+    "SaliencySimilarity": ("c4", {}),
+    "SignalAction": ("shift", {}),
+    "Symmetry": ("c4", {}),
+    "SymmetryEstimator": ("rotation", {}),
+    "SymmetryModel": ("rotation", {"shape": (1, 8, 8), "config": "quick"}),
+    "TiedConv2d": ("c4", {"in_channels": 1, "features": 2, "kernel_size": 3}),
+    "UniformBox": ("rotation", {}),
+    "act_on_fields": ("c4", {"element": torch.tensor(1), "x": torch.rand(1, 4, 5, 5)}),
+    "as_group": ("c4", {}),
+    "assert_group": ("c4", {"etas": torch.arange(4)[:, None]}),
+    "audit": ("c4", {"model": NET, "data": (IMAGES, LABELS), "progress": False}),
+    "audit_model": ("c4", {"model": NET, "data": (IMAGES, LABELS), "progress": False}),
+    "discover": None,  # trains; below
+    "distribution_invariance": ("c4", {"model": NET, "x": IMAGES}),
+    "drift_curve": (
+        "c4",
+        {"model": NET, "first": IMAGES, "second": IMAGES, "y": LABELS, "betas": (1.0,), "steps": 2},
+    ),
+    "fit": None,  # trains; below
+    "group_error": ("c4", {"etas": torch.arange(4)[:, None]}),
+    "group_name": None,  # from a group to its name
+    "group_permutations": ("c4", {"channels": 2}),
+    "layer_equivariance": ("c4", {"model": NET, "x": IMAGES}),
+    "logit_invariance": ("c4", {"model": NET, "x": IMAGES}),
+    "orbit": ("rotation", {"data": IMAGES, "progress": False}),
+    "pixel_permutations": ("c4", {"shape": (1, 4, 4)}),
+    "regularised_loss": ("c4", {"model": NET, "x": IMAGES, "y": LABELS, "nu": 0.1}),
+    "relax_convolutions": ("c4", {"model": nn.Conv2d(1, 4, 3)}),
+    "saliency_similarity": ("c4", {"model": NET, "x": IMAGES}),
+    "shallow_model": ("rotation", {"shape": (1, 8, 8), "outputs": 3, "features": 8}),
+    "study_orbits": ("rotation", {"images": IMAGES, "examples": IMAGES[:1]}),
+    "tie": ("c4", {"layer": nn.Conv2d(1, 2, 3)}),
+    "transforming": None,  # takes names only
+}
+
+
+def takes_a_group():
+    for name, places in public().items():
+        thing = next(iter(places.values()))
+        skipped = inspect.isclass(thing) and issubclass(thing, Record | Exception)
+        if not isinstance(thing, type | FunctionType) or skipped:
+            continue
+        if "group" in inspect.signature(thing).parameters:
+            yield name, thing
+
+
+def test_everything_that_takes_a_group_is_known_here():
+    assert {name for name, _ in takes_a_group()} <= set(BY_NAME)
+
+
+@pytest.mark.parametrize("name", [name for name, case in BY_NAME.items() if case])
+def test_everything_that_takes_a_group_takes_its_name(name):
+    thing = dict(takes_a_group())[name]
+    group, arguments = BY_NAME[name]
+    made = thing(group=group, **arguments)
+    held = getattr(made, "group", None)
+    if isinstance(made, symmetries.Action | nn.Module) and held is not None:
+        assert isinstance(held, Group)
+
+
+def test_a_name_gives_what_the_group_gives():
+    by_name = symmetries.logit_invariance(NET, IMAGES, "c4")
+    assert by_name == symmetries.logit_invariance(NET, IMAGES, Cyclic(4))
+    for action, name in (("ImageAction", "rotation"), ("ColourAction", "hue")):
+        assert group_name(getattr(symmetries, action)(name).group) == name
+
+
+def forms():
+    """The same images in every form."""
+    yield "tensor", IMAGES
+    yield "array", IMAGES.numpy()
+    yield "image set", ImageSet(IMAGES, LABELS)
+    yield "loader", DataLoader(TensorDataset(IMAGES, LABELS), batch_size=4)
+    yield "loader without labels", DataLoader(IMAGES, batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), list(forms()), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_images_come_in_every_form(kind, data):
+    torch.testing.assert_close(as_images(data), IMAGES, atol=0, rtol=0)
+    torch.testing.assert_close(as_image_set(data).images, IMAGES, atol=0, rtol=0)
+    assert (as_image_set(data).labels is None) == (kind not in ("image set", "loader"))
+    expected = symmetries.logit_invariance(NET, IMAGES, "c4")
+    assert symmetries.logit_invariance(NET, data, "c4") == expected
+    assert symmetries.layer_equivariance(NET, data, "c4")[0].name == "0"
+    model = symmetries.SymmetryModel("rotation", (1, 8, 8), TINY)
+    model.fit(data, progress=False, device="cpu")
+    assert model.summary(data, n=8).images == 6
+    assert symmetries.orbit(data, "rotation", progress=False).data.count == 6
+
+
+@pytest.mark.parametrize("data", [3, "digits", None, {"images": IMAGES}])
+def test_other_forms_are_refused_with_those_that_work(data):
+    with pytest.raises(TypeError, match="an ImageSet, a DataLoader, or a pair"):
+        as_images(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (IMAGES, LABELS),
+        (IMAGES.numpy(), LABELS.numpy()),
+        ImageSet(IMAGES, LABELS),
+        DataLoader(TensorDataset(IMAGES, LABELS), batch_size=4),
+    ],
+    ids=["tensors", "arrays", "image set", "loader"],
+)
+def test_labelled_images_come_in_every_form(data):
+    expected = symmetries.audit_model(NET, (IMAGES, LABELS), "c4", steps=2, progress=False)
+    found = symmetries.audit_model(NET, data, "c4", steps=2, progress=False)
+    assert found.model_dump(exclude={"seconds"}) == expected.model_dump(exclude={"seconds"})
+    whole = symmetries.audit(NET, data, "c4", progress=False)
+    assert whole.logit_invariance == expected.logit_invariance
+    assert whole.run.command.startswith("symmetries.audit(")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", SMALL | {"steps": 4})
+    from symmetries.learners.symmetry_model import config
+
+    monkeypatch.setitem(config.PRESETS, "quick", TINY)
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, small):
+    """Run a command here and return its JSON."""
+    from typer.testing import CliRunner
+
+    from symmetries.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    some = symmetries.load("digits").subset(range(60))
+    np.savez("some.npz", images=some.images[:, 0].numpy(), labels=some.labels.numpy())
+
+    def run(*arguments):
+        done = CliRunner().invoke(app, [*arguments, "--quiet", "--json", "--device", "cpu"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    return run
+
+
+def numbers(result):
+    """Everything but how and when."""
+    content = result if isinstance(result, dict) else json.loads(result.model_dump_json())
+    return {key: content[key] for key in content if key not in ("run", "seconds", "model")}
+
+
+OPTIONS = {"progress": False, "device": "cpu"}
+
+
+def test_orbit_is_what_the_command_does(command):
+    found = symmetries.orbit("some.npz", "rotation", **OPTIONS)
+    assert numbers(found) == numbers(command("orbit", "some.npz", "--group", "rotation"))
+
+
+def test_discover_and_augment_are_what_the_commands_do(command, tmp_path):
+    found = symmetries.discover("some.npz", "rotation", **OPTIONS)
+    expected = command("discover", "some.npz", "--group", "rotation", "--out", "found")
+    assert numbers(found) == numbers(expected)
+    command("augment", "found", "some.npz", "--copies", "2", "--out", "more.npz")
+    more = symmetries.augment(found, "some.npz", 2, **OPTIONS)
+    again = symmetries.augment(tmp_path / "found", "some.npz", 2, **OPTIONS)
+    written = np.load(tmp_path / "more.npz")
+    assert np.array_equal((more.images[:, 0] * 255).round().byte().numpy(), written["images"])
+    assert torch.equal(more.images, again.images)
+    assert np.array_equal(more.labels.numpy(), written["labels"])
+
+
+def test_fit_and_audit_are_what_the_commands_do(command):
+    found = symmetries.fit("some.npz", "rotation", **OPTIONS)
+    assert numbers(found) == numbers(command("fit", "some.npz", "--out", "found"))
+    options = ["audit", "found", "some.npz", "--examples", "8", "--drift-to", "some.npz"]
+    expected = command(*options, "--out", "audited")
+    audited = symmetries.audit(found.fitted, "some.npz", examples=8, drift_to="some.npz", **OPTIONS)
+    assert numbers(audited) == numbers(expected)
+    stored = symmetries.audit("found/model", "some.npz", examples=8, **OPTIONS)
+    assert stored.accuracy == audited.accuracy
+
+
+def test_a_fit_is_measured_on_images_that_are_given(small):
+    digits = symmetries.load("digits")
+    found = symmetries.fit(digits, test=digits.subset(range(30)), **OPTIONS)
+    assert (found.examples, found.data.count) == (30, len(digits))
