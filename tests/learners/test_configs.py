@@ -6,13 +6,15 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from symmetries._utils.config import Config, presets_of
-from symmetries.learners.invariant_vae import InvariantVAEConfig
+from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_weights import NaturalConfig
-from symmetries.learners.symmetry_model import SymmetryConfig
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAEConfig
-from symmetries.training import Recipe, TrainConfig
+from symmetries.training import Recipe, TrainConfig, load_state
+from symmetries.training.checkpoint import write_state
 
 LEARNERS = (SymmetryConfig, VAEConfig, InvariantVAEConfig)
 MADE = [*(kind() for kind in (*LEARNERS, NaturalConfig)), TrainConfig(1, 1)]
@@ -90,3 +92,18 @@ def test_what_replace_refuses():
         VAEConfig.preset("slow")
     with pytest.raises(ValueError, match="warmup: expected a number between 0 and 1, got 500"):
         TrainConfig(1000, 1).replace(warmup=500)
+
+
+@pytest.mark.parametrize("kind", [SymmetryModel, InvariantVAE])
+def test_models_saved_without_parts_load(kind, tmp_path):
+    """Files of version 0.1: a flat configuration, and the background without its action."""
+    config = "SymmetryConfig" if kind is SymmetryModel else "InvariantVAEConfig"
+    model = kind("rotation", (1, 8, 8), "quick", fill=0.25, seed=3)
+    model.save(tmp_path / "new")
+    state, meta = load_state(tmp_path / "new")
+    del meta["action"]
+    old = {**meta, "fill": 0.25, "config": FLAT[config]["quick"]}
+    write_state(tmp_path, "model", state, old)
+    again, x = kind.load(tmp_path), torch.rand(2, 1, 8, 8)
+    assert (again.act.fill, again.act.interpolation) == (0.25, "bilinear")
+    assert torch.equal(again.prototype(x), model.prototype(x))

@@ -36,7 +36,6 @@ from symmetries._validation.placement import call_model, check_together
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
 from symmetries.groups.base import Group
-from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import as_group
 
 Penalty = Literal["li", "nli", "di"]
@@ -150,6 +149,7 @@ def augment(
     """
     check_images(x, "x")
     check_some(x, "x")
+    group = as_group(group)
     elements = random_elements(
         group, len(x), half_width=half_width, generator=generator, device=x.device
     )
@@ -200,11 +200,10 @@ def regularised_loss(
     check_together(x=x, y=y)
     if not isinstance(nu, int | float | Tensor):
         raise wrong_type("nu", "a number", nu, "try 0.1")
-    group, n = as_group(group), len(x)
-    if samples is None and isinstance(group, FiniteGroup):
+    n, s, group = len(x), 2 if samples is None else samples, as_group(group)
+    if samples is None and group.finite:
         elements: Any = group.elements(x.device)
     else:
-        s = 2 if samples is None else samples
         flat = random_elements(
             group, n * s, half_width=half_width, generator=generator, device=x.device
         )

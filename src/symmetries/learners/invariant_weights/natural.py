@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries.distributions.box import UniformBox
 from symmetries.learners.invariant_weights.natural_config import NaturalConfig
 from symmetries.learners.invariant_weights.natural_loss import NaturalLoss
@@ -158,6 +158,8 @@ def width_rows(history: History) -> list[list[float]]:
         >>> width_rows(History([5], {"loss": [1.0], "half_width.0.rotation": [0.5]}, [0.1]))
         [[5.0, 0.5]]
     """
+    if not isinstance(history, History):
+        raise wrong_type("history", "a History", history, "give what fit_natural returned")
     columns = [history[name] for name in history.metrics if name.startswith("half_width")]
     return [[float(step), *row] for step, *row in zip(history.step, *columns, strict=True)]
 
