@@ -229,7 +229,7 @@ def test_a_run_goes_on_with_its_own_settings_only(tmp_path):
         with pytest.raises(ValueError, match=f"^{name}: expected .* as in the checkpoint"):
             other.fit(images, resume=True, **run)
     models = [SymmetryModel("rotation", shape, config, fill=fill) for fill in (0.0, 0.5)]
-    with pytest.raises(ValueError, match="config: expected one for all"):
+    with pytest.raises(ValueError, match="config: expected equal settings"):
         fit_many(models, images, progress=False)
 
 

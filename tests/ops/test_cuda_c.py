@@ -101,7 +101,7 @@ def test_all_kernels_can_be_turned_off(monkeypatch):
     monkeypatch.setenv(VARIABLE, "0")
     monkeypatch.setattr("symmetries.ops._dispatch._INTERPRETED", True)
     assert not kernels_enabled()
-    assert not usable(torch.zeros(3))
+    assert not usable("warp", torch.zeros(3))
     monkeypatch.setattr("symmetries.ops.cuda.compiler._compiles", lambda: True)
     assert not has_compiler()
     monkeypatch.delenv(VARIABLE)

@@ -239,9 +239,17 @@ def _refuse_objects(path: Path, members: Collection[str]) -> None:
         raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
 
 
-def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
-    """Return the class names stored in the file, or else those in the labels of all splits."""
-    meant = ("class_names", *(_pick(members, split)[1] for split in ("train", "test")))
+def _class_names(
+    path: Path, members: dict[str, NDArray[Any]], there: Collection[str]
+) -> tuple[str, ...] | None:
+    """Return the class names stored in the file, or else those in the labels of all splits.
+
+    Args:
+        path: the file, for messages.
+        members: the arrays that were read.
+        there: the names of all arrays in the file.
+    """
+    meant = ("class_names", *(_pick(there, split)[1] for split in ("train", "test")))
     texts = {name: members[name] for name in meant if name in members}
     texts = {name: text for name, text in texts.items() if text.dtype.kind == "U"}
     for name, text in texts.items():
@@ -278,7 +286,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
             raise invalid(str(path), f"images of the {split} split", got, remedy)
         members = read_npz(path, _needed(path, there, images, labels))
         truth = members[labels] if labels else None
-        return from_array(members[images], truth, name, _class_names(path, members))
+        return from_array(members[images], truth, name, _class_names(path, members, there))
     if split != "train":
         remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
         raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
