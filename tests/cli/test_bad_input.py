@@ -93,7 +93,7 @@ def test_no_permission_to_write(refused, tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)  # root may write anywhere
+    monkeypatch.setattr("symmetries.training.files.os.open", refuse)  # root may write anywhere
     assert "that you may write to" in refused("orbit", "digits", "--out", "out/x", code=4)
 
 

@@ -221,7 +221,12 @@ def _needed(path: Path, there: dict[str, Member], images: str, labels: str | Non
         if name and (name in (images, labels) or there[name].dtype.kind == "U")
     ]
     # Images end as float32, beside the array that they were read into.
-    final = sum(there[name].items * there[name].dtype.itemsize for name in names)
+    final = 0
+    for name in names:
+        size, info = there[name].items * there[name].dtype.itemsize, there[name].info
+        packed = info.compress_type != zipfile.ZIP_STORED
+        check_claim(path, size, info.compress_size, compressed=packed)
+        final += size
     check_memory(path, final + 4 * there[images].items)
     return names
 
@@ -239,9 +244,11 @@ def _refuse_objects(path: Path, members: Collection[str]) -> None:
         raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
 
 
-def _class_names(path: Path, members: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
+def _class_names(
+    path: Path, there: Collection[str], members: dict[str, NDArray[Any]]
+) -> tuple[str, ...] | None:
     """The names in the file, else those among its labels, of all splits alike."""
-    meant = ("class_names", *(_pick(members, split)[1] for split in ("train", "test")))
+    meant = ("class_names", *(_pick(there, split)[1] for split in ("train", "test")))
     texts = {name: members[name] for name in meant if name in members}
     texts = {name: text for name, text in texts.items() if text.dtype.kind == "U"}
     for name, text in texts.items():
@@ -278,14 +285,16 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
             raise invalid(str(path), f"images of the {split} split", got, remedy)
         members = read_npz(path, _needed(path, there, images, labels))
         truth = members[labels] if labels else None
-        return from_array(members[images], truth, name, _class_names(path, members))
+        return from_array(members[images], truth, name, _class_names(path, there, members))
     if split != "train":
         remedy = 'use split="train" and take a subset, or save a .npz with "x_test"'
         raise invalid(str(path), "a file with a test split", "a .npy, which has none", remedy)
     try:
         with path.open("rb") as stream:
             shape, _, dtype = npy_header(stream, path)
-            check_memory(path, math.prod(shape) * (dtype.itemsize + 4))
+            size = math.prod(shape) * dtype.itemsize
+            check_claim(path, size, path.stat().st_size, compressed=False)
+            check_memory(path, size + 4 * math.prod(shape))
             stream.seek(0)
             array = _read_array(stream, path, path.stat().st_size, compressed=False)
     except OSError as error:
