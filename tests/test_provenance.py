@@ -31,5 +31,5 @@ def test_changed_files_are_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def test_everything_is_named() -> None:
     found = provenance.provenance("cpu")
-    assert list(found) == ["command", "commit", "date", "device", "torch", "python"]
+    assert list(found) == ["command", "commit", "date", "device", "threads", "torch", "python"]
     assert all(found.values())

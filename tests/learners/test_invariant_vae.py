@@ -416,7 +416,9 @@ def test_bad_input():
             with pytest.raises(ValueError, match=r"bounds: expected a number in \(0, 3.142\]"):
                 InvariantVAE("rotation", SHAPE, TINY, bounds=bounds)
     for bounds in (1.0, "a"):
-        with pytest.raises(TypeError, match="bounds: expected a mapping by name, or one number each"):
+        with pytest.raises(
+            TypeError, match="bounds: expected a mapping by name, or one number each"
+        ):
             InvariantVAE("rotation", SHAPE, TINY, bounds=bounds)
     with pytest.raises(ValueError, match="fill: expected a number"):
         InvariantVAE("rotation", SHAPE, TINY, fill=math.nan)

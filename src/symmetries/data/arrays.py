@@ -221,7 +221,12 @@ def _needed(path: Path, there: dict[str, Member], images: str, labels: str | Non
         if name and (name in (images, labels) or there[name].dtype.kind == "U")
     ]
     # Images end as float32, beside the array that they were read into.
-    final = sum(there[name].items * there[name].dtype.itemsize for name in names)
+    final = 0
+    for name in names:
+        size, info = there[name].items * there[name].dtype.itemsize, there[name].info
+        packed = info.compress_type != zipfile.ZIP_STORED
+        check_claim(path, size, info.compress_size, compressed=packed)
+        final += size
     check_memory(path, final + 4 * there[images].items)
     return names
 
@@ -293,7 +298,9 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     try:
         with path.open("rb") as stream:
             shape, _, dtype = npy_header(stream, path)
-            check_memory(path, math.prod(shape) * (dtype.itemsize + 4))
+            size = math.prod(shape) * dtype.itemsize
+            check_claim(path, size, path.stat().st_size, compressed=False)
+            check_memory(path, size + 4 * math.prod(shape))
             stream.seek(0)
             array = _read_array(stream, path, path.stat().st_size, compressed=False)
     except OSError as error:
