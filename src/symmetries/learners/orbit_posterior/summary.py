@@ -17,6 +17,7 @@ from symmetries.learners.orbit_posterior.planting import Planted, canonical_widt
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
+    FEWEST_FOR_FULL,
     FULL_SHARE,
     Headline,
     Verdict,
@@ -225,7 +226,8 @@ def _checked(
     power = {}
     for density, line in zip(found.reading, lines, strict=True):
         c = density.coordinate
-        if c.kind != "line" and line.width >= FULL_SHARE * uniform_width(c):
+        uniform = line.width >= FULL_SHARE * uniform_width(c)
+        if c.kind != "line" and uniform and len(images) >= FEWEST_FOR_FULL:
             power[c.name] = canonical_width(model, images, c, seed)
     return planted, power
 

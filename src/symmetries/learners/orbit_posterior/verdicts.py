@@ -19,6 +19,7 @@ ABSENT_SHIFT = 0.12  # half-images: 1.7 pixels of 28
 ABSENT_LOG_FACTOR = math.log(1.15)
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
+FEWEST_FOR_FULL = 2000  # pictures: contents that occur once tell nothing of each other's poses
 NARROW = 0.6  # of that: what poses given by a rule must be found as
 
 
@@ -102,7 +103,8 @@ def verdict_of(coordinate: Coordinate, width: float, power: float | None) -> Ver
 
     A law that looks uniform may be so because every pose occurs, or because the network cannot
     tell poses of such pictures apart. ``power`` is the width that was found when pictures were
-    brought to poses that a rule gives; only if that was found narrow is the law called full.
+    brought to poses that a rule gives; only if that was found narrow is the law called full. With
+    fewer than 2,000 pictures it is not tried: a rule is learned from few pictures, contents are not.
 
     Args:
         coordinate: what it is the width of.
