@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 MOST_SYMMETRIC = 0.8
-SHOWN = 72  # cells of the mean density
 
 
 @dataclass(frozen=True)
