@@ -117,9 +117,13 @@ def test_still_pictures_are_absent():
 
 
 def test_a_flip_is_found_where_it_was_planted():
-    images = hooks(600, 20, mirrored=True)
+    images = hooks(2000, 20, mirrored=True)
     config = small(150, check=True)
     assert fitted(images, "flip_x", config).summary(images)["flip_x"].verdict == "full"
+    few = images[:600]
+    summary = fitted(few, "flip_x", small(20, check=True)).summary(few)
+    assert summary["flip_x"].verdict == "cannot be told"
+    assert any("2,000 pictures" in text for text in summary.warnings)
     still = hooks(600, 20)
     found = fitted(still, "flip_x", small(150)).summary(still)["flip_x"]
     assert found.verdict == "absent"

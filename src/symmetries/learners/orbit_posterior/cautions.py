@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.planting import Planted
-from symmetries.learners.orbit_posterior.verdicts import absent_below
+from symmetries.learners.orbit_posterior.verdicts import FEWEST_FOR_FULL, absent_below
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -47,7 +47,9 @@ def about_width(
                 f"{row.recovered:.3g} were recovered"
             )
     if part.verdict == "cannot be told":
-        found.append(f"{part.name}: poses of such pictures cannot be told apart; no verdict")
+        text = "either every pose occurs, or poses of such pictures cannot be told apart"
+        remedy = f"at least {FEWEST_FOR_FULL:,} pictures and the self-test are needed to say which"
+        found.append(f"{part.name}: no verdict: {text}; {remedy}")
     return found
 
 

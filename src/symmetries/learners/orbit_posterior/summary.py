@@ -17,6 +17,7 @@ from symmetries.learners.orbit_posterior.planting import Planted, canonical_widt
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
+    FEWEST_FOR_FULL,
     FULL_SHARE,
     Headline,
     Verdict,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 MOST_SYMMETRIC = 0.8
-SHOWN = 72  # cells of the mean density
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ def _checked(
     power = {}
     for density, line in zip(found.reading, lines, strict=True):
         c = density.coordinate
-        if c.kind != "line" and line.width >= FULL_SHARE * uniform_width(c):
+        uniform = line.width >= FULL_SHARE * uniform_width(c)
+        if c.kind != "line" and uniform and len(images) >= FEWEST_FOR_FULL:
             power[c.name] = canonical_width(model, images, c, seed)
     return planted, power
 

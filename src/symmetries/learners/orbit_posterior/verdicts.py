@@ -1,7 +1,6 @@
 """From the widths of many pictures to one width with an interval, and what to call it."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +18,7 @@ ABSENT_SHIFT = 0.12  # half-images: 1.7 pixels of 28
 ABSENT_LOG_FACTOR = math.log(1.15)
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
+FEWEST_FOR_FULL = 2000  # pictures: contents that occur once tell nothing of each other's poses
 NARROW = 0.6  # of that: what poses given by a rule must be found as
 
 
@@ -102,7 +102,8 @@ def verdict_of(coordinate: Coordinate, width: float, power: float | None) -> Ver
 
     A law that looks uniform may be so because every pose occurs, or because the network cannot
     tell poses of such pictures apart. ``power`` is the width that was found when pictures were
-    brought to poses that a rule gives; only if that was found narrow is the law called full.
+    brought to poses that a rule gives; only if that was found narrow is the law called full. With
+    fewer than 2,000 pictures it is not tried: few teach a rule, but not what contents look like.
 
     Args:
         coordinate: what it is the width of.
@@ -119,8 +120,3 @@ def verdict_of(coordinate: Coordinate, width: float, power: float | None) -> Ver
     certain = 1.0 if coordinate.kind == "finite" else 0.0  # the width of a pose that is known
     found = (power - certain) / (uniform - certain) < NARROW
     return "full" if found else "cannot be told"
-
-
-def share_between(widths: Tensor, uniform: float, steps: Sequence[float]) -> list[float]:
-    """Shares of the pictures with widths up to each step of the uniform width."""
-    return [float((widths <= step * uniform).float().mean()) for step in steps]
