@@ -441,7 +441,7 @@ def test_widths_that_run_away_are_told(small):
     model = small_model(constraint="none")
     with torch.no_grad():
         model.boxes[0].free.fill_(7.0)
-    with pytest.warns(RuntimeWarning, match=r"half-width of rotation \(run 0\).* run away"):
+    with pytest.warns(RuntimeWarning, match=r"half-width of rotation \(run 0\).* has diverged"):
         evaluate(model, [small[0]], small[1], samples=2)
 
 

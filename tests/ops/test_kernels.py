@@ -22,12 +22,12 @@ def test_kernels_agree_with_torch_in_value_gradient_and_second_gradient():
 
 
 def test_kernels_are_left_alone_where_they_cannot_be_used(monkeypatch):
-    assert not usable(torch.zeros(3))  # no GPU
+    assert not usable("warp", torch.zeros(3))  # no GPU
     monkeypatch.setattr("symmetries.ops._dispatch._INTERPRETED", True)
-    assert not usable(torch.zeros(3, dtype=torch.float64))
-    assert not usable(torch.zeros(0))
+    assert not usable("warp", torch.zeros(3, dtype=torch.float64))
+    assert not usable("warp", torch.zeros(0))
     seen = []
-    torch.func.vmap(lambda x: seen.append(usable(x)) or x)(torch.zeros(2, 3))
+    torch.func.vmap(lambda x: seen.append(usable("warp", x)) or x)(torch.zeros(2, 3))
     assert seen == [False]
 
 

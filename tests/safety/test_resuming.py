@@ -1,7 +1,6 @@
 """A run that goes on gives what it would have given undisturbed, or begins anew."""
 
 import json
-import sys
 
 import numpy as np
 import onnx
@@ -9,8 +8,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from symmetries.cli import audit as audit_command
-from symmetries.cli import augment as augment_command
+from symmetries.analysis import audits, augmentation
 from symmetries.cli.parts import Parts
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.training import TrainConfig, train
@@ -26,8 +24,8 @@ def pictures(tmp_path):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(sys.modules[audit_command.__module__], "PART", 5)
-    monkeypatch.setattr(sys.modules[augment_command.__module__], "AT_ONCE", 20)
+    monkeypatch.setattr(audits, "PART", 5)
+    monkeypatch.setattr(augmentation, "AT_ONCE", 20)
 
 
 def save_onnx(path, seed):

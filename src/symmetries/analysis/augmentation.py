@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import wrong_type
+from symmetries._validation.checks import as_path, wrong_type
 from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import to_bytes
@@ -14,6 +14,7 @@ from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.data import ImageSet
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.results import SymmetryResult
+from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
 
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
@@ -76,9 +77,11 @@ def load_symmetry_model(
     if isinstance(model, SymmetryResult) and model.fitted is not None:
         model = model.fitted
     if isinstance(model, str | Path):
-        folder = Path(model).expanduser()
+        folder = as_path(model, "model").expanduser()
         folder = folder / "model" if (folder / "model").is_dir() else folder
-        return SymmetryModel.load(folder, device).to(DTYPES.get(precision, torch.float32))
+        with rebuilding(folder, "a symmetry model"):
+            read = SymmetryModel.load(folder, device)
+        return read.to(DTYPES.get(precision, torch.float32))
     if not isinstance(model, SymmetryModel):
         remedy = "give a fitted SymmetryModel, or the folder of one"
         raise wrong_type("model", "a symmetry model", model, remedy)
