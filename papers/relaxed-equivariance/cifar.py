@@ -144,10 +144,12 @@ def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float)
     steps = max(1, run.epochs * len(training[0]) // recipe.batch_size)
     folder = arguments.out.parent / "checkpoints" / run.name
     config = TrainConfig(
-        steps, recipe.batch_size, lr=recipe.lr, warmup=round(recipe.rise * steps),
-        weight_decay=recipe.weight_decay, optimizer="adamw", betas=(0.9, 0.99), seed=run.seed,
-        precision="bf16-mixed" if device == "cuda" else "32-true", progress=False, out=folder,
-        resume=(folder / "checkpoint.json").exists(), checkpoint_every=2000, log_every=200,
+        steps, recipe.batch_size, lr=recipe.lr, seed=run.seed, progress=False, out=folder,
+        resume=(folder / "checkpoint.json").exists(),
+    ).replace(
+        algorithm="adamw", warmup=recipe.rise, weight_decay=recipe.weight_decay, betas=(0.9, 0.99),
+        precision="bf16-mixed" if device == "cuda" else "32-true",
+        checkpoint_every=2000, log_every=200,
     )  # fmt: skip
 
     def loss(model: nn.Module, batch: tuple[Tensor, ...], step: Step) -> dict[str, Tensor]:
