@@ -19,7 +19,7 @@ from symmetries import estimators
 from symmetries.analysis import classifiers
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
-from symmetries.learners.symmetry_model import Stage, SymmetryConfig
+from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Record
 from symmetries.training import load_state, save_model
 
@@ -28,7 +28,8 @@ PACKAGES = (
     *("learners", "nn", "report", "results", "sweeps", "testing", "training"),
 )
 SECONDS = 0.5  # of processor time
-TINY = SymmetryConfig(widths=(16,), inference=Stage(3, 16), generative=Stage(3, 16))
+SHORT = {"steps": 3, "batch_size": 16}
+TINY = SymmetryConfig().replace(widths=(16,), inference=SHORT, generative=SHORT)
 
 
 def public():

@@ -98,7 +98,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     if arguments.quick:
         arguments.source, arguments.augerino_steps = "digits", 20
         arguments.added, arguments.images, arguments.short = [0.0, 90.0], 1000, 20
-        arguments.steps = QUICK.steps
+        arguments.steps = QUICK.training.steps
     return arguments
 
 

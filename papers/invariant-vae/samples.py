@@ -36,7 +36,7 @@ def runs(
         for kind in setting.kinds:
             for least in noises:
                 key = {"source": setting.source, "kind": kind, "seed": seed, "least_noise": least}
-                key |= {"steps": (config if kind == "joint" else setting.vae).steps}
+                key |= {"steps": (config if kind == "joint" else setting.vae).training.steps}
                 key |= {"added": TURNED if kind == "joint" else 0.0, "size": setting.sizes[-1]}
                 if not done(key):
                     yield one_model(key, setting, config)

@@ -234,10 +234,14 @@ def distribution_measures(
 
 
 def summary_rows(model: SymmetryModel, data: ImageSet, most: int) -> list[dict[str, Any]]:
-    """Width, floor and verdict of every parameter."""
-    kept = ("name", "unit", "width90", "noise_floor", "verdict", "per_class")
-    found = model.summary(data, most=most, n=2048).transformations
-    return [{k: getattr(part, k) for k in kept} for part in found]
+    """Width, floor and verdict of every parameter, and its width in each class."""
+    kept = ("name", "unit", "width90", "noise_floor", "verdict")
+    found = model.summary(data, most=most, n=2048)
+    return [
+        {k: getattr(part, k) for k in kept}
+        | {"per_class": {name: c.width90[part.name] for name, c in found.classes.items()}}
+        for part in found.transformations
+    ]
 
 
 def mode_table(model: SymmetryModel, test: ImageSet, count: int) -> dict[str, dict[str, float]]:

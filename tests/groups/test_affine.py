@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symmetries.groups import exponential
 from symmetries.groups.affine import SIX, Affine2, affine_log
+from symmetries.ops import affine_exp as exponential
 from symmetries.ops.affine_exp import affine_exp, generators
 from symmetries.ops.affine_inverse import affine_inverse
 

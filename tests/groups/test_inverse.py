@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from symmetries.groups import inverse, se2
+from symmetries.groups import se2
 from symmetries.groups.affine import Affine2
+from symmetries.ops import affine_inverse as inverse
 from symmetries.ops.affine_exp import affine_exp, exp_by_squaring, family_exp, generators
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.affine_product import affine_product

@@ -16,13 +16,13 @@ from symmetries.cli import output
 
 # A training of seconds, slow enough to be met while it runs; --out and the rest as given.
 TINY = """
-import dataclasses, sys, time
+import sys, time
+from symmetries._utils.config import presets_of
 from symmetries.cli import app
-from symmetries.learners.symmetry_model import PRESETS
-quick = PRESETS["quick"]
-stage = dataclasses.replace(quick.inference, steps=STEPS, batch_size=16)
-PRESETS["quick"] = dataclasses.replace(
-    quick, widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
+from symmetries.learners.symmetry_model import SymmetryConfig
+stage = {"steps": STEPS, "batch_size": 16}
+presets_of(SymmetryConfig)["quick"] = SymmetryConfig.preset("quick").replace(
+    widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
 )
 app()
 """
@@ -168,8 +168,9 @@ def test_a_name_in_latin_1_costs_nothing(spawn, tmp_path, command):
     words = [command, "pictures", "--group", "rotation", "--quiet", "--out", "out"]
     code = TINY.replace("STEPS", "4").replace(
         "app()",
-        "from symmetries.cli import classifiers\n"
-        "classifiers.PRESETS['quick'] = {'features': 24, 'steps': 4, 'batch_size': 16}\napp()",
+        "from symmetries.analysis import classifiers\n"
+        "size = {'features': 24, 'steps': 4, 'batch_size': 16}\n"
+        "classifiers.INVARIANT_PRESETS['quick'] = size\napp()",
     )
     process = spawn(*words, code=code)
     said = process.communicate(timeout=240)[1]

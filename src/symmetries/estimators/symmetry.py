@@ -54,7 +54,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         >>> X = load_digits().data[:200]
         >>> short = {"steps": 5, "batch_size": 32}
         >>> quick = SymmetryConfig.preset("quick").replace(inference=short, generative=short)
-        >>> model = SymmetryModel("rotation", config=quick).fit(X)
+        >>> model = SymmetryEstimator("rotation", config=quick).fit(X)
         >>> model.transform(X[:3]).shape, model.sample(X[:3], 2).shape
         ((3, 64), (3, 2, 64))
         >>> model.symmetries_["rotation"].unit
