@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import symmetries
 from symmetries import estimators
+from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
@@ -210,9 +211,10 @@ def test_everything_that_takes_a_group_is_known_here():
 
 @pytest.mark.parametrize("name", [name for name, case in BY_NAME.items() if case])
 def test_everything_that_takes_a_group_takes_its_name(name):
-    thing = dict(takes_a_group())[name]
+    thing = next(iter(public()[name].values()))
     group, arguments = BY_NAME[name]
-    made = thing(group=group, **arguments)
+    place = "group" if "group" in inspect.signature(thing).parameters else "action"
+    made = thing(**{place: group}, **arguments)
     held = getattr(made, "group", None)
     if isinstance(made, symmetries.Action | nn.Module) and held is not None:
         assert isinstance(held, Group)
@@ -278,9 +280,7 @@ def test_labelled_images_come_in_every_form(data):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", SMALL | {"steps": 4})
-    from symmetries.learners.symmetry_model import config
-
-    monkeypatch.setitem(config.PRESETS, "quick", TINY)
+    monkeypatch.setitem(presets_of(SymmetryConfig), "quick", TINY)
 
 
 @pytest.fixture
