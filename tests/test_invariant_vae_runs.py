@@ -228,7 +228,7 @@ def test_every_entry_of_a_lane_is_a_command_line_and_none_comes_twice(monkeypatc
     assert {(a.hidden, tuple(a.symmetry_steps), a.own) for a in wide} == {
         (1024, (12000, 10000), True)
     }
-    assert setting.figure9_setting(wide[0]).vae.hidden == 1024
+    assert setting.figure9_setting(wide[0]).vae.network.hidden == 1024
 
 
 def test_of_several_settings_the_best_on_images_held_out_is_shown(monkeypatch):
