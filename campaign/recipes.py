@@ -43,7 +43,7 @@ from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
-from symmetries.nn import autoencoder, convert, relaxed_networks
+from symmetries.nn import autoencoder, convert, diagonal_gaussian, relaxed_networks
 from symmetries.nn.relaxation import relaxed_layers
 
 FACES = (actions, auditing, data, distributions, estimators, groups, orbits, sweeps, training)
@@ -624,8 +624,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {**_defaults(vae.VAEConfig), "channels": (4,), "strides": (1,)},
     ),
     "nn.autoencoder.ChannelNorm": _module(autoencoder.ChannelNorm, x(c=4), channels=4),
-    "nn.autoencoder.GaussianPrior": lambda: (
-        lambda z, latent: autoencoder.GaussianPrior(latent).log_prob(z),
+    "nn.diagonal_gaussian.GaussianPrior": lambda: (
+        lambda z, latent: diagonal_gaussian.GaussianPrior(latent).log_prob(z),
         {"z": torch.rand(5, 3), "latent": 3},
     ),
     "nn.invariant_model.InvariantModel": lambda: (

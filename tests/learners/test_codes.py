@@ -12,8 +12,8 @@ from symmetries.distributions.mixture import GaussianMixture
 from symmetries.groups.finite import Cyclic
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
-from symmetries.nn.autoencoder import gaussian_log_prob
 from symmetries.nn.codes import draw_codes, fitted_prior
+from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 
 SHAPE = (1, 8, 8)
 TINY = VAEConfig().replace(

@@ -14,7 +14,7 @@ from symmetries.learners.invariant_vae.health import warn_if_collapsed
 from symmetries.learners.invariant_vae.losses import beta, joint_loss
 from symmetries.learners.invariant_vae.networks import wound_log_prob
 from symmetries.learners.symmetry_model.summary import highest_density_width
-from symmetries.nn.autoencoder import gaussian_log_prob
+from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 from symmetries.training import Step
 
 SHAPE = (1, 8, 8)

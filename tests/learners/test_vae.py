@@ -17,14 +17,9 @@ from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.learners.vae.model import elbo_loss
 from symmetries.learners.vae.noise import mean_back, set_noise, squares
-from symmetries.nn.autoencoder import (
-    ConvDecoder,
-    ConvEncoder,
-    gaussian_kl,
-    gaussian_log_prob,
-    importance_bound,
-)
+from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
 from symmetries.nn.codes import fitted_prior
+from symmetries.nn.diagonal_gaussian import gaussian_kl, gaussian_log_prob, importance_bound
 from symmetries.training import Recipe, Step
 
 SHAPE = (1, 8, 8)

@@ -7,13 +7,13 @@ from symmetries._utils.lazy import lazy_names
 if TYPE_CHECKING:
     from symmetries.nn.autoencoder import ConvDecoder as ConvDecoder
     from symmetries.nn.autoencoder import ConvEncoder as ConvEncoder
-    from symmetries.nn.autoencoder import GaussianPrior as GaussianPrior
-    from symmetries.nn.autoencoder import gaussian_log_prob as gaussian_log_prob
-    from symmetries.nn.autoencoder import importance_bound as importance_bound
     from symmetries.nn.convert import bake as bake
     from symmetries.nn.convert import export as export
     from symmetries.nn.convert import export_onnx as export_onnx
     from symmetries.nn.convert import relax_convolutions as relax_convolutions
+    from symmetries.nn.diagonal_gaussian import GaussianPrior as GaussianPrior
+    from symmetries.nn.diagonal_gaussian import gaussian_log_prob as gaussian_log_prob
+    from symmetries.nn.diagonal_gaussian import importance_bound as importance_bound
     from symmetries.nn.feature_maps import InvariantFeatures as InvariantFeatures
     from symmetries.nn.features import ImageFeatures as ImageFeatures
     from symmetries.nn.fourier import KernelFunction as KernelFunction

@@ -19,7 +19,7 @@ from symmetries.distributions.mixture import (
     fit_mixture,
     points_needed,
 )
-from symmetries.nn.autoencoder import GaussianPrior
+from symmetries.nn.diagonal_gaussian import GaussianPrior
 
 MOST_CODES = 50_000  # more codes make the fit slower and hardly better
 CHUNK = 512  # number of images encoded at once

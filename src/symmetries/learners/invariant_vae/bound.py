@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from symmetries.nn.autoencoder import gaussian_log_prob
+from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_vae.model import InvariantVAE

@@ -45,16 +45,15 @@ from symmetries.learners.invariant_vae.sampling import (
     views_of,
 )
 from symmetries.learners.invariant_vae.summary import InvariantVAESummary, prior_spread
-from symmetries.nn.autoencoder import (
-    ConvDecoder,
-    ConvEncoder,
+from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
+from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
+from symmetries.nn.diagonal_gaussian import (
     GaussianPrior,
     free_scale,
     importance_bound,
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings

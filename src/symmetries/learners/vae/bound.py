@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries.learners.vae.proposal import pairs_of, propose
-from symmetries.nn.autoencoder import gaussian_log_prob
+from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 
 if TYPE_CHECKING:
     from symmetries.learners.vae.symmetric import InvVAE

@@ -20,9 +20,9 @@ from symmetries.learners.base import (
 )
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.health import warn_if_collapsed
-from symmetries.nn.autoencoder import (
-    ConvDecoder,
-    ConvEncoder,
+from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
+from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
+from symmetries.nn.diagonal_gaussian import (
     GaussianPrior,
     free_scale,
     gaussian_log_prob,
@@ -30,7 +30,6 @@ from symmetries.nn.autoencoder import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.training import History, Step, load_learner, save_model
 from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from symmetries.groups.base import Group
-from symmetries.nn.autoencoder import LOG_TWO_PI, gaussian_log_prob
+from symmetries.nn.diagonal_gaussian import LOG_TWO_PI, gaussian_log_prob
 
 if TYPE_CHECKING:
     from symmetries.learners.vae.symmetric import InvVAE
