@@ -19,6 +19,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.affine import Affine2
 from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
@@ -26,6 +27,7 @@ from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shru
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
+from symmetries.learners.orbit_posterior.versions import new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import History, load_learner, save_model
@@ -91,6 +93,7 @@ class OrbitPosterior(nn.Module):
         self.levels = (0.0, 1.0)
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
+        self.history: History | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -122,7 +125,7 @@ class OrbitPosterior(nn.Module):
         device: str = "auto",
         precision: str = "32-true",
         progress: bool = True,
-        log_every: int = 50,
+        **more: Any,  # noqa: ANN401 - fields of TrainConfig
     ) -> History:
         """Learn q(r | y) on every fold, in rounds until the held-out likelihood has settled.
 
@@ -133,8 +136,9 @@ class OrbitPosterior(nn.Module):
             device: "auto", "cpu", "cuda", ...
             precision: see :class:`symmetries.training.TrainConfig`.
             progress: show a bar.
-            log_every: steps between two looks at the metrics.
+            more: further fields of a run, such as ``log_every``, ``devices`` and ``nodes``.
         """
+        more = run_options(more)
         data = self.checked(images)
         small = shrunk(data, self.config.network.largest)
         some = small[:LOOKED_AT]
@@ -143,10 +147,10 @@ class OrbitPosterior(nn.Module):
         self.frame = find_frame(some, float(self.action.fill))
         self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
-        history = fit_folds(self, small, {**run, "progress": progress, "log_every": log_every})
+        self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
         self.eval()
-        return history
+        return self.history
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""
@@ -206,6 +210,10 @@ class OrbitPosterior(nn.Module):
             found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
         versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
         return versions.to(images)
+
+    def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One new version of each image (N, C, H, W): a transform for any training loop."""
+        return new_versions(self, batch, 1, generator)[:, 0]
 
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
@@ -285,6 +293,10 @@ class OrbitPosterior(nn.Module):
         model.load_state_dict(state)
         model.fitted = True
         return model.to(device)
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape
