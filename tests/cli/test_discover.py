@@ -38,7 +38,9 @@ def interrupted(monkeypatch):
 
 
 def test_it_writes_the_numbers_the_page_and_the_model(run, tiny, tmp_path, pictures):
-    result = run("discover", pictures, "--group", "rotation,translation", "--out", "out", "--seed", 3)
+    result = run(
+        "discover", pictures, "--group", "rotation,translation", "--out", "out", "--seed", 3
+    )
     assert result.exit_code == 0, result.output
     assert "told from" in result.stdout
     assert "wrote out/model" in result.stdout
@@ -183,7 +185,15 @@ def test_a_failed_run_leaves_nothing_behind(run, tiny, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-true", "bf16-mixed"])
 def test_precisions(run, tiny, pictures, precision):
-    arguments = ["discover", pictures, "--group", "rotation,translation", "--no-check", "--quiet", "--json"]
+    arguments = [
+        "discover",
+        pictures,
+        "--group",
+        "rotation,translation",
+        "--no-check",
+        "--quiet",
+        "--json",
+    ]
     done = run(*arguments, "--precision", precision)
     assert done.exit_code == 0, done.output
     assert precision in json.loads(done.stdout)["run"]["command"]

@@ -93,11 +93,11 @@ def load_symmetry_model(
         model = model.fitted
     if isinstance(model, str | Path):
         folder = _model_folder(model)
-        found = load_state(folder)[1].get("learner")
-        if found not in KINDS:
-            got, remedy = f"a model of learner {found!r}", "give what symmetries discover wrote"
-            raise invalid(str(folder), "a saved orbit posterior or symmetry model", got, remedy)
         with rebuilding(folder, "an orbit posterior or a symmetry model"):
+            found = load_state(folder)[1].get("learner")
+            if found not in KINDS:
+                got, remedy = f"a model of learner {found!r}", "give what symmetries discover wrote"
+                raise invalid(str(folder), "a saved orbit posterior or symmetry model", got, remedy)
             read = KINDS[found].load(folder, device)
         return (
             read

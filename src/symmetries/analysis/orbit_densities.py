@@ -12,7 +12,7 @@ from symmetries.groups.names import group_name
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.record import class_counts, symmetry_summary
-from symmetries.learners.orbit_posterior.views import find_frame
+from symmetries.learners.orbit_posterior.versions import action_on
 from symmetries.results import Quality, SymmetryResult
 
 
@@ -46,9 +46,7 @@ def fit_orbits(
 ) -> OrbitPosterior:
     """An orbit posterior, fitted to images; ``check`` says whether its summary tests itself."""
     _, channels, height, width = images.images.shape
-    # New versions of pictures that fill their frame have no corners of one colour.
-    plain = find_frame(images.images, fill).plain
-    action = ImageAction(group, fill=fill, padding="constant" if plain else "reflect")
+    action = action_on(images.images, group, fill)
     config = OrbitConfig.preset(preset).replace(check=check)
     model = OrbitPosterior(action, (channels, height, width), config, seed)
     model.fit(images, **training)

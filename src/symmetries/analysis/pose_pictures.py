@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from symmetries.actions.images import ImageAction
 from symmetries.analysis.pictures import (
     element_labels,
     example_indices,
@@ -12,13 +11,10 @@ from symmetries.analysis.pictures import (
     to_bytes,
 )
 from symmetries.data import ImageSet
-from symmetries.groups.affine import Affine2
 from symmetries.learners.orbit_posterior import OrbitFindings, OrbitPosterior, PictureFinding
-from symmetries.learners.orbit_posterior.fitting import shrunk
-from symmetries.learners.orbit_posterior.reading import Densities, content_centre
+from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.record import shown_cells
-from symmetries.learners.orbit_posterior.versions import new_versions
-from symmetries.ops.warp import Padding
+from symmetries.learners.orbit_posterior.versions import moved, new_versions
 from symmetries.results.pictures import Film, Portrait, PosePictures
 
 EXAMPLES = 6
@@ -90,42 +86,11 @@ def _film(
         values = [coordinate.display(float(value), side)[0] for value in offsets]
     u = torch.zeros(len(examples), len(offsets), len(densities), device=examples.device)
     u[..., j] = places.to(u)
-    small = shrunk(examples, model.config.network.largest)
-    centre = content_centre(small, model)
     every = shown.repeat_interleave(len(offsets), 0)
-    if centre is not None:
-        centre = centre.repeat_interleave(len(offsets), 0)
-    frames = moved(model, u.flatten(0, 1), every, centre).unflatten(0, places.shape)
+    frames = moved(model, u.flatten(0, 1), every).clamp(0, 1).unflatten(0, places.shape)
     weights = weights_at(density, places)
     labels = element_labels(model.chart.finite) if coordinate.kind == "finite" else []
     return Film(values, to_bytes(frames), weights.numpy(), labels)
-
-
-def moved(model: OrbitPosterior, u: Tensor, images: Tensor, centre: Tensor | None) -> Tensor:
-    """Pictures (N, C, H, W) moved by elements of coordinates u (N, D).
-
-    Args:
-        model: for its chart and background.
-        u: coordinates of the moves.
-        images: of any resolution.
-        centre: (N, 2), in half-images: the point that turns and stretches leave where it is; None
-            is the middle of the frame.
-    """
-    chart, frame = model.chart, model.frame
-    if chart.colours is not None:
-        images = ImageAction(chart.colours)(chart.colour(u), images)
-    padding: Padding = "constant" if frame.plain else "reflect"
-    if chart.planar is not None:
-        matrix = chart.matrix(u)
-        if centre is not None:
-            fixed = centre - (matrix[:, :2, :2] @ centre[:, :, None])[..., 0]
-            matrix[:, :2, 2] += fixed
-        act = ImageAction(Affine2(), interpolation="bicubic", padding=padding, fill=frame.fill)
-        return act(matrix, images).clamp(0, 1)
-    if chart.finite is not None:
-        act = ImageAction(chart.finite, padding=padding, fill=frame.fill)
-        return act(u[:, 0].long(), images)
-    return images
 
 
 def weights_at(density: Densities, places: Tensor) -> Tensor:

@@ -254,10 +254,14 @@ class OrbitPosterior(nn.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
+        return save_model(folder, self, self.meta())
+
+    def meta(self) -> dict[str, Any]:
+        """What :meth:`from_meta` needs to build the model again, but for its weights."""
         if self.make_backbone is not None:
             remedy = "save its state_dict, and load it into a model with the same backbone"
             raise invalid("backbone", "the library's own", "another one", remedy)
-        meta = {
+        return {
             "learner": "orbit_posterior",
             "group": group_name(self.action.group),
             "interpolation": self.action.interpolation,
@@ -274,12 +278,18 @@ class OrbitPosterior(nn.Module):
             "seed": self.seed,
             "config": self.config.to_dict(),
         }
-        return save_model(folder, self, meta)
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
         state, meta = load_learner(folder, "orbit_posterior", "orbit posterior")
+        model = cls.from_meta(meta)
+        model.load_state_dict(state)
+        return model.to(device)
+
+    @classmethod
+    def from_meta(cls, meta: Mapping[str, Any]) -> Self:
+        """A model as :meth:`meta` describes it, with new weights."""
         options = {name: meta[name] for name in ("interpolation", "padding", "fill")}
         action = ImageAction(parse_group(meta["group"]), **options)
         config = OrbitConfig.from_dict(meta["config"])
@@ -290,9 +300,8 @@ class OrbitPosterior(nn.Module):
         model.rebuild(model.chart)
         model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
         model.outer = dict(meta["outer"])
-        model.load_state_dict(state)
         model.fitted = True
-        return model.to(device)
+        return model
 
     def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
         """Write one HTML page: the summary on data, if given, the training and the settings."""
