@@ -117,7 +117,6 @@ def share_text(part: Transformation) -> str:
 # noise leaves the question open.
 NOTHING = {"degrees": 5.0, "pixels": 0.5, "factor": math.log(1.03)}
 OPEN = 4.0
-UNTOLD = "cannot be told: every pose occurs, or poses of such pictures cannot be told apart"
 
 
 def is_open(part: Transformation) -> bool:
@@ -149,7 +148,7 @@ def sentence(part: Transformation) -> str:
         'rotated by about ±32°'
     """
     if part.verdict == "cannot be told":
-        return UNTOLD
+        return f"cannot be told: {part.reason}" if part.reason else "cannot be told"
     if part.unit == "elements":
         return _finite_sentence(part)
     name = title(part.name)

@@ -38,6 +38,7 @@ class Transformation(Record):
         noise_floor: smaller widths cannot be told from zero: the resolution of an orbit posterior,
             the width of repeated inference of one image of a two-stage model.
         verdict: "absent", "partial", "full" or "cannot be told".
+        reason: why it cannot be told; empty where it can.
         share_told: share of the pictures whose pose can be told.
         deciles: of the widths of all pictures, 11 numbers.
         widths: histogram of the widths of all pictures.
@@ -54,6 +55,7 @@ class Transformation(Record):
     interval: tuple[float, float] | None = None
     noise_floor: float
     verdict: Verdict
+    reason: str = ""
     share_told: float | None = Field(default=None, ge=0, le=1)
     deciles: tuple[float, ...] = ()
     widths: Histogram | None = None

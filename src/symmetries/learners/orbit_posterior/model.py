@@ -12,12 +12,13 @@ from symmetries._validation.checks import (
     check_image_shape,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.affine import Affine2
+from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.chart import Chart
@@ -54,7 +55,8 @@ class OrbitPosterior(nn.Module):
     pictures of a fold are read by a fit that has not seen them.
 
     Args:
-        action: of the transformations on pictures.
+        action: how the transformations to look for move pictures: an ``ImageAction``, a group or
+            its name.
         shape: (C, H, W) of the pictures, at least 8 x 8.
         config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
         seed: of the initial weights, the folds and of training.
@@ -62,15 +64,14 @@ class OrbitPosterior(nn.Module):
         backbone: called for each fold, makes a module from views to features.
 
     Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> model = OrbitPosterior(ImageAction(Affine2("rotation")), (1, 16, 16), "quick")
+        >>> model = OrbitPosterior("rotation", (1, 16, 16), "quick")
         >>> model.sample(torch.rand(4, 1, 16, 16), 3).shape
         torch.Size([4, 3, 1, 16, 16])
     """
 
     def __init__(
         self,
-        action: Action,
+        action: Action | Group[Any] | str,
         shape: tuple[int, int, int],
         config: OrbitConfig | str = "default",
         seed: int = 0,
@@ -79,14 +80,13 @@ class OrbitPosterior(nn.Module):
         backbone: Any = None,  # noqa: ANN401 - a function without arguments that makes a module
     ) -> None:
         super().__init__()
-        if not isinstance(action, ImageAction):
-            remedy = "pictures only: try ImageAction(Affine2('rotation'))"
-            raise wrong_type("action", "an ImageAction", action, remedy)
+        action = as_image_action(action)
         check_chw(shape)
         if min(shape[1:]) < SMALLEST:
             remedy = "these are no pictures whose pose can be told: give larger ones"
             raise invalid("shape", f"at least {SMALLEST} x {SMALLEST} pixels", shape, remedy)
-        self.action, self.shape, self.seed = action, tuple(shape), seed
+        self.action = self.act = action
+        self.shape, self.seed = tuple(shape), seed
         self.config = OrbitConfig.resolve(config)
         self.make_backbone = backbone
         self.frame = Frame(True, float(action.fill), 1.0)
@@ -102,10 +102,11 @@ class OrbitPosterior(nn.Module):
         self.view = self._view(chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
         fits = []
-        for fold in range(self.fold_count):
+        for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+        self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
