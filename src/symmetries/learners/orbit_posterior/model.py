@@ -19,7 +19,6 @@ from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
@@ -27,6 +26,7 @@ from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
+from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
@@ -259,26 +259,7 @@ class OrbitPosterior(nn.Module):
 
     def meta(self) -> dict[str, Any]:
         """What :meth:`from_meta` needs to build the model again, but for its weights."""
-        if self.make_backbone is not None:
-            remedy = "save its state_dict, and load it into a model with the same backbone"
-            raise invalid("backbone", "the library's own", "another one", remedy)
-        return {
-            "learner": "orbit_posterior",
-            "group": group_name(self.action.group),
-            "interpolation": self.action.interpolation,
-            "padding": self.action.padding,
-            "fill": self.action.fill,
-            "shape": list(self.shape),
-            "reach": self.chart.reach,
-            "frame": [self.frame.plain, self.frame.fill, self.frame.radius],
-            "levels": list(self.levels),
-            "gains": self.gains,
-            "rises": self.rises,
-            "outer": self.outer,
-            "folds": self.fold_count,
-            "seed": self.seed,
-            "config": self.config.to_dict(),
-        }
+        return stored_meta(self)
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
@@ -291,18 +272,7 @@ class OrbitPosterior(nn.Module):
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> Self:
         """A model as :meth:`meta` describes it, with new weights."""
-        options = {name: meta[name] for name in ("interpolation", "padding", "fill")}
-        action = ImageAction(parse_group(meta["group"]), **options)
-        config = OrbitConfig.from_dict(meta["config"])
-        channels, height, width = meta["shape"]
-        model = cls(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
-        model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
-        model.fold_count = meta["folds"]
-        model.rebuild(model.chart)
-        model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
-        model.outer = dict(meta["outer"])
-        model.fitted = True
-        return model
+        return built_from_meta(cls, meta)
 
     def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
         """Write one HTML page: the summary on data, if given, the training and the settings."""
