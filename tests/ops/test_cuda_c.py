@@ -1,7 +1,4 @@
-"""The host side of the kernels in CUDA C; the kernels themselves are checked on a GPU.
-
-``python tests/ops/compiled.py`` and ``interpreted.py`` do that.
-"""
+"""The host side of the kernels in CUDA C; ``make gpu`` checks the kernels themselves."""
 
 import ctypes
 import threading
