@@ -331,13 +331,6 @@ def _module(kind: Any, good: Any, **settings: Any) -> Any:  # noqa: ANN401
     return lambda: (lambda inputs, **s: kind(**s)(inputs), {"inputs": good, **settings})
 
 
-def _cross_validate(values: Any, images: Any, labels: Any) -> Any:  # noqa: ANN401
-    fields = {"steps": 2, "batch_size": 4, "progress": False, "device": "cpu"}
-    config = training.TrainConfig(**fields)
-    pair = (images, labels)
-    return relaxed.cross_validate(lambda _: _relaxed(), values, pair, pair, config)
-
-
 def _sweep(folder: Path, config: Any) -> Any:  # noqa: ANN401
     return sweeps.join(sweeps.read_config(config), folder, device="cpu")
 
@@ -593,10 +586,6 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "learners.relaxed.fit": lambda: (
         _fit_relaxed,
         {"model": _relaxed(), "images": x(), "labels": y(), "penalty": 0.1, "relaxation_lr": 1.0},
-    ),
-    "learners.relaxed.cross_validate": lambda: (
-        _cross_validate,
-        {"values": [0.1], "images": x(), "labels": y()},
     ),
     "learners.relaxed.accuracy": lambda: (
         relaxed.accuracy,
