@@ -51,7 +51,7 @@ class Config:
     """
 
     def __post_init__(self) -> None:
-        for name, kind in field_types(self.__class__).items():
+        for name, kind in field_types(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, name)
             if isinstance(kind, type) and issubclass(kind, Config):
                 if not isinstance(value, kind):

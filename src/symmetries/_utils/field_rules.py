@@ -44,9 +44,9 @@ def check_field(value: object, name: str, kind: Any) -> None:  # noqa: ANN401 - 
     says which range they are in. Types that are not listed here are not checked.
 
     Example:
-        >>> check_field(2.0, "rate", Share)
+        >>> check_field("mean", "kind", Literal["sum", "max"])
         Traceback (most recent call last):
-        ValueError: rate: expected a number between 0 and 1, got 2.0; choose a value in this range
+        ValueError: kind: expected one of 'max', 'sum', got 'mean'; choose one of these
     """
     if get_origin(kind) in (Union, UnionType):
         if value is None:
