@@ -156,18 +156,15 @@ class PlaneConv2d(ConvKernel):
         if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._last_input:
             self._check(x)
         _, _, height, width = x.shape
-        made = None
-        if self.training:
-            if torch.compiler.is_compiling() and exporting():
-                remedy = "call model.eval()"
-                raise invalid("model", "eval mode for an export", "training", remedy)
-            made = self.at_once((height, width))
-        weight, bias = made or self.sampled((height, width))
+        if self.training and torch.compiler.is_compiling() and exporting():
+            remedy = "call model.eval()"
+            raise invalid("model", "eval mode for an export", "training", remedy)
+        weight, bias = self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; later operations keep the layout.
         x = x.contiguous(memory_format=torch.channels_last)
-        if made is None and self.training and g.stride == 1 and pays(x, weight, g.padding):
+        if self.training and g.stride == 1 and pays(x, weight, g.padding):
             return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 
