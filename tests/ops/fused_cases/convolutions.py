@@ -2,6 +2,7 @@
 
 import copy
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -121,7 +122,9 @@ def wrong_filters(device: torch.device) -> Errors:
     group_filters.FusedFilters.gradients = lambda *given: [2 * part for part in kept(*given)]
     _fused_network._KNOWN.clear()
     try:
-        used = _is_fused(FILTERS["strict"]().to(device))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            used = _is_fused(FILTERS["strict"]().to(device))
     finally:
         group_filters.FusedFilters.gradients = kept
         _fused_network._KNOWN.clear()
@@ -178,7 +181,9 @@ def wrong_positions(device: torch.device) -> Errors:
     _dispatch.usable("position_conv", x, phi)
     kept, neighbours.correlate = neighbours.correlate, lambda x, *_: torch.ones_like(_[1])
     try:
-        used = gathered_conv.is_right(x, phi)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            used = gathered_conv.is_right(x, phi)
     finally:
         neighbours.correlate = kept
     return {"used": float(used)}

@@ -163,8 +163,6 @@ def _flow_results(
     points = eta.flatten(0, 1).T.contiguous().T  # whose copies need a gradient too
     if fused:
         out = spline_flow_log_prob(flow, points, context)
-        if out is None:
-            raise ValueError("the fused form refused the flow")
     else:
         projected = nn.functional.linear(context, flow.project.weight)
         layers = flow.parts_of(projected, len(points) // len(context))
