@@ -43,7 +43,7 @@ from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
-from symmetries.nn import autoencoder, convert, diagonal_gaussian, relaxed_networks
+from symmetries.nn import autoencoder, conversion, diagonal_gaussian, relaxed_networks
 from symmetries.nn.relaxation import relaxed_layers
 
 FACES = (actions, auditing, data, distributions, estimators, groups, orbits, sweeps, training)
@@ -54,7 +54,7 @@ RESULTS = {
     *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
-FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models
+FOR_MODELS = {"conversion", "relaxation", "tied"}  # of nn: functions of users' models
 
 
 @dataclass(frozen=True)
@@ -428,8 +428,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         },
     ),
     "training.load_state": lambda: (training.load_state, {"folder": files() / "model"}),
-    "nn.convert.export_onnx": lambda: (
-        convert.export_onnx,
+    "nn.conversion.export_onnx": lambda: (
+        conversion.export_onnx,
         {
             "model": nn.Conv2d(1, 2, 3).eval(),
             "example": torch.rand(2, 1, 8, 8),

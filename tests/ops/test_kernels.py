@@ -3,7 +3,7 @@
 import torch
 
 from symmetries.ops._dispatch import usable
-from symmetries.ops.triton.heads import suits
+from symmetries.ops.triton.linear_head import suits
 
 
 def test_kernels_are_left_alone_where_they_cannot_be_used(monkeypatch):

@@ -97,7 +97,7 @@ def fused_density(
     flow: Flow, shape: Shape, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor
 ) -> Tensor:
     """Return log-densities from what the context gives; units are dropped where the mask is 0."""
-    from symmetries.ops.triton.flow import KernelFlow
+    from symmetries.ops.triton.spline_flow import KernelFlow
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
         kept = None if mask is None else (mask != 0) / (1 - shape.dropout)

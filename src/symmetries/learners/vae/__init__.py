@@ -5,8 +5,8 @@ drawn anew from a symmetry model. InvVAE sees prototypes only.
 """
 
 from symmetries.learners.vae.config import VAEConfig
+from symmetries.learners.vae.inv_vae import InvVAE
 from symmetries.learners.vae.model import VAE
-from symmetries.learners.vae.symmetric import InvVAE
-from symmetries.learners.vae.symmetry import SymmetryLike
+from symmetries.learners.vae.symmetry_like import SymmetryLike
 
 __all__ = ["VAE", "InvVAE", "SymmetryLike", "VAEConfig"]
