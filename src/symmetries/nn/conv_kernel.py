@@ -26,8 +26,7 @@ from symmetries.nn.gconv_sampling import (
 from symmetries.nn.plane_checks import check_signature, may_keep, plain
 from symmetries.nn.version_cache import VersionCache
 from symmetries.ops.group_filters import Network, Sampler, prepare_filters
-from symmetries.ops.kernel_network import Sampled, fourier_features
-from symmetries.ops.network_features import network_features, network_filters
+from symmetries.ops.kernel_network import Sampled, filter_bank, fourier_features
 from symmetries.ops.position_conv import Geometry, neighbourhoods
 from symmetries.ops.positional_features import PositionNetwork, prepare_features
 
@@ -165,9 +164,9 @@ class ConvKernel(nn.Module):
             z = self._projected_relative()
             if self.relaxed:
                 z = z + self._projected_absolute(None)
-            kernel = self.kernel
-            filters = network_filters(z, self.mask, kernel.later_layers(), kernel.output, scale)
-            return Sampled(filters, bias)
+            phi = self._phi(z)
+            phi = phi if scale is None else phi * scale[:, None, None, None]
+            return Sampled(filter_bank(phi, self.kernel.output, self.geometry.kernel_size), bias)
 
     def membership(self) -> Tensor:
         """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
@@ -265,8 +264,12 @@ class ConvKernel(nn.Module):
 
     def _positional_phi(self, size: tuple[int, int]) -> Tensor:
         z = self._projected_relative()[:, :, None] + self._projected_absolute(size)
-        phi = network_features(z, self.mask, self.kernel.later_layers())
-        return phi.permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
+        return self._phi(z).permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
+
+    def _phi(self, z: Tensor) -> Tensor:
+        """The network's features (..., k k, hidden), zero at taps outside the support."""
+        phi = self.kernel.finish(z)
+        return phi if self.mask is None else phi * self.mask[:, None]
 
     def _forget(self) -> None:
         self._cache.clear()

@@ -48,7 +48,6 @@ OPERATIONS = {
     # Group convolutions.
     "group_filters": "filters of a group convolution from its kernel network",
     "positional_features": "features of a kernel network that depend on the position",
-    "network_features": "later layers of a kernel network as one step of autograd",
     "position_conv": "convolutions whose filters depend on the position",
     "field_norm": "batch and instance norms of fields",
     # Optimisers and products.

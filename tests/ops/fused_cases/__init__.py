@@ -14,6 +14,6 @@ PARTS: dict[str, list[Case]] = {
 }
 CASES = [case for part in PARTS.values() for case in part]
 #: Operations of processors, which tests of their own check.
-ELSEWHERE = {"amx_linear", "network_features"}
+ELSEWHERE = {"amx_linear"}
 
 __all__ = ["CASES", "ELSEWHERE", "PARTS", "Case", "run_case"]
