@@ -1,11 +1,22 @@
 """Prototypes as large as images, on average: another choice of prototypes, as good as the first."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, at_mean_size
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
 AFFINE = "shift_x,shift_y,rotation,scale_x,scale_y"
+
+
+@pytest.fixture
+def at_mean_size(monkeypatch):
+    paper = Path(__file__).parents[1] / "papers" / "invariant-vae"
+    monkeypatch.syspath_prepend(str(paper))
+    from prototype_sizes import at_mean_size
+
+    return at_mean_size
 
 
 def some_model(group, **changes):
@@ -24,7 +35,7 @@ def some_model(group, **changes):
     ("group", "moments"),
     [(AFFINE, "none"), (AFFINE, "centre"), ("similarity", "size"), ("rotation,zoom", "none")],
 )
-def test_sizes_change_and_nothing_else(group, moments):
+def test_sizes_change_and_nothing_else(group, moments, at_mean_size):
     model = some_model(group, moments=moments)
     x = torch.rand(50, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     before = model.element(x)
@@ -42,7 +53,7 @@ def test_sizes_change_and_nothing_else(group, moments):
     assert at_mean_size(model, x) == pytest.approx(0, abs=1e-6)
 
 
-def test_families_without_sizes_stay_as_they_are():
+def test_families_without_sizes_stay_as_they_are(at_mean_size):
     x = torch.rand(4, 1, 8, 8)
     for group in ("rotation", "translation", "scale_x,rotation", "c4"):
         model = SymmetryModel(group, (1, 8, 8), "quick")
@@ -50,7 +61,7 @@ def test_families_without_sizes_stay_as_they_are():
         assert float(model.inference.head.bias.detach().norm()) < 1
 
 
-def test_squashed_sizes_are_refused():
+def test_squashed_sizes_are_refused(at_mean_size):
     model = some_model("rotation,zoom", squash="tanh")
     with pytest.raises(ValueError, match="model: expected one whose sizes are not squashed"):
         at_mean_size(model, torch.rand(4, 1, 8, 8))

@@ -29,7 +29,7 @@ from symmetries.learners.vae.model import (
 )
 from symmetries.learners.vae.noise import set_noise, squares
 from symmetries.learners.vae.proposal import settled
-from symmetries.learners.vae.symmetry import SymmetryLike, as_module
+from symmetries.learners.vae.symmetry_like import SymmetryLike, as_module
 from symmetries.nn.codes import check_own_prior
 from symmetries.nn.diagonal_gaussian import importance_bound
 from symmetries.training import History, load_learner

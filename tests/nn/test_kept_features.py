@@ -1,14 +1,12 @@
-"""Filter banks in one step of autograd, against the network's own operations."""
+"""What layers keep of their kernel networks, and the precision that these have."""
 
 import copy
-from contextlib import nullcontext
 
 import pytest
 import torch
 
 from symmetries.groups import Cyclic
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
-from symmetries.ops import disabled
 
 LAYERS = {
     "strict": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), **o),
@@ -29,39 +27,6 @@ LAYERS = {
 def made(name):
     generator = torch.Generator().manual_seed(0)
     return LAYERS[name](hidden=8, features=5, generator=generator).double()
-
-
-def unread(layer):
-    """Parameters that the filters, or the features of a position, do not depend on."""
-    return {"bias", "kernel.output"} if layer.positional else {"bias"}
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_filters_and_gradients_are_those_of_the_network(name):
-    layer, found = made(name), []
-    for fuse in (True, False):
-        with nullcontext() if fuse else disabled("network_features"):
-            bank, _ = layer.generate((9, 9))
-        assert layer.positional or bank.is_contiguous(memory_format=torch.channels_last)
-        given = torch.linspace(-1, 2, bank.numel(), dtype=bank.dtype).view_as(bank)
-        named = {n: p for n, p in layer.named_parameters() if n not in unread(layer)}
-        gradients = torch.autograd.grad(bank, list(named.values()), given)
-        found.append({"bank": bank, **dict(zip(named, gradients, strict=True))})
-    for part, mine in found[0].items():
-        torch.testing.assert_close(mine, found[1][part], rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["disk", "soft", "position in a disk"])
-def test_second_gradients(name):
-    layer, found = made(name), []
-    for fuse in (True, False):
-        parameters = [p for n, p in layer.named_parameters() if n not in unread(layer)]
-        with nullcontext() if fuse else disabled("network_features"):
-            total = layer.generate((9, 9)).weight.square().sum()
-        first = torch.autograd.grad(total, parameters, create_graph=True)
-        found.append(torch.autograd.grad(sum(g.square().sum() for g in first), parameters))
-    for mine, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-10)
 
 
 def test_kept_features_follow_the_frequency_the_type_and_the_state():

@@ -1,21 +1,17 @@
 """Choice of the size of prototypes, which the objective leaves open."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_image_shape, invalid
+from symmetries._validation.checks import invalid
+from symmetries.learners.symmetry_model.model import SymmetryModel
 from symmetries.learners.symmetry_model.networks import LieInference
-
-if TYPE_CHECKING:
-    from symmetries.learners.symmetry_model.model import SymmetryModel
 
 CHUNK = 2048
 
 
 @torch.no_grad()
-def at_mean_size(model: "SymmetryModel", images: Tensor) -> float:
+def at_mean_size(model: SymmetryModel, images: Tensor) -> float:
     """Zoom all prototypes alike, so that on average they are as large as images.
 
     If f(x) explains images by prototypes x_hat, then f(x) c^-1 explains them by T_c x_hat, just as
@@ -33,13 +29,7 @@ def at_mean_size(model: "SymmetryModel", images: Tensor) -> float:
     Returns:
         m, the mean logarithm of how much smaller than images prototypes were.
 
-    Example:
-        >>> from symmetries.learners.symmetry_model import SymmetryModel
-        >>> model = SymmetryModel("similarity", (1, 8, 8), "quick")
-        >>> at_mean_size(model, torch.rand(4, 1, 8, 8))  # every image is its own prototype
-        0.0
     """
-    check_image_shape(images, model.shape, "images")
     net, columns = model.inference, model.group.zoom_columns
     if not columns or not isinstance(net, LieInference):
         return 0.0
