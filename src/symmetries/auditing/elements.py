@@ -59,6 +59,10 @@ class Moves:
             self, elements=tuple(_map(lambda t: t[start:stop], e) for e in self.elements)
         )
 
+    def some(self, element: Any, indices: Tensor) -> Any:  # noqa: ANN401
+        """Return the element of the examples at ``indices`` of a batch."""
+        return element if self.shared else _map(lambda t: t[indices], element)
+
     def inverse(self, element: Any) -> Any:  # noqa: ANN401 - elements differ by group
         """Return the inverse element."""
         return self.action.group.inverse(element)
@@ -101,8 +105,7 @@ def make_moves(
         half_width: half-widths w, one or one per parameter; the group's bounds by default.
         seed: random seed of the sample.
     """
-    found = named_group(group)
-    action = found if isinstance(found, Action) else _usual_action(found, x)
+    action = resolve_action(group, x)
     acting = action.group
     every = _all_elements(acting)
     if every is None:
@@ -115,6 +118,12 @@ def make_moves(
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves
+
+
+def resolve_action(group: str | Group[Any] | Action, x: Tensor) -> Action:
+    """The action as given, or the usual one of a group, or of its name, on data of this shape."""
+    found = named_group(group)
+    return found if isinstance(found, Action) else _usual_action(found, x)
 
 
 def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from symmetries._validation.checks import invalid, short, wrong_type
@@ -132,9 +133,31 @@ def _single(name: str, text: str) -> Group[Any]:
     found = re.fullmatch(r"([crd])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
     if found is None:
         got = f"{short(name)} in {short(text)}"
-        raise invalid("group", f"names among {_known()}", got, "check it")
+        raise invalid("group", f"names among {_known()}", got, _did_you_mean(name))
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
+
+
+# What other libraries and people call these.
+_ALIASES = {
+    **dict.fromkeys(("hflip", "horizontal_flip", "flip", "mirror", "fliplr"), "flip_x"),
+    **dict.fromkeys(("vflip", "vertical_flip", "flipud"), "flip_y"),
+    **dict.fromkeys(("color", "colors", "colours", "colorjitter", "jitter"), "colour"),
+    **dict.fromkeys(("brightness", "lightness"), "value"),
+    **dict.fromkeys(("rot", "rotate", "rotations", "so2", "turns"), "rotation"),
+    **dict.fromkeys(("translate", "shifts", "translations"), "translation"),
+    **dict.fromkeys(("resize", "size"), "zoom"),
+    **dict.fromkeys(("rot90", "quarter_turns"), "c4"),
+    **dict.fromkeys(("rigid", "euclidean"), "se2"),
+}
+
+
+def _did_you_mean(name: str) -> str:
+    """The remedy for a name that is not known."""
+    known = (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, *_ALIASES)
+    near = get_close_matches(name, known, 1, 0.7)
+    meant = _ALIASES.get(name) or (near and _ALIASES.get(near[0], near[0]))
+    return f"did you mean {meant}?" if meant else "see the page of all groups"
 
 
 def _known() -> str:
