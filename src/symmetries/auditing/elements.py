@@ -17,12 +17,15 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
+from symmetries.actions.volumes import VolumeAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import named_group
+from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
 from symmetries.groups.signal import Signal
 
@@ -93,7 +96,8 @@ def make_moves(
 ) -> Moves:
     """Choose the elements: all of a finite group, ``samples`` per example of a continuous one.
 
-    Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w.
+    Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w; of a
+    compact group that can (rotations of space, permutations), uniform without half-widths.
 
     Args:
         group: a group or its name, which then acts in its usual way on data of this shape; or an
@@ -110,7 +114,7 @@ def make_moves(
     every = _all_elements(acting)
     if every is None:
         check_whole(samples, "samples", most=10**6)
-        elements = _sample(acting, x, samples, _half_widths(acting, half_width), seed)
+        elements = _sample(acting, x, samples, half_width, seed)
     else:
         elements = every if identity else every[1:]
         if not elements:
@@ -165,6 +169,10 @@ def _usual_action(group: object, x: Tensor) -> Action:
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):
         return SignalAction(group)
+    if isinstance(group, Permutation):
+        return PermutationAction(group)
+    if x.ndim == 5 and group.coordinates == 3:
+        return VolumeAction(group)
     if x.ndim == 4:
         return ImageAction(group)
     return PointAction(group)
@@ -192,9 +200,18 @@ def _half_widths(group: Group[Any], half_width: float | Sequence[float] | None) 
 
 
 def _sample(
-    group: Group[Any], x: Tensor, samples: int, width: Tensor, seed: int
+    group: Group[Any],
+    x: Tensor,
+    samples: int,
+    half_width: float | Sequence[float] | None,
+    seed: int,
 ) -> tuple[Any, ...]:
     generator = torch.Generator().manual_seed(seed)
+    if half_width is None:  # a compact group has a uniform distribution of its own
+        drawn = [group.haar(len(x), generator=generator, dtype=x.dtype) for _ in range(samples)]
+        if all(element is not None for element in drawn):
+            return tuple(drawn)
+    width = _half_widths(group, half_width)
     eta = (2 * torch.rand(samples, len(x), group.dim, generator=generator) - 1) * width
     return tuple(group.exp(part) for part in eta.to(x.dtype))
 
