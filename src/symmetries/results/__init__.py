@@ -5,7 +5,15 @@ Reports, tables and tests read these and nothing else. The first field of a file
 Numbers are in the units that a person reads: degrees, pixels, factors.
 """
 
-from symmetries.results.audits import AuditResult, DriftPoint, Estimate, LayerError
+from symmetries.results.audits import (
+    AuditResult,
+    DriftPoint,
+    Estimate,
+    LayerError,
+    ParameterRange,
+    Preprocessing,
+    SaliencyPoint,
+)
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
 from symmetries.results.orbits import OrbitCurve, OrbitResult
@@ -34,10 +42,13 @@ __all__ = [
     "LayerRelaxation",
     "OrbitCurve",
     "OrbitResult",
+    "ParameterRange",
+    "Preprocessing",
     "Quality",
     "Record",
     "Result",
     "RunInfo",
+    "SaliencyPoint",
     "ShownResult",
     "SweepResult",
     "SymmetryResult",
