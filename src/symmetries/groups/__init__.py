@@ -11,6 +11,7 @@ from symmetries.groups.finite import (
     Flip,
     relative_angle,
 )
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.groups.names import as_group, group_name, parse_group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
@@ -26,6 +27,7 @@ __all__ = [
     "FiniteGroup",
     "Flip",
     "Group",
+    "MatrixGroup",
     "Parameter",
     "Product",
     "Signal",

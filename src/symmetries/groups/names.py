@@ -9,6 +9,7 @@ from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.groups.signal import ALL, Signal
@@ -123,6 +124,8 @@ def group_name(group: Group[Any]) -> str:
             return f"t{fold}{axis}"
         case SE2():
             return "se2"
+        case MatrixGroup():
+            return ",".join(group.names)
     raise invalid("group", "a group that has a name", repr(group), f"known: {_known()}")
 
 
