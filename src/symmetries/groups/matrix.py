@@ -21,7 +21,7 @@ class MatrixGroup(Group[Tensor]):
     Generators whose brackets leave their span by more than ``tolerance`` (of the product of their
     norms) make a family that is not ``closed``: its elements still compose as matrices. The bound
     is the same for all parameters, and such that the logarithm of every element in the box is
-    known; the only generator of a group whose exponential returns to 1 after a full turn is an angle.
+    known; a single generator whose exponential returns to 1 after a full turn is an angle.
 
     Args:
         generators: linearly independent matrices (k, n, n).

@@ -1,7 +1,7 @@
 """From a function and points to the equations of its symmetries, and their solution."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,12 +35,23 @@ class Search:
         chart: of the data.
         coordinates: of the points, (n, r).
         ignored: number of directions that the function does not depend on.
+        scale: from a function to one with outputs of unit size.
     """
 
     problem: Problem
     chart: Chart
     coordinates: Tensor
     ignored: int
+    scale: Callable[[Function], Function]
+
+    def of(self, model: Function, points: Tensor) -> "Search":
+        """The same fields and units for another function, at other points (n, d)."""
+        pulled = self.chart.pull_back(self.scale(as_function(model, points)))
+        return replace(
+            self,
+            problem=replace(self.problem, function=pulled),
+            coordinates=self.chart.coordinates(points.double()),
+        )
 
     @property
     def family(self) -> FieldFamily:
@@ -65,6 +76,7 @@ def search(
     fields: str | Sequence[Field] = "linear",
     law: str = "invariant",
     ignore: float = RANK,
+    first: Tensor | None = None,
 ) -> Search:
     """Set up the search for the symmetries of a function.
 
@@ -76,6 +88,7 @@ def search(
             function is the velocity of a system that the flow of v carries into itself.
         ignore: directions along which the function changes by at most this share are translated
             along, and not otherwise searched.
+        first: indices of the points that decide which directions these are; all by default.
     """
     check_choice(law, LAWS, "law")
     points = points.double()
@@ -84,10 +97,11 @@ def search(
     function = as_function(model, points)
     chart = data_chart(points, kind)
     z = chart.coordinates(points)
-    pulled = chart.pull_back(_unit_outputs(function, points, law, chart))
+    scale = _unit_outputs(function, points, law, chart)
+    pulled = chart.pull_back(scale(function))
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
     if law == "invariant" and kind in ("linear", "affine"):
-        kept, ignored = ignored_axes(pulled, z, ignore)
+        kept, ignored = ignored_axes(pulled, z if first is None else z[first], ignore)
         outward = chart.orthogonal_to(ignored) if len(ignored) else None
         family = fields_on_axes(kind, kept, ignored, outward)
     elif kind == "custom":
@@ -103,7 +117,7 @@ def search(
     if problem.unknowns > MOST:
         got = f"{problem.unknowns} unknown numbers"
         raise invalid("x", f"at most {MOST}", got, "use fewer coordinates, such as principal ones")
-    return Search(problem, chart, z, len(ignored))
+    return Search(problem, chart, z, len(ignored), scale)
 
 
 def _kind(fields: str | Sequence[Field]) -> str:
@@ -123,14 +137,16 @@ def _in_chart(field: Field, chart: Chart) -> Field:
     return moved
 
 
-def _unit_outputs(function: Function, points: Tensor, law: str, chart: Chart) -> Function:
-    """The function with outputs of unit size; velocities in the coordinates of the chart."""
+def _unit_outputs(
+    function: Function, points: Tensor, law: str, chart: Chart
+) -> Callable[[Function], Function]:
+    """How outputs get unit size; velocities are those of the coordinates of the chart."""
     if law == "dynamics":
         if function(points[:1]).shape[1] != points.shape[1]:
             expected = f"velocities of {points.shape[1]} coordinates"
             got = f"{function(points[:1]).shape[1]} outputs"
             raise invalid("model", expected, got, "give the right-hand side of the equation")
-        return lambda x: function(x) @ chart.inverse.T
+        return lambda f: lambda x: f(x) @ chart.inverse.T
     with torch.no_grad():
         outputs = torch.cat([function(part) for part in points.split(4096)])
     check_finite(outputs, "model")
@@ -141,7 +157,7 @@ def _unit_outputs(function: Function, points: Tensor, law: str, chart: Chart) ->
         raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
     kept = varies.nonzero()[:, 0] if law == "invariant" else torch.arange(len(size))
     scale = torch.where(varies, size, outputs.abs().amax(0).clamp_min(1e-300))[kept]
-    return lambda x: function(x)[:, kept] / scale
+    return lambda f: lambda x: f(x)[:, kept] / scale
 
 
 @dataclass(frozen=True)
