@@ -8,6 +8,7 @@ is said by the spectrum of all data, whose smallest defects are, if anything, to
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ from symmetries.lie.search import Search
 BLOCKS = 30  # of each half of the data
 FEWEST = 10
 REFITS = 30
-SYMMETRIC, NOT_SYMMETRIC, UNKNOWN = "symmetric", "not symmetric", "cannot be told"
+Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class Certificates:
     reason: str = ""
     alone: Callable[[Tensor, float], Interval] | None = field(default=None, compare=False)
 
-    def verdict(self, index: int) -> str:
+    def verdict(self, index: int) -> Verdict:
         """The answer about the field of an index of the spectrum."""
         if index < self.least:
-            return SYMMETRIC
-        return NOT_SYMMETRIC if index >= self.most else UNKNOWN
+            return "symmetric"
+        return "not symmetric" if index >= self.most else "cannot be told"
 
 
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Polynomials fitted to a table: choice of the degree, and a test of what they leave unexplained."""
+"""Polynomials fitted to a table: the choice of a degree, and a test of what is not explained."""
 
 import math
 from dataclasses import dataclass

@@ -188,7 +188,9 @@ def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
     if real < 0.05 and imaginary < 0.05:
         return "shear"
     if real < 0.05:
-        return "so(2)" if moved == 2 else "u(1)"
+        turning = values.imag.abs()[values.imag.abs() > 0.05 * size]
+        same = float(turning.max() - turning.min()) < 0.05 * size
+        return "so(2)" if moved == 2 or same else "u(1)"
     if imaginary >= 0.05:
         return "spiral"
     large = values.real[values.real.abs() > 0.05 * size]

@@ -8,6 +8,13 @@ Numbers are in the units that a person reads: degrees, pixels, factors.
 from symmetries.results.audits import AuditResult, DriftPoint, Estimate, LayerError
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    FitSummary,
+    GeneratorResult,
+    VectorSummary,
+)
 from symmetries.results.orbits import OrbitCurve, OrbitResult
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
@@ -27,7 +34,11 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "FieldDefect",
+    "FieldGenerator",
     "FitResult",
+    "FitSummary",
+    "GeneratorResult",
     "Histogram",
     "Invariance",
     "LayerError",
@@ -44,5 +55,6 @@ __all__ = [
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "VectorSummary",
     "WidthCurve",
 ]
