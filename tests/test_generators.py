@@ -187,3 +187,41 @@ def test_the_same_seed_gives_the_same_result():
     one, two = (symmetries.generators(x, y, seed=3) for _ in range(2))
     assert one.generators == two.generators
     assert one.spectrum == two.spectrum
+
+
+def test_one_matrix_moves_both_vectors_of_a_pair():
+    x = points(500, 8, seed=6)
+
+    def pair_mass(x):
+        return mass(x[:, :4] + x[:, 4:])
+
+    found = symmetries.generators(x, model=pair_mass, fields="linear", vectors=2)
+    assert (found.name, found.dimension) == ("so(1,3)", (6, 6))
+    assert np.array(found.generators[0].matrix).shape == (5, 5)
+    group = found.fitted
+    moved = PointAction(group)(group.exp(0.2 * points(1, 6)[0]), x.reshape(500, 2, 4))
+    torch.testing.assert_close(pair_mass(moved.reshape(500, 8)), pair_mass(x))
+    with pytest.raises(ValueError, match="3 vectors of equal length"):
+        symmetries.generators(x, model=pair_mass, vectors=3)
+
+
+def test_common_translations_of_two_points():
+    x = points(400, 4)
+    found = symmetries.generators(
+        x, model=lambda x: (x[:, :2] - x[:, 2:]).square().sum(-1), vectors=2
+    )
+    assert found.name == "se(2)"
+
+
+def test_bases_are_rounded_where_data_does_not_tell_the_difference():
+    x = points(800, 3)
+    noisy = x.square().sum(-1) + 0.02 * points(800, 1, seed=1)[:, 0]
+    found = symmetries.generators(x, noisy, fields="linear")
+    entries = np.abs(np.array([part.matrix for part in found.generators]))
+    assert set(np.round(entries.flatten(), 6)) == {0.0, 0.707107}
+    slanted = x @ torch.diag(x.new_tensor([1.0, 1.0, 1.3]))  # rounding would be wrong by far
+    found = symmetries.generators(x, slanted.square().sum(-1), fields="linear")
+    entries = np.abs(np.array([part.matrix for part in found.generators]))
+    assert (entries > 0.1).sum() == 6
+    assert len(set(np.round(entries[entries > 0.1], 3))) > 1
+    assert all(part.high < 1e-8 for part in found.generators)

@@ -88,7 +88,7 @@ def test_the_interval_covers_the_true_defect():
         x = points(300, 2, seed=seed)
         halves = split_halves(torch.arange(300), seed)
         found = search(broken, x, first=halves[0])
-        interval = certify_function(found, halves, 0.5, 0.9).alone(rotated(found)[0], 0.95)
+        interval = certify_function(found, halves, 0.5, 0.9).judge(rotated(found), 0.95)
         missed += not interval.low <= true <= interval.high
     assert missed <= 12  # of 60 at 90 %: expected 6
 

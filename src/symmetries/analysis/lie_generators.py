@@ -12,7 +12,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.tables import TableData, VectorTable, read_table
-from symmetries.lie.bases import field_text, latex_matrix, scaled, simple_basis
+from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
 from symmetries.lie.certificates import (
     Certificates,
     certify_fit,
@@ -54,6 +54,7 @@ def generators(
     degree: int | None = None,
     target: Sequence[str] = (),
     time_step: float | None = None,
+    vectors: int = 1,
     seed: int = 0,
 ) -> GeneratorResult:
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
@@ -74,6 +75,8 @@ def generators(
         degree: of the polynomials; chosen on data held out by default.
         target: columns of a .csv file that are outputs.
         time_step: between the states of trajectories; 1 by default.
+        vectors: number of vectors that x consists of and that one field moves together, such as 2
+            for pairs of particles; generators are then those of one vector.
         seed: of the halves into which data is split, and of the resampling.
 
     Returns:
@@ -98,7 +101,9 @@ def generators(
     )
     table = read_table(data, y, target=target, time_step=time_step)
     info = partial(call.info, seed, torch.device("cpu"))
-    return describe_generators(table, model, fields, law, epsilon, level, degree, seed, info)
+    return describe_generators(
+        table, model, fields, law, epsilon, level, degree, seed, info, vectors
+    )
 
 
 def describe_generators(
@@ -111,25 +116,30 @@ def describe_generators(
     degree: int | None,
     seed: int,
     info: Callable[[], RunInfo],
+    vectors: int = 1,
 ) -> GeneratorResult:
     """The result of :func:`generators` for a table; ``info`` gives what is recorded of the run."""
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)
     check_whole(seed, "seed", 0, 2**63 - 1)
+    check_whole(vectors, "vectors", 1, table.x.shape[1])
     if degree is not None:
         check_whole(degree, "degree", 1, 20)
     rule = law or ("invariant" if table.trajectories is None else "dynamics")
     halves = split_halves(table.units, seed)
     if model is not None:
         source, quality = "model", None
-        found = search(model, table.x, fields, rule, epsilon, halves[0])
+        found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, halves, epsilon, level)
     else:
-        found, answers, quality = _fitted(table, fields, rule, epsilon, level, degree, halves, seed)
+        found, answers, quality = _fitted(
+            table, fields, rule, epsilon, level, degree, halves, seed, vectors
+        )
         source = f"polynomial of degree {quality.degree}"
         if not quality.adequate(epsilon) and answers.least:
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
-    matrices, shown, name = _generators(found, answers, table.names, level)
+    names = table.names[: len(table.names) // vectors]
+    matrices, shown, name = _generators(found, answers, names, level)
     result = GeneratorResult(
         data=table.summary(found.problem.outputs),
         source=source,
@@ -167,6 +177,7 @@ def _fitted(
     degree: int | None,
     halves: tuple[Tensor, Tensor],
     seed: int,
+    vectors: int,
 ) -> tuple[Search, Certificates, FitQuality]:
     """Equations, certificates and quality of polynomials fitted to the table."""
     if table.y is None:
@@ -177,7 +188,7 @@ def _fitted(
     def fit(rows: Tensor) -> Function:
         return fit_polynomial(x[rows], y[rows], quality.degree)
 
-    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0])
+    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
     return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
 
 
@@ -194,15 +205,12 @@ def _generators(
         matrices = torch.zeros(0, side, side, dtype=torch.float64)
         basis = theta
     else:
-        spanned = found.matrices(theta)
-        matrices = simple_basis(spanned)
-        flat = spanned.reshape(len(theta), -1)
-        basis = torch.linalg.lstsq(flat.T, matrices.reshape(len(theta), -1).T).solution.T @ theta
+        matrices, basis = _simplest(found, answers, level)
         name = name_algebra(matrices, names)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
     for index, row in enumerate(basis):
-        interval = answers.alone(row, each) if answers.alone else answers.worst[index]
+        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
         matrix = matrices[index] if has_matrices else None
         shown.append(
             FieldGenerator(
@@ -215,6 +223,39 @@ def _generators(
             )
         )
     return matrices, tuple(shown), name
+
+
+def _simplest(found: Search, answers: Certificates, level: float) -> tuple[Tensor, Tensor]:
+    """A simple basis (k, d + 1, d + 1) of what was certified, and its coefficients (k, p).
+
+    Its entries are rounded where the data that judges does not tell the difference: the largest
+    defect of the rounded span is within the interval of the span that was found.
+    """
+    theta = answers.theta[: answers.least]
+    spanned = found.matrices(theta)
+    matrices = simple_basis(spanned)
+    basis = _coefficients(spanned, matrices) @ theta
+    simple = rounded(matrices)
+    if simple is None or answers.judge is None:
+        return matrices, basis
+    every = found.matrices(
+        torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
+    )
+    inside = _coefficients(every, simple)
+    error = torch.einsum("kp,pab->kab", inside, every) - simple
+    if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
+        return matrices, basis
+    worst = answers.judge(inside, (1 + level) / 2)
+    if worst.value > answers.worst[answers.least - 1].high:
+        return matrices, basis
+    return simple, inside
+
+
+def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
+    """Coefficients (k, p) of matrices in others (p, n, n), by least squares."""
+    left, right = (part.reshape(len(part), -1).T for part in (spanning, matrices))
+    solution: Tensor = torch.linalg.lstsq(left, right, driver="gelsd").solution
+    return solution.T
 
 
 def _field_words(found: Search, theta: Tensor) -> str:
@@ -241,6 +282,7 @@ def _orbits(table: VectorTable, matrices: Tensor, shown: tuple[FieldGenerator, .
     """Orbits through some of the points, in the two coordinates that each generator moves most."""
     panels = []
     points = table.x[:: max(1, len(table.x) // DRAWN)][:DRAWN]
+    points = points[:, : matrices.shape[-1] - 1]  # the first, where a row has several vectors
     whole = torch.cat((points, torch.ones(len(points), 1, dtype=points.dtype)), 1)
     for matrix, generator in zip(matrices[:PANELS], shown, strict=False):
         speed = (whole @ matrix.T)[:, :-1].square().mean(0)

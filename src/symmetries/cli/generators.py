@@ -48,6 +48,10 @@ def generators(
     time_step: Annotated[
         float | None, typer.Option("--time-step", help="Between states of trajectories.")
     ] = None,
+    vectors: Annotated[
+        int,
+        typer.Option("--vectors", help="Vectors in a row, which one field moves together.", min=1),
+    ] = 1,
     output: options.Output,
     seed: options.Seed = 0,
 ) -> None:
@@ -74,6 +78,7 @@ def generators(
         level=level,
         degree=degree,
         time_step=time_step,
+        vectors=vectors if vectors > 1 else None,
     )
     run = begin("generators", [data, *chosen], output.folder("generators", data), machine, output)
     run = replace(run, place=torch.device("cpu"))  # small matrices in float64
@@ -84,7 +89,7 @@ def generators(
         if model is not None:
             function = load_classifier(model, False, "cpu", "64-true").call
         result = describe_generators(
-            table, function, fields, law, epsilon, level, degree, run.seed, run.info
+            table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
         )
         result.save(into / "generators.json")
         result.to_html(into / "report.html")

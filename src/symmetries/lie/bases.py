@@ -50,6 +50,27 @@ def _first_entries(matrix: Tensor) -> list[tuple[int, int]]:
     return sorted((min(i, j), max(i, j)) for i, j in large.nonzero().tolist())
 
 
+def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None:
+    """Matrices whose entries, divided by the largest, are rounded to multiples of 1 / grid.
+
+    Args:
+        matrices: a simple basis, (k, n, m).
+        grid: steps between 0 and 1.
+        most: largest change of an entry; beyond it there is no rounded basis.
+
+    Example:
+        >>> rounded(torch.tensor([[[0.01, -0.69], [0.71, 0.0]]]))
+        tensor([[[ 0.0000, -0.7071],
+                 [ 0.7071,  0.0000]]])
+    """
+    unit = matrices / matrices.abs().amax((1, 2), keepdim=True)
+    simple = (unit * grid).round() / grid + 0.0
+    if len(matrices) == 0 or float((simple - unit).abs().max()) > most:
+        return None
+    unit_length: Tensor = simple / simple.norm(dim=(1, 2), keepdim=True)
+    return unit_length
+
+
 def scaled(matrix: Tensor) -> Tensor:
     """The matrix divided so that its largest entry is 1."""
     return matrix / matrix.abs().max()

@@ -40,8 +40,8 @@ class Certificates:
         worst: interval for the largest defect in the span of the first fields, for each number.
         spectrum: interval for each defect of the whole family, ascending.
         reason: why nothing can be told, or an empty string.
-        alone: from coefficients (p,) and a level to the interval of that field's defect, on data
-            that has not chosen it.
+        judge: from coefficients (k, p) and a level to the interval of the largest defect in their
+            span, on data that has not chosen them.
     """
 
     least: int
@@ -50,7 +50,7 @@ class Certificates:
     worst: tuple[Interval, ...]
     spectrum: tuple[Interval, ...]
     reason: str = ""
-    alone: Callable[[Tensor, float], Interval] | None = field(default=None, compare=False)
+    judge: Callable[[Tensor, float], Interval] | None = field(default=None, compare=False)
 
     def verdict(self, index: int) -> Verdict:
         """The answer about the field of an index of the spectrum."""
@@ -116,12 +116,12 @@ def certify_function(
         for value, *others in zip(*_worst_and_without(grams), strict=True)
     )
 
-    def alone(theta: Tensor, level: float) -> Interval:
-        single = [_grams(problem, part, theta[None]) for part in second]
-        (value, *others) = (float(w[0]) for w in _worst_and_without(single))
+    def judge(theta: Tensor, level: float) -> Interval:
+        spanned = [_grams(problem, part, theta) for part in second]
+        value, *others = (row[-1] for row in _worst_and_without(spanned))
         return jackknife_interval(value, others, level)
 
-    return _decide(chosen, worst, spectrum, epsilon, alone)
+    return _decide(chosen, worst, spectrum, epsilon, judge)
 
 
 def certify_fit(
@@ -179,11 +179,11 @@ def certify_fit(
         for column in worst_of(chosen).T
     )
 
-    def alone(theta: Tensor, level: float) -> Interval:
-        column = worst_of(theta[None])[:, 0]
+    def judge(theta: Tensor, level: float) -> Interval:
+        column = worst_of(theta)[:, -1]
         return refit_interval(float(column[0]), column[1:].tolist(), level)
 
-    return _decide(chosen, worst, spectrum, epsilon, alone)
+    return _decide(chosen, worst, spectrum, epsilon, judge)
 
 
 def _decide(
@@ -191,7 +191,7 @@ def _decide(
     worst: tuple[Interval, ...],
     spectrum: tuple[Interval, ...],
     epsilon: float,
-    alone: Callable[[Tensor, float], Interval],
+    judge: Callable[[Tensor, float], Interval],
 ) -> Certificates:
     """Count from the best field until a test fails, and from the worst until one fails."""
     least = 0
@@ -200,7 +200,7 @@ def _decide(
     most = len(spectrum)
     while most > least and spectrum[most - 1].low > epsilon:
         most -= 1
-    return Certificates(least, most, chosen, worst, spectrum, "", alone)
+    return Certificates(least, most, chosen, worst, spectrum, "", judge)
 
 
 def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:

@@ -22,12 +22,14 @@ class Chart:
         frame: (d, r), of full column rank.
         inverse: (r, d), with z = inverse (x - offset).
         span: dimension of the data's span (linear) or hull (affine).
+        single: the chart of one vector, where points are several that are moved together.
     """
 
     offset: Tensor
     frame: Tensor
     inverse: Tensor
     span: int
+    single: "Chart | None" = None
 
     @property
     def dim(self) -> int:
@@ -53,7 +55,10 @@ class Chart:
         """Homogeneous matrices (..., d + 1, d + 1) of fields (..., r, r) or (..., r, r + 1) of z.
 
         The field of x is A x + b with A in the first d rows and columns, b in the last column.
+        Where points are several vectors, fields and matrices are those of one of them.
         """
+        if self.single is not None:
+            return self.single.matrices(coefficients)
         r, d = self.dim, len(self.offset)
         linear = self.frame @ coefficients[..., :r] @ self.inverse
         shift = -linear @ self.offset
@@ -106,6 +111,28 @@ def data_chart(points: Tensor, kind: str) -> Chart:
     frame = inside @ (axes.T * spread)
     inverse = (axes.T / spread).T @ inside.T
     return Chart(offset, frame, inverse, inside.shape[1])
+
+
+def tied_chart(points: Tensor, kind: str, vectors: int) -> Chart:
+    """Coordinates of points that are several vectors, the same coordinates for each of them.
+
+    Args:
+        points: (n, vectors * d).
+        kind: of the fields.
+        vectors: number of vectors in a point.
+    """
+    if points.shape[1] % vectors:
+        got = f"{points.shape[1]} coordinates"
+        raise invalid("x", f"{vectors} vectors of equal length", got, "check the number of vectors")
+    one = data_chart(points.reshape(len(points) * vectors, -1), kind)
+    unit = torch.eye(vectors, dtype=torch.float64)
+    return Chart(
+        one.offset.repeat(vectors),
+        torch.kron(unit, one.frame),
+        torch.kron(unit, one.inverse),
+        one.span,
+        one,
+    )
 
 
 def ignored_axes(

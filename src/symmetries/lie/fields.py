@@ -113,6 +113,30 @@ def fields_on_axes(
     return FieldFamily(kind, features, stacked, names)
 
 
+def tied_fields(kind: str, dim: int, vectors: int) -> FieldFamily:
+    """Linear or affine fields that move several vectors in the same way.
+
+    Args:
+        kind: "linear" or "affine".
+        dim: number of coordinates of one vector.
+        vectors: number of vectors in a point.
+
+    Example:
+        >>> family = tied_fields("linear", 2, 3)
+        >>> family.size, family.dim
+        (4, 6)
+    """
+    one = field_family(kind, dim)
+    unit = torch.eye(vectors, dtype=torch.float64)
+    blocks = torch.stack([torch.kron(unit, matrix) for matrix in one.coefficients])
+
+    def features(points: Tensor) -> Tensor:
+        single = one.features(points.reshape(len(points) * vectors, dim))
+        return single.reshape(len(points), -1)
+
+    return FieldFamily(kind, features, blocks, one.names)
+
+
 def polynomial_fields(dim: int, degree: int) -> FieldFamily:
     """All fields whose components are polynomials up to a degree.
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_choice, check_finite, invalid
 from symmetries.lie.bases import simple_basis
-from symmetries.lie.charts import RANK, Chart, data_chart, ignored_axes
+from symmetries.lie.charts import RANK, Chart, data_chart, ignored_axes, tied_chart
 from symmetries.lie.fields import (
     Field,
     FieldFamily,
@@ -16,6 +16,7 @@ from symmetries.lie.fields import (
     field_family,
     fields_on_axes,
     polynomial_fields,
+    tied_fields,
 )
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.names import AlgebraName, name_algebra
@@ -67,7 +68,11 @@ class Search:
         if self.family.kind not in ("linear", "affine"):
             remedy = "fields of other families have no matrices"
             raise invalid("fields", "linear or affine", self.family.kind, remedy)
-        return self.chart.matrices(self.family.combine(theta[:, : self.family.size]))
+        fields = self.family.combine(theta[:, : self.family.size])
+        if self.chart.single is not None:  # blocks of one vector
+            rows = self.chart.single.dim
+            fields = fields[:, :rows, : rows + (self.family.kind == "affine")]
+        return self.chart.matrices(fields)
 
 
 def search(
@@ -77,6 +82,7 @@ def search(
     law: str = "invariant",
     ignore: float = RANK,
     first: Tensor | None = None,
+    vectors: int = 1,
 ) -> Search:
     """Set up the search for the symmetries of a function.
 
@@ -89,18 +95,23 @@ def search(
         ignore: directions along which the function changes by at most this share are translated
             along, and not otherwise searched.
         first: indices of the points that decide which directions these are; all by default.
+        vectors: number of vectors that a point consists of and that one linear or affine field
+            moves together: d is a multiple of it.
     """
     check_choice(law, LAWS, "law")
     points = points.double()
     check_finite(points, "x")
     kind = _kind(fields)
     function = as_function(model, points)
-    chart = data_chart(points, kind)
+    chart = data_chart(points, kind) if vectors == 1 else tied_chart(points, kind, vectors)
     z = chart.coordinates(points)
     scale = _unit_outputs(function, points, law, chart)
     pulled = chart.pull_back(scale(function))
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
-    if law == "invariant" and kind in ("linear", "affine"):
+    if vectors > 1:
+        check_choice(kind, ("linear", "affine"), "fields")
+        family = tied_fields(kind, chart.dim // vectors, vectors)
+    elif law == "invariant" and kind in ("linear", "affine"):
         kept, ignored = ignored_axes(pulled, z if first is None else z[first], ignore)
         outward = chart.orthogonal_to(ignored) if len(ignored) else None
         family = fields_on_axes(kind, kept, ignored, outward)
