@@ -11,11 +11,23 @@ from benchmarks.common import environment
 RESULTS = Path(__file__).parent / "results"
 
 
+class Clock:
+    """What a run depends on, and the time, when it begins."""
+
+    def __init__(self) -> None:
+        self.environment = environment()
+        self.started = time.perf_counter()
+
+    def minutes(self) -> float:
+        """Minutes since then."""
+        return round((time.perf_counter() - self.started) / 60, 1)
+
+
 def record(
     name: str,
     summary: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
-    started: float,
+    clock: Clock,
     settings: Mapping[str, Any],
 ) -> Path:
     """Write a result to ``benchmarks/generators/results/NAME.json``.
@@ -24,15 +36,15 @@ def record(
         name: of the benchmark.
         summary: the numbers that the documentation shows.
         rows: one mapping for each run.
-        started: when the runs began, by ``time.perf_counter``.
+        clock: started when the runs began.
         settings: of the runs, with their seeds.
     """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     content = {
         "name": name,
-        **environment(),
-        "minutes": round((time.perf_counter() - started) / 60, 1),
+        **clock.environment,
+        "minutes": clock.minutes(),
         "settings": dict(settings),
         "summary": dict(summary),
         "rows": [dict(row) for row in rows],
