@@ -8,7 +8,13 @@ from symmetries.lie.certificates import (
     certify_function,
     split_halves,
 )
-from symmetries.lie.fields import FieldFamily, custom_fields, field_family, polynomial_fields
+from symmetries.lie.fields import (
+    FieldFamily,
+    custom_fields,
+    field_family,
+    monomials,
+    polynomial_fields,
+)
 from symmetries.lie.fitting import FitQuality, choose_degree
 from symmetries.lie.functions import Polynomial, fit_polynomial
 from symmetries.lie.groups import learned_group
@@ -40,6 +46,7 @@ __all__ = [
     "fit_polynomial",
     "latex_matrix",
     "learned_group",
+    "monomials",
     "name_algebra",
     "polynomial_fields",
     "search",
