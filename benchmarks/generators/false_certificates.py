@@ -1,10 +1,10 @@
 """How often is a symmetry certified that is not there? Random networks, and asymmetric tables.
 
 Networks: two hidden layers with random weights (the usual initialisation), 2 to 4 inputs, 8 to 32
-units, four activations; 400 standard normal points. Tables: random polynomials of degree 3 in 2 or 3
-coordinates with noise of 5 % of their size, 300 rows, fitted. Nobody put a symmetry into either, but
-a function can be nearly symmetric by chance: a certificate counts as false if the largest defect of
-the span that was certified is above epsilon on 20,000 new points (for tables, of the true function).
+units, four activations; 400 standard normal points. Tables: random polynomials of degree 3 in 2 or
+3 coordinates with noise of 5 % of their size, 300 rows, fitted. Nobody put a symmetry into either,
+but a function can be nearly symmetric by chance: a certificate counts as false if the largest
+defect of the span that was certified is above epsilon on 20,000 new points (for tables, of the true function).
 
 Run with: python -m benchmarks.generators.false_certificates --seeds 1000
 """
@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 import symmetries
 from benchmarks.generators.records import Clock, record
+from benchmarks.generators.truth import true_defect
 from symmetries.lie import monomials
 from symmetries.lie.fields import monomial_values
-from symmetries.lie.intervals import worst_defects
-from symmetries.lie.search import search
 
 ACTIVATIONS = (nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU)
 
@@ -43,19 +42,6 @@ def polynomial(seed: int) -> tuple[Callable[[Tensor], Tensor], int]:
     return lambda x: monomial_values(x, exponents) @ weights, inputs
 
 
-def true_defect(function: Callable[[Tensor], Tensor], matrices: Tensor, inputs: int) -> float:
-    """Largest defect in the span of affine fields, on 20,000 new points."""
-    x = torch.randn(20_000, inputs, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = search(function, x, "affine")
-    z = torch.eye(found.problem.unknowns, dtype=torch.float64)
-    every = found.matrices(z).flatten(1).T
-    theta = torch.linalg.lstsq(every, matrices.flatten(1).T).solution.T
-    moments = found.problem.measure(found.coordinates)
-    above = moments.violation.matrix() @ theta.T / len(x) ** 0.5
-    below = found.problem.denominator(moments) @ theta.T
-    return float(worst_defects(above.T @ above, below.T @ below)[-1])
-
-
 def judged(kind: str, seed: int, epsilon: float) -> dict[str, object]:
     """One run: how many generators were certified, and whether that is true."""
     function, inputs = network(seed) if kind == "network" else polynomial(seed)
@@ -74,7 +60,7 @@ def judged(kind: str, seed: int, epsilon: float) -> dict[str, object]:
     row["cannot be told"] = most - least
     if least:
         matrices = torch.tensor([part.matrix for part in found.generators], dtype=torch.float64)
-        row["true defect"] = true_defect(function, matrices, inputs)
+        row["true defect"] = true_defect(function, matrices)
     return row
 
 

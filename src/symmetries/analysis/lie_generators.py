@@ -17,6 +17,7 @@ from symmetries.lie.certificates import (
     Certificates,
     certify_fit,
     certify_function,
+    each_level,
     split_halves,
 )
 from symmetries.lie.fields import Field
@@ -139,7 +140,7 @@ def describe_generators(
         if not quality.adequate(epsilon) and answers.least:
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
     names = table.names[: len(table.names) // vectors]
-    matrices, shown, name = _generators(found, answers, names, level)
+    matrices, shown, name = _generators(found, answers, names, epsilon, level)
     result = GeneratorResult(
         data=table.summary(found.problem.outputs),
         source=source,
@@ -193,7 +194,7 @@ def _fitted(
 
 
 def _generators(
-    found: Search, answers: Certificates, names: tuple[str, ...], level: float
+    found: Search, answers: Certificates, names: tuple[str, ...], epsilon: float, level: float
 ) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
     """A simple basis of what was certified, with an interval for each of its members."""
     theta = answers.theta[: answers.least]
@@ -205,7 +206,7 @@ def _generators(
         matrices = torch.zeros(0, side, side, dtype=torch.float64)
         basis = theta
     else:
-        matrices, basis = _simplest(found, answers, level)
+        matrices, basis = _simplest(found, answers, epsilon, level)
         name = name_algebra(matrices, names)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
@@ -225,11 +226,14 @@ def _generators(
     return matrices, tuple(shown), name
 
 
-def _simplest(found: Search, answers: Certificates, level: float) -> tuple[Tensor, Tensor]:
+def _simplest(
+    found: Search, answers: Certificates, epsilon: float, level: float
+) -> tuple[Tensor, Tensor]:
     """A simple basis (k, d + 1, d + 1) of what was certified, and its coefficients (k, p).
 
     Its entries are rounded where the data that judges does not tell the difference: the largest
-    defect of the rounded span is within the interval of the span that was found.
+    defect of the rounded span is within the interval of the span that was found, and certified to
+    be at most epsilon, too.
     """
     theta = answers.theta[: answers.least]
     spanned = found.matrices(theta)
@@ -245,8 +249,8 @@ def _simplest(found: Search, answers: Certificates, level: float) -> tuple[Tenso
     error = torch.einsum("kp,pab->kab", inside, every) - simple
     if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
         return matrices, basis
-    worst = answers.judge(inside, (1 + level) / 2)
-    if worst.value > answers.worst[answers.least - 1].high:
+    worst = answers.judge(inside, each_level(level))
+    if worst.value > answers.worst[answers.least - 1].high or worst.high > epsilon:
         return matrices, basis
     return simple, inside
 

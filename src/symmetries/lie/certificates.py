@@ -59,6 +59,11 @@ class Certificates:
         return "not symmetric" if index >= self.most else "cannot be told"
 
 
+def each_level(level: float) -> float:
+    """Level of each of the three families of tests: spans, the rounded basis, the spectrum."""
+    return 1 - (1 - level) / 3
+
+
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Indices of two halves of the data, drawn at random; a unit is never divided.
 
@@ -103,7 +108,7 @@ def certify_function(
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
     first, second = (_measured(problem, z[half], blocks) for half in halves)
-    one_sided = (1 + level) / 2
+    one_sided = each_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
     spectrum = tuple(
@@ -146,7 +151,7 @@ def certify_fit(
         level: probability that all that is said holds.
         seed: of the resampling.
     """
-    one_sided = (1 + level) / 2
+    one_sided = each_level(level)
     generator = torch.Generator().manual_seed(seed)
     every = torch.arange(len(points))
     few = _too_few(found.problem, len(halves[0]), len(halves[0]) // 2)
