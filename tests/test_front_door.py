@@ -26,7 +26,7 @@ from symmetries.training import load_state, save_model
 
 PACKAGES = (
     *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
-    *("learners", "nn", "report", "results", "sweeps", "testing", "training"),
+    *("learners", "lie", "nn", "report", "results", "sweeps", "testing", "training"),
 )
 SECONDS = 0.5  # of processor time
 SHORT = {"steps": 3, "batch_size": 16}

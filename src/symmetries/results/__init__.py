@@ -16,6 +16,13 @@ from symmetries.results.audits import (
 )
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    FitSummary,
+    GeneratorResult,
+    VectorSummary,
+)
 from symmetries.results.orbits import OrbitCurve, OrbitResult
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
@@ -35,7 +42,11 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "FieldDefect",
+    "FieldGenerator",
     "FitResult",
+    "FitSummary",
+    "GeneratorResult",
     "Histogram",
     "Invariance",
     "LayerError",
@@ -55,5 +66,6 @@ __all__ = [
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "VectorSummary",
     "WidthCurve",
 ]
