@@ -181,11 +181,9 @@ def outputs() -> str:
     rows: list[list[object]] = []
     for name, row in found["commands"].items():
         again, phases = found["resumed"].get(name, {}), found["phases"][name]
-        rows.append(
-            [f"`{name}`", *(row[word] for word in ("changes", "kills", "mixed", "left over"))]
-            + [f"{again['same']} of {again['kills']}" if again else ""]
-            + [phases["pairs"], phases["losses"]]
-        )
+        same = f"{again['same']} of {again['kills']}" if again else ""
+        killed = [row[word] for word in ("changes", "kills", "mixed", "left over")]
+        rows.append([f"`{name}`", *killed, same, phases["pairs"], phases["losses"]])
     header = ["command", "changes", "kills", "mixed states", "left over", "resumed to the same"]
     pairs = found["pairs"]
     return (
