@@ -53,7 +53,7 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
     x = images[:NEIGHBOURS] - frame.fill
     x = _centred(x) if frame.plain else x
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
-    versions = [blur(v, v.new_full((len(v),), 1.0)) * window for v in _versions(x, chart, frame)]
+    versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
     own = versions[0][:LOOKED_AT].flatten(1)
     change = torch.stack([(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]])
     nearest = own.new_full((len(own),), math.inf)
@@ -99,7 +99,7 @@ def _centred(x: Tensor) -> Tensor:
 
 
 def _alike(images: Tensor, chart: Chart, frame: Frame) -> Tensor:
-    x = blur(images - frame.fill, images.new_full((len(images),), 0.7))
+    x = blur(images - frame.fill, images.new_full((1,), 0.7))
     finite: FiniteGroup | None = chart.finite
     if chart.planar is None and finite is not None and permutes_pixels(finite, *x.shape[-2:]):
         return _finite_alike(x, finite)
