@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -30,3 +31,22 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "120")
     runner = CliRunner()
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def hooks():
+    """A function that draws corners in known poses: planted truths of a second or two."""
+
+    def draw(n, turn, seed=0, side=16):
+        """Corners (n, side, side) turned by up to ``turn`` degrees, and the angles."""
+        rng = np.random.default_rng(seed)
+        angle = np.deg2rad(rng.uniform(-turn, turn, (n, 1, 1)))
+        length = rng.uniform(0.4, 0.7, (n, 1, 1))
+        axis = (np.arange(side) * 2 + 1 - side) / side
+        x, y = axis[None, None], -axis[None, :, None]
+        u, v = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
+        stem = np.hypot(u, np.clip(np.abs(v) - length, 0, None))
+        arm = np.hypot(v - length, np.clip(np.abs(u - length / 2) - length / 2, 0, None))
+        return np.clip(1.5 - 6 * np.minimum(stem, arm), 0, 1), np.rad2deg(angle[:, 0, 0])
+
+    return draw

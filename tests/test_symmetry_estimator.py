@@ -37,20 +37,7 @@ def fitted():
     return SymmetryEstimator("rotation", config=SHORT).fit(X), X
 
 
-def hooks(n, turn, seed=0, side=16):
-    """Corners (n, side, side) turned by up to ``turn`` degrees, and the angles."""
-    rng = np.random.default_rng(seed)
-    angle = np.deg2rad(rng.uniform(-turn, turn, (n, 1, 1)))
-    length = rng.uniform(0.4, 0.7, (n, 1, 1))
-    axis = (np.arange(side) * 2 + 1 - side) / side
-    x, y = axis[None, None], -axis[None, :, None]
-    u, v = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
-    stem = np.hypot(u, np.clip(np.abs(v) - length, 0, None))
-    arm = np.hypot(v - length, np.clip(np.abs(u - length / 2) - length / 2, 0, None))
-    return np.clip(1.5 - 6 * np.minimum(stem, arm), 0, 1), np.rad2deg(angle[:, 0, 0])
-
-
-def test_a_planted_turn_is_found_and_undone():
+def test_a_planted_turn_is_found_and_undone(hooks):
     X, angle = hooks(600, 50)
     config = SHORT.replace(
         bins=36,

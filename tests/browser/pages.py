@@ -13,8 +13,10 @@ from symmetries.results import (
     LayerRelaxation,
     OrbitCurve,
     OrbitResult,
+    PlantedWidth,
     Quality,
     RunInfo,
+    SelfTest,
     SymmetryResult,
     Transformation,
     WidthCurve,
@@ -25,6 +27,8 @@ from symmetries.results.pictures import (
     Film,
     FitPictures,
     OrbitPictures,
+    Portrait,
+    PosePictures,
     SymmetryPictures,
     Track,
 )
@@ -64,7 +68,71 @@ def transformation(name, unit, low, high, verdict):
     )
 
 
+def posed():
+    """What an orbit posterior found: every verdict, warnings, classes, portraits, the self-test."""
+    kinds = (
+        ("rotation", "degrees", -60, 60, "partial"),
+        ("shift_x", "pixels", -1, 1, "absent"),
+        ("zoom", "factor", 0.5, 2, "cannot be told"),
+    )
+    parts = tuple(
+        transformation(*kind).model_copy(
+            update={
+                "interval": (0.9 * (kind[3] - kind[2]) / 2, 1.2 * (kind[3] - kind[2]) / 2),
+                "share_told": 0.004,
+                "deciles": tuple(np.linspace(1.01, 2, 11)),
+                "widths": Histogram(edges=tuple(np.linspace(1.01, 2, 11)), density=(0.1,) * 10),
+                "reason": "either every pose occurs, or such pictures do not show their pose",
+            }
+        )
+        for kind in kinds
+    )
+    names = [part.name for part in parts]
+    one = ClassSymmetries(
+        images=5,
+        width90=dict.fromkeys(names, 1.5),
+        interval=dict.fromkeys(names, (1.2, 1.9)),
+    )
+    rows = [
+        PlantedWidth(
+            name=part.name,
+            unit=part.unit,
+            planted=1.2,
+            expected=1.5,
+            recovered=1.4,
+            visible=part.verdict != "absent",
+        )
+        for part in parts
+    ]
+    result = SymmetryResult(
+        warnings=(f"rotation: {NASTY}", "the width is not certain; give more pictures"),
+        group="shift_x,rotation,zoom",
+        data=DATA,
+        transformations=parts,
+        classes=dict.fromkeys(NAMES, one),
+        check=SelfTest(sentence="2 of 3 planted widths were recovered.", planted=tuple(rows)),
+        quality=Quality(images=5, gain=0.9, losses={}),
+        run=RUN,
+    )
+    weights = np.tile(np.linspace(0, 1, STEPS), (3, 1))
+    films = [
+        Film(np.linspace(p.histogram.edges[0], p.histogram.edges[-1], STEPS), moving(), weights)
+        for p in parts
+    ]
+    bumps = np.exp(-(np.linspace(-3, 3, 40) ** 2)).tolist()
+    portraits = [
+        Portrait(name, moving()[0, 0], dict.fromkeys(names, 1.5), dict.fromkeys(names, bumps))
+        for name in (*NAMES, *NAMES, *NAMES)
+    ]
+    pictures = PosePictures(NAMES, moving(steps=10), films, portraits[:8], portraits[1:])
+    return result.attach(pictures)
+
+
 def discovered():
+    return symmetry_page(posed())
+
+
+def two_staged():
     parts = (
         transformation("rotation", "degrees", -60, 60, "partial"),
         transformation("shift_x", "pixels", -1, 1, "absent"),
@@ -75,6 +143,8 @@ def discovered():
         images=5, width90={part.name: part.width90 for part in parts}, density=kinds
     )
     result = SymmetryResult(
+        warnings=(f"{NASTY}: 2 images of one colour were left out",),
+        method="two-stage",
         group="shift_x,rotation,zoom",
         data=DATA,
         transformations=parts,
@@ -176,7 +246,13 @@ def orbited():
     return orbit_page(result.attach(OrbitPictures(NAMES, {"rotation": moving()})))
 
 
-PAGES = {"discover": discovered, "fit": fitted, "audit": audited, "orbit": orbited}
+PAGES = {
+    "discover": discovered,
+    "two-stage": two_staged,
+    "fit": fitted,
+    "audit": audited,
+    "orbit": orbited,
+}
 WITHOUT_SLIDER = {"relaxed": relaxed}
 
 
