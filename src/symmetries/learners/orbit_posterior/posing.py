@@ -90,7 +90,7 @@ def _heavy_side(images: Tensor, frame: Frame) -> Tensor:
         weight, z = _around_centre(images, frame.fill)
         return (weight * z * z.abs().square()).sum((1, 2))
     weight = images.mean(1) - images.mean((1, 2, 3))[:, None, None]
-    weight = weight * (radii(*images.shape[-2:], images.device) < 1)
+    weight = weight * (radii(images.shape[-2], images.shape[-1], images.device) < 1)
     return (weight * _plane(images)).sum((1, 2))
 
 
