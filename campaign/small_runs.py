@@ -46,6 +46,7 @@ from symmetries.learners.invariant_weights import (  # noqa: E402
 )
 from symmetries.learners.penalties import regularised_loss  # noqa: E402
 from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
+from symmetries.learners.orbit_posterior import OrbitConfig  # noqa: E402
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig  # noqa: E402
 from symmetries.nn.invariant_model import shallow_model  # noqa: E402
@@ -240,6 +241,13 @@ def small_presets() -> None:
     classifiers.INVARIANT_PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
     classifiers.RELAXED_PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
     presets_of(SymmetryConfig)["quick"] = small_config()
+    presets_of(OrbitConfig)["quick"] = OrbitConfig.preset("quick").replace(
+        bins=12,
+        folds=2,
+        network={"kind": "mlp", "features": 16},
+        training={"steps": 14, "rounds": 1, "batch_size": 48},
+        reading={"pictures": 64, "samples": 32, "resamples": 8},
+    )
     audits.PART = 8
     augmentation.AT_ONCE = 64
 
