@@ -59,6 +59,7 @@ def prepare(folder: Path) -> None:
     )
     SymmetryModel("rotation", (1, 8, 8), "quick").save(folder / "model")
     small_runs.small_presets()
+    small_runs.CHECKPOINT_EVERY = 6
     sys.modules["symmetries.cli.sweep"].WAIT = 1.0  # type: ignore[attr-defined]
     journal = optuna.storages.journal  # a killed process leaves its lock, which lasts 30 seconds
     journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
