@@ -33,6 +33,7 @@ COMMANDS: dict[str, list[str]] = {
     "fit": ["fit", "a.npz", "--group", "rotation"],
     "sweep": ["sweep", "a.toml"],
 }
+COUNTED = "counted"  # the file with the number of changes of the last whole run
 RESUMED = ("audit", "augment", "discover", "fit")
 SWEEP = """
 learner = "relaxed"
@@ -102,7 +103,9 @@ def disturbed(folder: Path, name: str, seed: int, place: int, what: int, *more: 
     for change in CHANGES:
         setattr(os, change, counted(getattr(os, change)))
     replacing.exchange = counted(replacing.exchange)
-    os._exit(invoke(folder, name, seed, *more))
+    code = invoke(folder, name, seed, *more)
+    (folder / COUNTED).write_text(str(seen))
+    os._exit(code)
 
 
 def plainly(folder: Path, name: str, seed: int, *more: str) -> int | None:
@@ -168,27 +171,10 @@ def places(count: int, most: int | None) -> list[int]:
 
 def count_changes(folder: Path, name: str, what: int) -> int:
     """Return how many changes of the file system an overwriting run makes."""
-    low = 0
-    for place in (2**power for power in range(12)):  # beyond the last, nothing happens
-        if not _happens(folder, name, place, what):
-            break
-        low = place
-    high = 2 * low if low else 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _happens(folder, name, middle, what) else (low, middle)
-    return low
-
-
-def _happens(folder: Path, name: str, place: int, what: int) -> bool:
-    pid = child(partial(disturbed, folder, name, 1, place, what, *overwriting(name)))
-    code = stopped_or_ended(pid)
-    if code is None:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    if code != 0:  # away with what it left, so that the next one does the same
-        plainly(folder, name, 1, *overwriting(name))
-    return code != 0
+    work = partial(disturbed, folder, name, 1, 0, what, *overwriting(name))
+    if ended(child(work), wait=True):
+        raise SystemExit(f"{name}: the undisturbed run failed")
+    return int((folder / COUNTED).read_text())
 
 
 def stopped_or_ended(pid: int) -> int | None:
