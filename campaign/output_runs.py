@@ -16,12 +16,14 @@ import optuna
 import sklearn.datasets  # noqa: F401 - once, not in every process
 import small_runs
 from kills import child, ended
+from markupsafe import Markup
 from typer.testing import CliRunner
 
 import symmetries.report.sweep_report
 import symmetries.sweeps  # noqa: F401
 from symmetries.cli import app, replacing
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.report import figures
 
 CHANGES = ("rename", "replace", "link", "symlink", "unlink", "rmdir", "mkdir", "chmod")
 QUIET = ("--quiet", "--device", "cpu")
@@ -61,9 +63,11 @@ def prepare(folder: Path) -> None:
     SymmetryModel("rotation", (1, 8, 8), "quick").save(folder / "model")
     small_runs.small_presets()
     small_runs.CHECKPOINT_EVERY = 6
+    figures.to_svg = lambda figure: Markup("")  # drawing takes longer than the rest of a run
     sys.modules["symmetries.cli.sweep"].WAIT = 1.0  # type: ignore[attr-defined]
     journal = optuna.storages.journal  # a killed process leaves its lock, which lasts 30 seconds
-    journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
+    if not isinstance(journal.JournalFileOpenLock, partial):
+        journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
 
 
 def target(folder: Path, name: str) -> Path:
