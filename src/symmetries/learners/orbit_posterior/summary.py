@@ -168,7 +168,8 @@ def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int
         third = half.widths()[usable[: len(half.mass)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
-        lines.append(headline(first, second, third, found.folds[usable], rule, cell, seed))
+        line = headline(first, second, third, found.folds[usable], rule, cell, seed)
+        lines.append(replace(line, high=min(line.high, uniform_width(choosing.coordinate))))
     return lines
 
 
