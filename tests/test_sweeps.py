@@ -14,8 +14,8 @@ from symmetries.cli import app
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import RunInfo, SweepResult
 from symmetries.sweeps import SweepConfig, collect, join, read_config
-from symmetries.sweeps.objectives import OBJECTIVES, Task
 from symmetries.sweeps.study import _split, open_study, process_name
+from symmetries.sweeps.sweep_objectives import OBJECTIVES, Task
 from symmetries.training import NonFiniteError, Recipe, train
 
 PAPERS = Path(__file__).parents[1] / "papers"
