@@ -55,7 +55,7 @@ lr = {{low = 0.001, high = 0.1}}
 def prepare(folder: Path) -> None:
     """Write pictures, a function to audit, and a model to augment with."""
     rng = np.random.default_rng(0)
-    np.savez(folder / "a.npz", images=rng.random((24, 8, 8)), labels=np.arange(24) % 2)
+    np.savez(folder / "a.npz", images=rng.random((72, 8, 8)), labels=np.arange(72) % 2)
     (folder / "plain.py").write_text(
         "import torch\nweight = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))\n"
         "def net(x):\n    return x.flatten(1) @ weight\n"
