@@ -217,7 +217,7 @@ def latin(tmp_path):
     for name in (b"caf\xe9", b"tea"):
         folder = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path / "pictures"), name)))
         folder.mkdir(parents=True)
-        for i in range(12):
+        for i in range(36):
             Image.fromarray(rng.integers(0, 255, (8, 8), np.uint8)).save(folder / f"{i}.png")
     return "pictures"
 
