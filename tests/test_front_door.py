@@ -26,7 +26,7 @@ from symmetries.training import load_state, save_model
 
 PACKAGES = (
     *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
-    *("learners", "nn", "report", "results", "sweeps", "testing", "training"),
+    *("learners", "lie", "nn", "report", "results", "sweeps", "testing", "training"),
 )
 SECONDS = 0.5  # of processor time
 SHORT = {"steps": 3, "batch_size": 16}
@@ -156,16 +156,20 @@ BY_NAME = {
     "InvariantVAE": ("rotation", {"shape": (1, 16, 16), "config": "quick"}),
     "LiftingConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
     "LogitInvariance": ("c4", {}),
+    "NodeAction": ("so3", {"layout": ("point", "vector")}),
+    "PermutationAction": ("s4", {}),
     "PointAction": ("rotation", {}),
     "RelaxedClassifier": ("c4", {}),
     "RelaxedGroupConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
     "SaliencySimilarity": ("c4", {}),
+    "SequenceAction": ("flip_x", {}),
     "SignalAction": ("shift", {}),
     "Symmetry": ("c4", {}),
     "SymmetryEstimator": ("rotation", {}),
     "SymmetryModel": ("rotation", {"shape": (1, 8, 8), "config": "quick"}),
     "TiedConv2d": ("c4", {"in_channels": 1, "features": 2, "kernel_size": 3}),
     "UniformBox": ("rotation", {}),
+    "VolumeAction": ("so3", {}),
     "act_on_fields": ("c4", {"element": torch.tensor(1), "x": torch.rand(1, 4, 5, 5)}),
     "as_group": ("c4", {}),
     "assert_group": ("c4", {"etas": torch.arange(4)[:, None]}),

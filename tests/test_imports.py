@@ -13,7 +13,7 @@ PACKAGE = Path(symmetries.__file__).parent
 # Each part of the package, and the parts it may import. Every part may import itself.
 GROUND = {"_utils", "_validation", "ops"}
 ALGEBRA = GROUND | {"groups", "actions", "distributions"}
-MODELS = ALGEBRA | {"auditing", "data", "learners", "nn", "results", "training"}
+MODELS = ALGEBRA | {"auditing", "data", "learners", "lie", "nn", "results", "training"}
 ALLOWED = {
     "__main__": {"cli"},
     "_utils": {"_validation"},
@@ -23,6 +23,7 @@ ALLOWED = {
     "groups": GROUND,
     "distributions": GROUND | {"groups"},
     "actions": GROUND | {"groups"},
+    "lie": GROUND | {"groups"},
     "testing": GROUND | {"groups", "actions"},
     "auditing": GROUND | {"groups", "actions", "results"},
     "data": ALGEBRA,

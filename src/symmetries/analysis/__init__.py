@@ -4,6 +4,7 @@ from symmetries.analysis.audits import audit
 from symmetries.analysis.augmentation import augment
 from symmetries.analysis.discovery import describe_symmetries, discover
 from symmetries.analysis.fits import describe_classifier, fit
+from symmetries.analysis.lie_generators import generators
 from symmetries.analysis.orbits import OrbitStudy, neighbour_distance, orbit, study_orbits
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "describe_symmetries",
     "discover",
     "fit",
+    "generators",
     "neighbour_distance",
     "orbit",
     "study_orbits",

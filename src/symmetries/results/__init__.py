@@ -5,9 +5,24 @@ Reports, tables and tests read these and nothing else. The first field of a file
 Numbers are in the units that a person reads: degrees, pixels, factors.
 """
 
-from symmetries.results.audits import AuditResult, DriftPoint, Estimate, LayerError
+from symmetries.results.audits import (
+    AuditResult,
+    DriftPoint,
+    Estimate,
+    LayerError,
+    ParameterRange,
+    Preprocessing,
+    SaliencyPoint,
+)
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    FitSummary,
+    GeneratorResult,
+    VectorSummary,
+)
 from symmetries.results.orbits import OrbitCurve, OrbitResult
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
@@ -27,22 +42,30 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "FieldDefect",
+    "FieldGenerator",
     "FitResult",
+    "FitSummary",
+    "GeneratorResult",
     "Histogram",
     "Invariance",
     "LayerError",
     "LayerRelaxation",
     "OrbitCurve",
     "OrbitResult",
+    "ParameterRange",
+    "Preprocessing",
     "Quality",
     "Record",
     "Result",
     "RunInfo",
+    "SaliencyPoint",
     "ShownResult",
     "SweepResult",
     "SymmetryResult",
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "VectorSummary",
     "WidthCurve",
 ]

@@ -127,3 +127,15 @@ class AuditPictures:
     tracks: Sequence[Track]
     saliency: Pixels | None
     left_out: str | None = None
+
+
+@dataclass(frozen=True)
+class OrbitCurves:
+    """Orbits of generators through points, in two coordinates each.
+
+    Args:
+        panels: for each generator its text, the names of the two coordinates, points (n, 2) and
+            curves (n, steps, 2), as numpy arrays.
+    """
+
+    panels: Sequence[tuple[str, tuple[str, ...], Any, Any]]

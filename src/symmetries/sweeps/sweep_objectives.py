@@ -144,8 +144,9 @@ def penalties(
 
     train(model, loss, (images, labels), task.config(steps, batch_size, lr))
     found = audit_model(model.eval(), (held, truth), parsed, steps=20, layers=(), progress=False)
-    numbers = {"accuracy": found.accuracy.mean, "li": found.logit_invariance.mean}
-    return numbers | {"si": found.saliency_similarity.mean if found.saliency_similarity else 0.0}
+    measures = {"accuracy": found.accuracy, "li": found.logit_invariance}
+    measures["si"] = found.saliency_similarity
+    return {name: measure.mean if measure else 0.0 for name, measure in measures.items()}
 
 
 def relaxed(

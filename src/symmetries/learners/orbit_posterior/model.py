@@ -99,10 +99,11 @@ class OrbitPosterior(nn.Module):
         self.view = self._view(chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
         fits = []
-        for fold in range(self.fold_count):
+        for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+        self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count

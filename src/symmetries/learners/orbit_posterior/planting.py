@@ -12,9 +12,7 @@ from symmetries.actions.colours import ColourAction, rgb_to_hsv
 from symmetries.actions.images import ImageAction
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
-from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import read, smallest_set
-from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.learners.orbit_posterior.views import radii
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import warp
@@ -55,16 +53,35 @@ class Planted:
     visible: bool
 
 
+@dataclass(frozen=True)
+class Unseen:
+    """Pictures that the first fit has not seen, and which of them can be told.
+
+    Args:
+        rows: (M,) of the data.
+        told: by coordinate, (M,): chosen by another fit, before anything was planted.
+    """
+
+    rows: Tensor
+    told: tuple[Tensor, ...]
+
+
 def plant_and_recover(
-    model: "OrbitPosterior", images: Tensor, means: list[Tensor], widths: list[float], seed: int
+    model: "OrbitPosterior",
+    images: Tensor,
+    unseen: Unseen,
+    means: list[Tensor],
+    widths: list[float],
+    seed: int,
 ) -> list[Planted]:
     """Plant a narrow and a wide transformation, all parameters at once, and fit again.
 
-    Each fit starts from the model's own weights and takes half a round.
+    Each fit starts from the weights of the first fold and takes half a round.
 
     Args:
         model: fitted.
         images: (N, C, H, W) of its fit, shrunk.
+        unseen: where widths are read.
         means: mean density of each coordinate of the told pictures, centred.
         widths: of each coordinate as found before.
         seed: of what is planted.
@@ -78,14 +95,14 @@ def plant_and_recover(
         for j, c in enumerate(model.chart.coordinates):
             if c.kind != "finite":
                 u[:, j] *= share
-        found = _refit(model, _moved(model, images, u), mix(seed, 22, number))
+        found = _refit(model, _moved(model, images, u), unseen, mix(seed, 22, number))
         for j, c in enumerate(model.chart.coordinates):
             rows.append(_row(model, c, share, means[j], widths[j], found[j]))
     return rows
 
 
 def canonical_width(
-    model: "OrbitPosterior", images: Tensor, coordinate: Coordinate, seed: int
+    model: "OrbitPosterior", images: Tensor, unseen: Unseen, coordinate: Coordinate, seed: int
 ) -> float:
     """Width found after every picture was brought to a pose that a rule gives.
 
@@ -95,37 +112,26 @@ def canonical_width(
     """
     moved = _by_rule(model, images, coordinate)
     j = model.chart.names.index(coordinate.name)
-    return _refit(model, moved, mix(seed, 23), 1.0)[j]
+    return _refit(model, moved, unseen, mix(seed, 23), 1.0)[j]
 
 
-def _refit(model: "OrbitPosterior", images: Tensor, seed: int, share: float = SHARE) -> list[float]:
-    """Widths of told, unseen pictures after a training from where fits stand.
+def _refit(
+    model: "OrbitPosterior", images: Tensor, unseen: Unseen, seed: int, share: float = SHARE
+) -> list[float]:
+    """Widths of told, unseen pictures after a training from where the first fit stands.
 
     It takes a ``share`` of the steps of a round.
     """
-    folds = model.folds(len(images))
     recipe = model.config.training
     short = replace(recipe, steps=max(1, round(share * recipe.steps)), lr=recipe.lr / 2)
-    choosing, reading = [], []
-    networks: list[PoseNetwork] = []
-    for fold in range(2):
-        network: Any = copy.deepcopy(model.fits[fold])
-        kept, held = split_held_out(images[folds != fold], model.config.held_out, mix(seed, fold))
-        run = {**RUN, "device": model.device.type}
-        fit_round(model, network, kept, held, short, run, f"planted{fold}", mix(seed, 5, fold))
-        networks.append(network.to(model.device).eval())
-    most = model.config.reading.pictures // 4
-    for fold, network in enumerate(networks):
-        unseen = images[folds == fold][:most]
-        reading.append(read(model, network, unseen, mix(seed, 6)))
-        choosing.append(read(model, networks[1 - fold], unseen, mix(seed, 7)))
-    found = []
-    for j in range(len(model.chart.coordinates)):
-        first = torch.cat([part[j].widths() for part in choosing])
-        second = torch.cat([part[j].widths() for part in reading])
-        cell = 0.02 if choosing[0][j].coordinate.kind == "finite" else choosing[0][j].cell
-        found.append(float(second[told(first, model.config.reading, cell)].median()))
-    return found
+    network: Any = copy.deepcopy(model.fits[0])
+    rest = images[model.folds(len(images)) != 0]
+    kept, held = split_held_out(rest, model.config.held_out, seed)
+    run = {**RUN, "device": model.device.type}
+    fit_round(model, network, kept, held, short, run, "planted", mix(seed, 5))
+    found = read(model, network.to(model.device).eval(), images[unseen.rows], mix(seed, 6))
+    widths = [density.widths() for density in found]
+    return [float(w[told].median()) for w, told in zip(widths, unseen.told, strict=True)]
 
 
 def _row(
