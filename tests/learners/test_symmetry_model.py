@@ -111,7 +111,8 @@ def test_samples_are_natural_and_upside_down_is_not(turned):
     eta = model.infer(x)
     own = model.log_prob(x, eta)
     half_turn = torch.tensor([0.0, 0.0, math.pi])
-    far = model.log_prob_moved(x, half_turn.expand(32, 3))
+    upside_down = model.act(model.group.exp(half_turn.expand(32, 3)), x)
+    far = model.log_prob(x, model.infer(upside_down))
     assert float((own - far).mean()) > 2
     edges, density = model.marginals(x, bins=20, n=256)
     assert density.shape == (32, 3, 20)
