@@ -8,7 +8,7 @@ import torch
 
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, fitting
-from symmetries.learners.symmetry_model.health import warn_if_by_heart, warn_if_collapsed
+from symmetries.learners.symmetry_model.health import warn_if_overfit, warn_if_collapsed
 from symmetries.training import Recipe, fit_many
 
 SIDE = 16
@@ -268,12 +268,12 @@ def test_collapse_is_said_with_the_remedy():
 
 def test_too_few_images_are_said(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"too few images \(24\).*by 2.0 nats"):
-        warn_if_by_heart(-3.0, -1.0, 24)
+        warn_if_overfit(-3.0, -1.0, 24)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_by_heart(-2.0, -1.0, 24)
+        warn_if_overfit(-2.0, -1.0, 24)
     asked = []
-    monkeypatch.setattr(fitting, "warn_if_by_heart", lambda *numbers: asked.append(numbers))
+    monkeypatch.setattr(fitting, "warn_if_overfit", lambda *numbers: asked.append(numbers))
     for steps in (2, 3):  # 18 images are learned from, 8 in a step
         stage = Recipe(steps=steps, batch_size=8)
         config = small(

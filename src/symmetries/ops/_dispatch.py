@@ -116,7 +116,7 @@ def kernels_enabled() -> bool:
 
 @lru_cache(maxsize=16)
 def _switched_off(text: str) -> frozenset[str]:
-    """Names that a value of $SYMMETRIES_KERNELS switches off."""
+    """Return the operations that a value of $SYMMETRIES_KERNELS switches off."""
     if text == "0":
         return frozenset(OPERATIONS)
     if text in ("", "1"):
@@ -204,7 +204,7 @@ def verified(
 
 
 def undisturbed() -> bool:
-    """Whether torch's operations run as they are written, and no kernels on a CPU.
+    """Return whether torch runs operations as written: no transform, no autocast, no interpreter.
 
     Example:
         >>> with torch.autocast("cpu", torch.bfloat16):
@@ -215,25 +215,25 @@ def undisturbed() -> bool:
 
 
 def products_as_written() -> bool:
-    """Whether a product on a CPU is neither compiled, nor a kernel, nor rounded by autocast."""
+    """Return whether a product on a CPU is not compiled, interpreted or rounded by autocast."""
     return not (_INTERPRETED or _is_compiling() or _is_any_autocast_enabled())
 
 
 def is_transformed() -> bool:
-    """Whether torch's compiler or functions look at what is done, and may do something else."""
+    """Return whether torch.compile, torch.func, a trace or forward-mode autograd is active."""
     if _is_compiling() or _get_tracing_state() is not None or _are_functorch_transforms_active():
         return True
     return forward_ad._current_level >= 0  # gradients that go forward
 
 
 def is_followed(*tensors: Tensor) -> bool:
-    """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
+    """Return whether a gradient may be needed, or a transform (see above) is active."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return watched or is_transformed()
 
 
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
-    """Largest |a - b| / |b| of pairs of tensors, infinite where one of them is not finite.
+    """Return the largest |a - b| / |b| of pairs of tensors; infinite if one is not finite.
 
     Example:
         >>> ones, nothing = torch.ones(4), torch.full((4,), torch.nan)

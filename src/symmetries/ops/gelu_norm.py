@@ -77,7 +77,7 @@ def gelu_norm(
 
 @lru_cache(maxsize=64)
 def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm:
-    """A layer norm with weights 1 and biases 0: what models have in common."""
+    """Return a layer norm with weights 1 and biases 0, which all models share."""
     norm = nn.LayerNorm(width, epsilon, elementwise_affine=False)
     with torch.inference_mode(False):
         norm.weight = nn.Parameter(torch.ones(width, device=device), requires_grad=False)

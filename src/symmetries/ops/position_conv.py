@@ -50,13 +50,13 @@ class Geometry:
 
 
 def cheaper_order(geometry: Geometry, images: int, hidden: int) -> str:
-    """The order with fewer multiplications for a number of images."""
+    """Return the order with fewer multiplications for a number of images."""
     cost = costs(geometry, images, hidden)
     return min(cost, key=lambda name: cost[name])
 
 
 def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
-    """Multiplications per output position of the two orders.
+    """Return the multiplications per output position of the two orders.
 
     Example:
         >>> wide, narrow = Geometry(64, 64, 1, 1, 7, 1, 3), Geometry(2, 2, 1, 1, 7, 1, 3)
@@ -131,13 +131,13 @@ def position_conv2d(
 
 
 def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
-    """(height, width, N, channels) and a bias as images, channels last in memory."""
+    """Return (height, width, N, channels) plus a bias as images, channels last in memory."""
     out = out if bias is None else out + bias.to(out.dtype)
     return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
-    """(positions, J, k k, N, C): what each output position sees."""
+    """Return the input patches (positions, J, k k, N, C) of all output positions."""
     height, width = g.out_size(*x.shape[2:])
     x = F.pad(x, (g.padding,) * 4).permute(2, 3, 0, 1)  # (rows, columns, N, C J)
     sizes = (g.kernel_size, g.stride, height, width)
@@ -149,7 +149,7 @@ def _patches(x: Tensor, g: Geometry) -> Tensor:
 
 
 class _Taken(torch.autograd.Function):
-    """The pixels at each tap of each position, and in the backward pass their sum at each pixel.
+    """Extraction of patches, whose gradient sums over the patches that contain a pixel.
 
     The same as two ``unfold``, whose gradients are far slower than sums of slices.
     """
@@ -175,7 +175,7 @@ class _Taken(torch.autograd.Function):
 def _slices(
     x: Tensor, k: int, stride: int, height: int, width: int
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """For each tap, the view of the padded pixels that all positions read."""
+    """Yield, for each tap, the view of the padded pixels that all positions read."""
     for row in range(k):
         for column in range(k):
             rows = slice(row, row + stride * (height - 1) + 1, stride)
@@ -183,7 +183,7 @@ def _slices(
 
 
 def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
-    """What each output position's taps find in ``values`` on the padded grid.
+    """Return the values on the padded grid at the taps of each output position.
 
     Args:
         values: (..., H + 2 padding, W + 2 padding, E).
