@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -230,6 +230,26 @@ def is_followed(*tensors: Tensor) -> bool:
     """Return whether a gradient may be needed, or a transform (see above) is active."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return watched or is_transformed()
+
+
+def differentiable_gradients(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
+    grads: Tensor | Sequence[Tensor],
+) -> list[Tensor | None]:
+    """Return gradients that can be differentiated again; None for inputs that need none.
+
+    For backward passes whose own gradient is needed: ``outputs`` are those of the torch form.
+
+    Example:
+        >>> x, fixed = torch.ones(2, requires_grad=True), torch.ones(2)
+        >>> differentiable_gradients((x**3).sum(), (x, fixed), torch.tensor(1.0))
+        [tensor([3., 3.], grad_fn=<MulBackward0>), None]
+    """
+    needed = [part for part in inputs if part is not None and part.requires_grad]
+    found = torch.autograd.grad(outputs, needed, grads, create_graph=True, allow_unused=True)
+    rest = iter(found)
+    return [next(rest) if part is not None and part.requires_grad else None for part in inputs]
 
 
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from symmetries.ops._dispatch import enabled, largest_difference, record, usable, verified
+from symmetries.ops._dispatch import (
+    differentiable_gradients,
+    enabled,
+    largest_difference,
+    record,
+    usable,
+    verified,
+)
 from symmetries.ops._networks import Network, PositionNetwork
 from symmetries.ops.kernel_network import Sampled
 
@@ -162,7 +169,4 @@ def _again(
         if part is not None and scale is not None:
             outputs.append(part)
             scales.append(scale)
-    needed = [t for t in fused.parts if t.requires_grad]
-    grads = torch.autograd.grad(outputs, needed, scales, create_graph=True, allow_unused=True)
-    found = iter(grads)
-    return [next(found) if part.requires_grad else None for part in fused.parts]
+    return differentiable_gradients(outputs, fused.parts, scales)
