@@ -385,7 +385,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         estimators.SymmetryEstimator,
         "transform",
         **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
-        **{"image_shape": (8, 8), "random_state": 0},
+        **{"image_shape": (8, 8), "random_state": 0, "method": "two-stage"},
         config=symmetry_model.SymmetryConfig().replace(
             widths=(8,),
             features=(8,),

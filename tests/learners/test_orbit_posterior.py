@@ -225,7 +225,7 @@ def test_what_tells_nothing_is_refused(images, match):
 
 
 def test_points_are_refused_by_name():
-    with pytest.raises(TypeError, match="action: expected an ImageAction, got PointAction"):
+    with pytest.raises(ValueError, match="action: expected an action on images, got PointAction"):
         OrbitPosterior(PointAction(Affine2("rotation")), (1, 30, 2))
     with pytest.raises(ValueError, match="shape: expected at least 8 x 8 pixels"):
         OrbitPosterior(ImageAction(Affine2("rotation")), (1, 30, 2))

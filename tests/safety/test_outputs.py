@@ -22,10 +22,11 @@ TINY = """
 import sys, time
 from symmetries._utils.config import presets_of
 from symmetries.cli import app
-from symmetries.learners.symmetry_model import SymmetryConfig
-stage = {"steps": STEPS, "batch_size": 16}
-presets_of(SymmetryConfig)["quick"] = SymmetryConfig.preset("quick").replace(
-    widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
+from symmetries.learners.orbit_posterior import OrbitConfig, fitting
+fitting.LOOKED_AT = 64
+presets_of(OrbitConfig)["quick"] = OrbitConfig.preset("quick").replace(
+    bins=12, folds=2, training={"steps": STEPS, "batch_size": 16, "rounds": 1},
+    network={"kind": "mlp", "features": 16}, reading={"pictures": 64, "resamples": 8},
 )
 app()
 """
@@ -35,7 +36,7 @@ DISCOVER = ["discover", "a.npz", "--group", "rotation", "--quiet", "--out", "out
 @pytest.fixture
 def pictures(tmp_path):
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
+    np.savez(tmp_path / "a.npz", images=rng.random((80, 8, 8)), labels=np.arange(80) % 2)
 
 
 def wait_for(condition, process, seconds=120):

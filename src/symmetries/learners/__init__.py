@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from symmetries.learners.invariant_weights import refitted_elbo as refitted_elbo
     from symmetries.learners.invariant_weights import search_widths as search_widths
     from symmetries.learners.invariant_weights import width_interval as width_interval
+    from symmetries.learners.orbit_posterior import OrbitConfig as OrbitConfig
+    from symmetries.learners.orbit_posterior import OrbitPosterior as OrbitPosterior
     from symmetries.learners.penalties import ConstrainedWeight as ConstrainedWeight
     from symmetries.learners.penalties import orbit_penalty as orbit_penalty
     from symmetries.learners.penalties import pair_penalty as pair_penalty

@@ -168,8 +168,9 @@ register_presets(
         # On a CPU: a minute or two.
         "quick": OrbitConfig(
             bins=72,
-            network=Network(kind="mlp", dropout=0.1, largest=24),
-            training=Training(steps=1200, rounds=2, batch_size=128),
+            folds=2,
+            network=Network(kind="mlp", features=128, dropout=0.1, largest=24),
+            training=Training(steps=900, rounds=2, batch_size=128),
             reading=Reading(pictures=768, samples=512),
             views=Views(readings=4),
         ),

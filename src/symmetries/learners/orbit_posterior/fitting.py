@@ -138,8 +138,9 @@ def fit_round(
     batch = min(recipe.batch_size, max(16, len(kept) // 2))
     recipe = replace(recipe, steps=steps, batch_size=batch)
     out = None if run.get("out") is None else Path(run["out"]) / name
-    known = {"group": group_name(model.chart.group), "reach": model.chart.reach}
-    settings = plain_settings(model.config, **{k: str(v) for k, v in known.items()})
+    known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
+    known |= {name: getattr(model.action, name) for name in ("fill", "padding", "interpolation")}
+    settings = plain_settings(model.config.replace(check=True), **known)
     own = {**run, "out": out, "title": name, "settings": settings, "seed": seed}
     config = recipe.train_config(**own, given_seed=model.seed)
 
@@ -157,7 +158,7 @@ def fit_round(
     watch.restore()
     if watch.best > best:
         network.load_state_dict(start)
-    network.eval()
+    network.float().eval()  # densities are read in single precision, whatever the training's was
     return history, watch.best, watch.when < OVERFITS * config.steps
 
 

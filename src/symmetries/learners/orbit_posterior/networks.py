@@ -40,8 +40,8 @@ class PoseNetwork(nn.Module):
 
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
-        features: Tensor = self.backbone(views)
-        return features.flatten(1).float()
+        features: Tensor = self.backbone(views.to(self.head.dtype))
+        return features.flatten(1).to(self.head.dtype)
 
     def forward(self, views: Tensor, u: Tensor) -> Tensor:
         """Log q(u | views) / pi(u), (N,)."""

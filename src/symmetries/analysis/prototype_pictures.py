@@ -1,4 +1,4 @@
-"""Pictures of a symmetry model: examples that move, their prototypes, and new versions."""
+"""Pictures of a two-stage model: examples that move, their prototypes, and new versions."""
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ VERSIONS = 8
 STEPS = 41  # positions of a slider
 
 
-def draw_symmetries(
+def draw_prototypes(
     images: ImageSet, model: SymmetryModel, summary: SymmetrySummary
 ) -> SymmetryPictures:
     """Examples with their prototypes and new versions, and films along each parameter.
