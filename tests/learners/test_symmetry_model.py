@@ -8,7 +8,7 @@ import torch
 
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, fitting
-from symmetries.learners.symmetry_model.health import warn_if_overfit, warn_if_collapsed
+from symmetries.learners.symmetry_model.health import warn_if_collapsed, warn_if_overfit
 from symmetries.training import Recipe, fit_many
 
 SIDE = 16
