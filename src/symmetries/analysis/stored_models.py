@@ -18,6 +18,8 @@ from symmetries.auditing.answers import read_logits
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
+from symmetries.auditing.run import Output
+from symmetries.auditing.run_outputs import choose_law
 from symmetries.auditing.saved_files import saved_weights
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.results import Preprocessing
@@ -43,7 +45,8 @@ class Loaded:
         labels: for each logit the label of the data that it stands for; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
         digest: of its files, weights and answers; see :func:`model_digest`.
-        kind: of its output before it was made logits.
+        kind: of its output, before probabilities were made logits.
+        law: how it moves, where that is of the user's own.
         notes: what is to be said about that.
     """
 
@@ -54,6 +57,7 @@ class Loaded:
     fill: float | None = None
     digest: str | None = None
     kind: str = "logits"
+    law: Output = None
     notes: tuple[str, ...] = ()
 
 
@@ -66,7 +70,7 @@ def load_classifier(
     preprocessing: Preprocessing | None = None,
     *,
     labels: Tensor | None = None,
-    output: str | None = None,
+    output: Output = None,
 ) -> Loaded:
     """A classifier in memory, or the one that a name stands for.
 
@@ -84,7 +88,7 @@ def load_classifier(
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
         preprocessing: what is done to images before the model sees them.
         labels: of all images, if there are any.
-        output: "logits" or "probabilities" where that is known.
+        output: what the model gives, where that is known; see :func:`audit_model`.
     """
     if images is not None and preprocessing is not None:
         seen: Tensor | None = preprocessed(lambda x: x, preprocessing)(images)
@@ -153,9 +157,9 @@ def _from_estimator(classifier: Classifier) -> Loaded:
 
 
 def giving_logits(
-    model: Loaded, images: Tensor, labels: Tensor | None = None, output: str | None = None
+    model: Loaded, images: Tensor, labels: Tensor | None = None, output: Output = None
 ) -> Loaded:
-    """The model with logits as its output, whatever it gives; warns where it gives another thing.
+    """The model with logits as its output if it is a classifier; warns about probabilities.
 
     Args:
         model: as it was loaded.
@@ -168,7 +172,10 @@ def giving_logits(
             model.call(images[:2])
     except Exception:  # the checks that follow name the problem
         return model
-    found = read_logits(model.call, images, labels, output)
+    call, law, kind = choose_law(model.call, images, output, images=True)
+    if law is not None:
+        return replace(model, call=call, kind=law.kind, law=output if law.kind == "own" else None)
+    found = read_logits(call, images, labels, kind)
     for note in found.notes:
         warnings.warn(note, RuntimeWarning, stacklevel=2)
     return replace(model, call=found.model, kind=found.kind, notes=found.notes)

@@ -164,6 +164,35 @@ def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
     return output
 
 
+def split_output(output: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - text or a law
+    """Name and kind from "boxes", "heatmap:map" or "heatmap"; anything else is a kind of one's own.
+
+    Example:
+        >>> split_output("boxes"), split_output("heatmap:map"), split_output("1:logits")
+        ((None, 'boxes'), ('heatmap', 'map'), ('1', 'logits'))
+    """
+    if not isinstance(output, str):
+        return None, output
+    name, _, kind = output.rpartition(":")
+    return (name or None), (kind or None)
+
+
+def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model returns
+    """One of several outputs: by key, by attribute, or by number."""
+    try:
+        if isinstance(output, Mapping):
+            return output[name]
+        if isinstance(output, tuple | list):
+            return output[int(name)]
+        return getattr(output, name)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        names: Any = range(len(output)) if isinstance(output, tuple | list) else None
+        names = [*output] if isinstance(output, Mapping) else names
+        known = ", ".join(map(str, names)) if names is not None else type(output).__name__
+        expected = f"an output among {known}"
+        raise invalid("output", expected, repr(name), "write NAME:kind") from None
+
+
 def are_probabilities(output: Tensor) -> bool:
     """Whether all rows are not negative and sum to one, up to rounding; reads values."""
     if output.ndim != 2 or output.shape[1] < 2 or not output.is_floating_point():

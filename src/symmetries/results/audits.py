@@ -217,6 +217,7 @@ class AuditResult(ShownResult):
         margin: mean lead of the first logit over the second.
         margin_change: mean change of that lead when moved, as a share of the mean lead.
         distribution_invariance: DI, 0 is perfect.
+        measures: measures of outputs that are no logits, by name.
         saliency_area: saliency similarity over all thresholds, 1 is perfect.
         saliency_curve: saliency similarity by threshold.
         saliency_similarity: SI of the paper, at its threshold of 0.9.
@@ -250,6 +251,7 @@ class AuditResult(ShownResult):
     margin: float | None = None
     margin_change: Estimate | None = None
     distribution_invariance: Estimate | None = None
+    measures: dict[str, Estimate] = Field(default_factory=dict)
     saliency_area: Estimate | None = None
     saliency_curve: tuple[SaliencyPoint, ...] = ()
     saliency_similarity: Estimate | None
