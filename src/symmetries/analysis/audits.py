@@ -239,6 +239,7 @@ def measure_invariance(
         "half_width": subject.half_width,
         "layers": None if model.layers and not subject.fast else (),
         "gradients": model.without_gradients is None and not subject.fast,
+        "local": not subject.fast,
         "progress": False,
         "output": model.law or model.kind,
     }

@@ -14,10 +14,12 @@ from symmetries._validation.checks import check_finite, check_flag, check_whole,
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.answers import read_logits
+from symmetries.auditing.contributions import with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.examine import examine
 from symmetries.auditing.inputs import Inputs, Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
+from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
 from symmetries.auditing.models import (
     Model,
     check_callable,
@@ -39,6 +41,7 @@ Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
 Output = str | Action | Callable[[Any, Tensor], Tensor] | None
+LIE_EXAMPLES = 64
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
 
@@ -62,6 +65,7 @@ def audit_model(
     half_width: float | Sequence[float] | None = None,
     layers: Sequence[str] | None = None,
     gradients: bool = True,
+    local: bool = True,
     closely: int | None = None,
     over: Over = in_one_piece,
     level: float = 0.95,
@@ -102,6 +106,7 @@ def audit_model(
             of factors): one number, or one for each parameter.
         layers: names of layers for the table; all by default, () for none.
         gradients: False for a model without gradients; SI and sensitivity are then left out.
+        local: whether to measure the Lie derivative of the outputs under a continuous group, too.
         closely: number of examples, spread over the data, for saliency, sensitivity and the effect
             of resampling alone; all by default.
         over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
@@ -127,7 +132,12 @@ def audit_model(
         True
     """
     begin = time.perf_counter()
-    for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
+    for name, flag in (
+        ("identity", identity),
+        ("gradients", gradients),
+        ("local", local),
+        ("progress", progress),
+    ):
         check_flag(flag, name)
     check_callable(model)
     x, y = labelled_inputs(data, model)
@@ -182,6 +192,10 @@ def audit_model(
             half_width=half_width,
             seed=seed,
         )
+        rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
+    if local and is_smooth(action.group) and law_is_usual(about["output"]):
+        few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
+        about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
     return AuditResult(
         group=_name(action.group),
         elements=len(moves),
