@@ -14,7 +14,7 @@ from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
 from symmetries.analysis.precision import in_precision
 from symmetries.analysis.preprocessing import preprocessed
-from symmetries.auditing.answers import read_logits
+from symmetries.auditing.answers import OF_ARRAYS, read_logits, split_output, taking_tensors
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
@@ -95,7 +95,7 @@ def load_classifier(
     else:
         seen = images
     if isinstance(model, str | Path):
-        found = _by_name(str(model), trust, seen)
+        found, output = _by_name(str(model), trust, seen, output)
     elif isinstance(model, InvariantClassifier | RelaxedClassifier):
         found = _from_estimator(model)
     elif callable(model):
@@ -113,6 +113,9 @@ def load_classifier(
         found = replace(found, call=preprocessed(found.call, preprocessing))
     if images is None:
         return found
+    call, arrays = taking_tensors(found.call, images)
+    if arrays:
+        found = replace(found, call=call, without_gradients=OF_ARRAYS)
     found = giving_logits(found, images, labels, output)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
@@ -120,12 +123,21 @@ def load_classifier(
         return found
 
 
-def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
+def _by_name(
+    name: str, trust: bool, images: Tensor | None, output: Output = None
+) -> tuple[Loaded, Output]:
+    """The model, and what is left to choose of its outputs: those of ONNX files are chosen here."""
+    chosen, kind = split_output(output)
+    path = as_path(name, "model").expanduser()
+    if path.suffix == ".onnx" and path.is_file():
+        return _from_onnx(path, images, chosen), kind
+    return _other_by_name(name, trust), output
+
+
+def _other_by_name(name: str, trust: bool) -> Loaded:
     path = as_path(name, "model").expanduser()
     if path.is_dir():
         return load_own(path / "model" if (path / "model").is_dir() else path)
-    if path.suffix == ".onnx" and path.is_file():
-        return _from_onnx(path, images)
     if path.is_file():
         return _from_file(path, trust)
     if ":" in name:
@@ -181,8 +193,8 @@ def giving_logits(
     return replace(model, call=found.model, kind=found.kind, notes=found.notes)
 
 
-def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
-    call, problem = load_onnx(path, images)
+def _from_onnx(path: Path, images: Tensor | None, output: str | None) -> Loaded:
+    call, problem = load_onnx(path, images, output=output)
     if problem is not None:
         text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -56,6 +56,7 @@ def layer_contributions(
 
     Example:
         >>> from symmetries.groups import CyclicShift
+        >>> _ = torch.manual_seed(0)
         >>> conv = nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")
         >>> zeros = nn.Conv2d(2, 2, 3, padding=1)  # whose padding does not move along
         >>> pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.auditing.answers import read_logits
+from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
 from symmetries.auditing.contributions import with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
-from symmetries.auditing.examine import examine
+from symmetries.auditing.examine import PREDICTED, examine
 from symmetries.auditing.inputs import Inputs, Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
@@ -27,7 +27,12 @@ from symmetries.auditing.models import (
     check_examples,
     untouched,
 )
-from symmetries.auditing.run_outputs import choose_law, examine_outputs, summarise_outputs
+from symmetries.auditing.run_outputs import (
+    choose_law,
+    examine_outputs,
+    says_one_thing,
+    summarise_outputs,
+)
 from symmetries.auditing.saliency import Saliency
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.auditing.summarise import summarise
@@ -41,6 +46,8 @@ Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
 Output = str | Action | Callable[[Any, Tensor], Tensor] | None
+ONE_CLASS = "the model predicts the same class for all examples as they are"
+ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
 LIE_EXAMPLES = 64
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
@@ -82,7 +89,8 @@ def audit_model(
     mode, its gradients and all random states are left unchanged.
 
     Args:
-        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode; see
+        model: any callable from (N, ...) to logits (N, K), on tensors or NumPy arrays,
+            deterministic in evaluation mode; see
             :func:`~symmetries.auditing.answers.read_logits` for softmax, one logit, ``.logits``.
         data: inputs x (N, ...), or a pair of x and class numbers y (N,), tensors or arrays; an
             ``ImageSet``; or a ``DataLoader``. Labels are needed for accuracy only. Moved to where
@@ -151,8 +159,10 @@ def audit_model(
         action, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
     chosen = spread_mask(len(x), closely)
+    model, arrays = taking_tensors(model, x)
     model, law, kind = choose_law(model, x, output, images)
     about: dict[str, Any] = {"output": kind}
+    gradients = gradients and not arrays
     if law is not None:
 
         def part(start: int, stop: int) -> dict[str, Tensor]:
@@ -161,6 +171,8 @@ def audit_model(
 
         found = summarise_outputs(over(part, len(x)), level)
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
+        if says_one_thing(model, x, law):
+            about["notes"] = (ONE_THING,)
     else:
         answers = read_logits(model, x, y, kind)
         model = answers.model
@@ -179,8 +191,12 @@ def audit_model(
             seed=seed,
             watch=partial(_bar, shown=progress),
         )
-        about |= summarise(over(part, len(x)), level)
-        about |= {"output": answers.kind, "notes": answers.notes}
+        values = over(part, len(x))
+        about |= summarise(values, level)
+        notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
+        about |= {"output": answers.kind, "notes": notes}
+    if arrays:
+        about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
     rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
         rows = layer_equivariance(

@@ -1,5 +1,6 @@
 """An audit of outputs that are no logits: embeddings, maps, boxes, scalars, vectors, sequences."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -79,9 +80,12 @@ def summarise_outputs(values: dict[str, Tensor], level: float) -> dict[str, Esti
         if name.endswith(ROUND_TRIP):
             continue
         least = -1.0 if name == "cosine" else 0.0
+        most = 1.0 if name in ("cosine", "overlap", "share_at_the_border") else math.inf
         share = name in (*SHARES, "matched")
         found = (
-            estimate_share(numbers, level) if share else estimate(numbers, level=level, least=least)
+            estimate_share(numbers, level)
+            if share
+            else estimate(numbers, level=level, least=least, most=most)
         )
         back = values.get(name + ROUND_TRIP)
         alone = None if back is None else float(back.double().mean())
@@ -128,6 +132,15 @@ def choose_law(
     law = representation(kind)
     check_repeatable(model, x, law)
     return model, law, law.kind
+
+
+def says_one_thing(model: Model, x: Tensor, law: Representation) -> bool:
+    """Whether the outputs of the first examples are all the same, or all without boxes."""
+    with untouched(model), torch.no_grad():
+        found = read(model, x[:PROBE].to(model_device(model, x)), law)
+    if isinstance(found, Tensor):
+        return len(found) > 1 and bool((found == found[:1]).all())
+    return len(found) > 1 and all(str(one) == str(found[0]) for one in found)
 
 
 def check_repeatable(model: Model, x: Tensor, law: Representation) -> None:
