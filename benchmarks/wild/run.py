@@ -99,6 +99,7 @@ def row(case: Case, folder: Path) -> dict[str, object]:
         "audited": True,
         "gradients": problem is None,
         "without_gradients": problem,
+        "notes": list(result.notes),
         "examples": result.examples,
         "elements": result.elements,
         "seconds": round(time.perf_counter() - start, 1),
@@ -114,15 +115,16 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Models as they are shipped",
         "",
-        "ONNX files from wheels of the package index, audited as they are (`make wild`, not part of",
-        "CI: it needs the index). Inputs are drawn from a seed: lines and pages of text, tones, bytes",
-        "of text. They show what an audit says of real files, not how good these models are at their",
-        "tasks. Nothing of the packages is in this repository, and none of their code is run.",
+        "ONNX files from wheels of the package index, audited as they are (`make wild`; not in CI, as",
+        "it needs the index). Inputs are drawn from a seed: lines and pages of text, tones, bytes.",
+        "They show what an audit says of real files, not how good these models are at their tasks.",
+        "Nothing of the packages is in this repository, and none of their code is run.",
         "",
-        f"**{found['audited']} of {found['files']} files are audited**, {converted} of them converted,",
-        "with gradients; the others by ONNX Runtime, with every measure that needs none.",
+        f"**{found['audited']} of {found['files']} files are audited**, {converted} of them with",
+        "gradients, as they can be converted; the others by ONNX Runtime, with every measure that",
+        "needs none.",
         "",
-        "| package (licence) | file | question | found | without gradients because |",
+        "| package (licence) | file | question | found | notes |",
         "| --- | --- | --- | --- | --- |",
     ]
     for one in found["rows"]:
@@ -132,7 +134,9 @@ def page(found: dict[str, Any]) -> str:
             for name, value in one.get("measures", {}).items()
         )
         cells = [f"{one['package']} ({one['licence']})", f"`{one['file']}`", one["question"]]
-        cells += [numbers or one.get("error", ""), one.get("without_gradients") or ""]
+        why = one.get("without_gradients")
+        notes = [*one.get("notes", []), *([f"no gradients: {why}"] if why else [])]
+        cells += [numbers or one.get("error", ""), "; ".join(notes)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
