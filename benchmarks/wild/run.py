@@ -115,8 +115,8 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Models as they are shipped",
         "",
-        "ONNX files from wheels of the package index, audited as they are (`make wild`; not in CI, as",
-        "it needs the index). Inputs are drawn from a seed: lines and pages of text, tones, bytes.",
+        "ONNX files from wheels of the package index, audited as they are (`make wild`; not in CI,",
+        "as it needs the index). Inputs are drawn from a seed: lines and pages of text, tones, bytes.",
         "They show what an audit says of real files, not how good these models are at their tasks.",
         "Nothing of the packages is in this repository, and none of their code is run.",
         "",
