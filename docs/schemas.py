@@ -9,6 +9,7 @@ from pathlib import Path
 from symmetries.results import (
     AuditResult,
     FitResult,
+    GeneratorResult,
     OrbitResult,
     Result,
     SweepResult,
@@ -17,7 +18,7 @@ from symmetries.results import (
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (
-    *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult),
+    *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
 )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from symmetries.analysis import augment as augment
     from symmetries.analysis import discover as discover
     from symmetries.analysis import fit as fit
+    from symmetries.analysis import generators as generators
     from symmetries.analysis import orbit as orbit
     from symmetries.auditing import audit_model as audit_model
     from symmetries.auditing import distribution_invariance as distribution_invariance
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from symmetries.learners import VAE as VAE
     from symmetries.learners import InvariantVAE as InvariantVAE
     from symmetries.learners import InvVAE as InvVAE
-    from symmetries.learners import SparseGP as SparseGP
+    from symmetries.learners import OrbitPosterior as OrbitPosterior
     from symmetries.learners import SymmetryModel as SymmetryModel
     from symmetries.nn import OrbitAverage as OrbitAverage
     from symmetries.nn import tie as tie

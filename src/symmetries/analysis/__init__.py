@@ -2,8 +2,9 @@
 
 from symmetries.analysis.audits import audit
 from symmetries.analysis.augmentation import augment
-from symmetries.analysis.discovery import describe_symmetries, discover
+from symmetries.analysis.discovery import discover
 from symmetries.analysis.fits import describe_classifier, fit
+from symmetries.analysis.lie_generators import generators
 from symmetries.analysis.orbits import OrbitStudy, neighbour_distance, orbit, study_orbits
 
 __all__ = [
@@ -11,9 +12,9 @@ __all__ = [
     "audit",
     "augment",
     "describe_classifier",
-    "describe_symmetries",
     "discover",
     "fit",
+    "generators",
     "neighbour_distance",
     "orbit",
     "study_orbits",

@@ -19,6 +19,7 @@ from symmetries.data.pictures import Fit, fitted_size
 
 Readable = str | Path | Images
 Say = Callable[[str], None]
+SMALLEST = 8  # pixels of a side
 
 
 class Reading(TypedDict, total=False):
@@ -137,6 +138,16 @@ def check_content(images: ImageSet) -> None:
     """Raise if all images are of one colour; some may be, as a class of its own, for example."""
     if not bool(_varied(images).any()):
         raise invalid("data", "images with some content", "constant ones only", "check the data")
+
+
+def check_pictures(images: ImageSet) -> None:
+    """Raise if these are no pictures, such as an array of points or of short signals."""
+    height, width = images.images.shape[-2:]
+    if min(height, width) < SMALLEST:
+        expected = f"pictures of at least {SMALLEST} x {SMALLEST} pixels"
+        got = f"{len(images):,} arrays of {height} x {width} numbers"
+        remedy = "points, signals and tables are no pictures; enlarge pictures that are so small"
+        raise invalid("data", expected, got, remedy)
 
 
 def without_constant(images: ImageSet) -> ImageSet:

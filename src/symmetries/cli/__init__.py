@@ -11,6 +11,7 @@ from symmetries.cli.data import data
 from symmetries.cli.discover import discover
 from symmetries.cli.errors import EXIT_CODES, Commands
 from symmetries.cli.fit import fit
+from symmetries.cli.generators import generators
 from symmetries.cli.orbit import orbit
 from symmetries.cli.reproduce import reproduce
 from symmetries.cli.sweep import sweep
@@ -46,6 +47,6 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
-for command in (discover, fit, audit, augment, orbit, reproduce, sweep):
+for command in (discover, fit, audit, augment, generators, orbit, reproduce, sweep):
     app.command()(command)
 app.add_typer(data, name="data")

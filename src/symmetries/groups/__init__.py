@@ -12,6 +12,7 @@ from symmetries.groups.finite import (
     relative_angle,
 )
 from symmetries.groups.lorentz import Lorentz
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.groups.names import as_group, group_name, parse_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
@@ -36,6 +37,7 @@ __all__ = [
     "Flip",
     "Group",
     "Lorentz",
+    "MatrixGroup",
     "Parameter",
     "Permutation",
     "Product",

@@ -11,6 +11,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.groups.lorentz import Lorentz
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
 from symmetries.groups.rigid import E3, SE3
@@ -140,6 +141,8 @@ def group_name(group: Group[Any]) -> str:
             return f"s{n}"
         case SE2() | SO3() | O3() | SE3() | E3() | Lorentz() | Scale1():
             return type(group).__name__.lower()
+        case MatrixGroup():
+            return ",".join(group.names)
     raise invalid("group", "a group that has a name", repr(group), f"known: {_known()}")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from symmetries.report.audit_report import audit_page
 from symmetries.report.fit_report import fit_page
+from symmetries.report.generator_report import generator_page
 from symmetries.report.orbit_report import orbit_page
 from symmetries.report.page import Page, render
 from symmetries.report.plots import plot
@@ -13,6 +14,7 @@ from symmetries.report.symmetry_report import symmetry_page
 from symmetries.results import (
     AuditResult,
     FitResult,
+    GeneratorResult,
     OrbitResult,
     Result,
     SweepResult,
@@ -22,6 +24,7 @@ from symmetries.results import (
 __all__ = [
     "audit_page",
     "fit_page",
+    "generator_page",
     "orbit_page",
     "page_html",
     "plot",
@@ -32,6 +35,7 @@ __all__ = [
 PAGES: dict[type[Result], Callable[[Any], Page]] = {
     AuditResult: audit_page,
     FitResult: fit_page,
+    GeneratorResult: generator_page,
     OrbitResult: orbit_page,
     SweepResult: sweep_page,
     SymmetryResult: symmetry_page,

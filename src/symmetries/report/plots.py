@@ -6,10 +6,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from symmetries.report.figures import ACCENT, WASH, style
+from symmetries.report.generator_report import spectrum_figure
 from symmetries.report.orbit_report import title
 from symmetries.results import (
     AuditResult,
     FitResult,
+    GeneratorResult,
     OrbitResult,
     Result,
     SweepResult,
@@ -104,6 +106,11 @@ def _(result: SweepResult) -> Figure:
     axes.set_xlabel("run")
     axes.set_ylabel(result.measure)
     return figure
+
+
+@plot.register
+def _(result: GeneratorResult) -> Figure:
+    return spectrum_figure(result)
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:

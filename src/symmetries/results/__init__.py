@@ -17,6 +17,13 @@ from symmetries.results.audits import (
 )
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    FitSummary,
+    GeneratorResult,
+    VectorSummary,
+)
 from symmetries.results.orbits import OrbitCurve, OrbitResult
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
@@ -24,7 +31,9 @@ from symmetries.results.sweeps import SweepResult, Trial
 from symmetries.results.symmetries import (
     ClassSymmetries,
     Histogram,
+    PlantedWidth,
     Quality,
+    SelfTest,
     SymmetryResult,
     SymmetrySummary,
     Transformation,
@@ -36,7 +45,11 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "FieldDefect",
+    "FieldGenerator",
     "FitResult",
+    "FitSummary",
+    "GeneratorResult",
     "Histogram",
     "Invariance",
     "LayerError",
@@ -45,17 +58,20 @@ __all__ = [
     "OrbitCurve",
     "OrbitResult",
     "ParameterRange",
+    "PlantedWidth",
     "Preprocessing",
     "Quality",
     "Record",
     "Result",
     "RunInfo",
     "SaliencyPoint",
+    "SelfTest",
     "ShownResult",
     "SweepResult",
     "SymmetryResult",
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "VectorSummary",
     "WidthCurve",
 ]

@@ -1,0 +1,301 @@
+"""The symmetries of a function of vectors that nobody named: generators, name and certificates."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from symmetries._validation.checks import check_number, check_whole, invalid
+from symmetries.analysis.provenance import Call
+from symmetries.analysis.tables import TableData, VectorTable, read_table
+from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
+from symmetries.lie.certificates import (
+    Certificates,
+    certify_fit,
+    certify_function,
+    each_level,
+    split_halves,
+)
+from symmetries.lie.fields import Field
+from symmetries.lie.fitting import FitQuality, choose_degree
+from symmetries.lie.functions import Function, fit_polynomial
+from symmetries.lie.groups import learned_group
+from symmetries.lie.names import AlgebraName, name_algebra
+from symmetries.lie.search import Search, search
+from symmetries.results import RunInfo
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    FitSummary,
+    GeneratorResult,
+    Law,
+)
+from symmetries.results.pictures import OrbitCurves
+
+__all__ = ["describe_generators", "generators"]
+
+EPSILON = 0.02
+MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
+DRAWN, STEPS, PANELS = 40, 25, 6  # points, steps and generators of the picture of orbits
+
+
+def generators(
+    data: TableData,
+    y: NDArray[Any] | Tensor | None = None,
+    *,
+    model: Function | None = None,
+    fields: str | Sequence[Field] = "affine",
+    law: str | None = None,
+    epsilon: float = EPSILON,
+    level: float = 0.95,
+    degree: int | None = None,
+    target: Sequence[str] = (),
+    time_step: float | None = None,
+    vectors: int = 1,
+    seed: int = 0,
+) -> GeneratorResult:
+    """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
+
+    The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
+    system that made the trajectories. A field v is a symmetry if the function does not change along
+    it; its defect is how much it does change, relative to directions drawn at random.
+
+    Args:
+        data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file.
+        y: outputs (n,) or (n, m).
+        model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
+        fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
+        law: "invariant", "equivariant" (outputs change by a linear map) or "dynamics"; by default
+            "dynamics" for trajectories and "invariant" for tables.
+        epsilon: largest defect of what counts as a symmetry.
+        level: probability that all that is said holds.
+        degree: of the polynomials; chosen on data held out by default.
+        target: columns of a .csv file that are outputs.
+        time_step: between the states of trajectories; 1 by default.
+        vectors: number of vectors that x consists of and that one field moves together, such as 2
+            for pairs of particles; generators are then those of one vector.
+        seed: of the halves into which data is split, and of the resampling.
+
+    Returns:
+        Generators with intervals for their defects, the name of the algebra and bounds on its
+        dimension. ``fitted`` is the group of the generators, ready for actions on points.
+
+    Example:
+        >>> x = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+        >>> found = generators(x, model=lambda x: x.square().sum(-1), fields="linear")
+        >>> found.name, found.dimension
+        ('so(3)', (3, 3))
+    """
+    call = Call(
+        "generators",
+        data=data,
+        fields=fields,
+        law=law,
+        epsilon=epsilon,
+        level=level,
+        degree=degree,
+        seed=seed,
+    )
+    table = read_table(data, y, target=target, time_step=time_step)
+    info = partial(call.info, seed, torch.device("cpu"))
+    return describe_generators(
+        table, model, fields, law, epsilon, level, degree, seed, info, vectors
+    )
+
+
+def describe_generators(
+    table: VectorTable,
+    model: Function | None,
+    fields: str | Sequence[Field],
+    law: str | None,
+    epsilon: float,
+    level: float,
+    degree: int | None,
+    seed: int,
+    info: Callable[[], RunInfo],
+    vectors: int = 1,
+) -> GeneratorResult:
+    """The result of :func:`generators` for a table; ``info`` gives what is recorded of the run."""
+    check_number(epsilon, "epsilon", 1e-12, 1)
+    check_number(level, "level", 0.5, 0.9999)
+    check_whole(seed, "seed", 0, 2**63 - 1)
+    check_whole(vectors, "vectors", 1, table.x.shape[1])
+    if degree is not None:
+        check_whole(degree, "degree", 1, 20)
+    rule = law or ("invariant" if table.trajectories is None else "dynamics")
+    halves = split_halves(table.units, seed)
+    if model is not None:
+        source, quality = "model", None
+        found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
+        answers = certify_function(found, halves, epsilon, level)
+    else:
+        found, answers, quality = _fitted(
+            table, fields, rule, epsilon, level, degree, halves, seed, vectors
+        )
+        source = f"polynomial of degree {quality.degree}"
+        if not quality.adequate(epsilon) and answers.least:
+            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
+    names = table.names[: len(table.names) // vectors]
+    matrices, shown, name = _generators(found, answers, names, epsilon, level)
+    result = GeneratorResult(
+        data=table.summary(found.problem.outputs),
+        source=source,
+        fields=fields if isinstance(fields, str) else ", ".join(found.family.names),
+        law=cast(Law, rule),  # checked by the search
+        epsilon=epsilon,
+        level=level,
+        dimension=(answers.least, answers.most),
+        name=name.text,
+        latex=name.latex,
+        levi=name.levi,
+        radical=name.radical,
+        closure=name.closure,
+        span=found.chart.span,
+        ignored=found.ignored,
+        generators=shown,
+        spectrum=tuple(
+            FieldDefect(defect=s.value, low=s.low, high=s.high, verdict=answers.verdict(i))
+            for i, s in enumerate(answers.spectrum)
+        ),
+        fit=None if quality is None else _summary(quality, epsilon),
+        reason=answers.reason,
+        run=info(),
+    )
+    group = learned_group(matrices) if len(matrices) else None
+    return result.attach(_orbits(table, matrices, shown), group)
+
+
+def _fitted(
+    table: VectorTable,
+    fields: str | Sequence[Field],
+    law: str,
+    epsilon: float,
+    level: float,
+    degree: int | None,
+    halves: tuple[Tensor, Tensor],
+    seed: int,
+    vectors: int,
+) -> tuple[Search, Certificates, FitQuality]:
+    """Equations, certificates and quality of polynomials fitted to the table."""
+    if table.y is None:
+        raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
+    x, y = table.x, table.y
+    quality = choose_degree(x, y, halves[0], degree)
+
+    def fit(rows: Tensor) -> Function:
+        return fit_polynomial(x[rows], y[rows], quality.degree)
+
+    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
+    return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
+
+
+def _generators(
+    found: Search, answers: Certificates, names: tuple[str, ...], epsilon: float, level: float
+) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
+    """A simple basis of what was certified, with an interval for each of its members."""
+    theta = answers.theta[: answers.least]
+    has_matrices = found.family.kind in ("linear", "affine")
+    side = len(names) + 1
+    if not has_matrices or len(theta) == 0:
+        text = f"{len(theta)} fields" if len(theta) else "no symmetry"
+        name = AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
+        matrices = torch.zeros(0, side, side, dtype=torch.float64)
+        basis = theta
+    else:
+        matrices, basis = _simplest(found, answers, epsilon, level)
+        name = name_algebra(matrices, names)
+    each = 1 - (1 - level) / 2 / max(1, len(theta))
+    shown = []
+    for index, row in enumerate(basis):
+        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
+        matrix = matrices[index] if has_matrices else None
+        shown.append(
+            FieldGenerator(
+                text=_field_words(found, row) if matrix is None else field_text(matrix, names),
+                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
+                latex="" if matrix is None else latex_matrix(scaled(matrix)),
+                defect=interval.value,
+                low=interval.low,
+                high=interval.high,
+            )
+        )
+    return matrices, tuple(shown), name
+
+
+def _simplest(
+    found: Search, answers: Certificates, epsilon: float, level: float
+) -> tuple[Tensor, Tensor]:
+    """A simple basis (k, d + 1, d + 1) of what was certified, and its coefficients (k, p).
+
+    Its entries are rounded where the data that judges does not tell the difference: the largest
+    defect of the rounded span is within the interval of the span that was found, and certified to
+    be at most epsilon, too.
+    """
+    theta = answers.theta[: answers.least]
+    spanned = found.matrices(theta)
+    matrices = simple_basis(spanned)
+    basis = _coefficients(spanned, matrices) @ theta
+    simple = rounded(matrices)
+    if simple is None or answers.judge is None:
+        return matrices, basis
+    every = found.matrices(
+        torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
+    )
+    inside = _coefficients(every, simple)
+    error = torch.einsum("kp,pab->kab", inside, every) - simple
+    if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
+        return matrices, basis
+    worst = answers.judge(inside, each_level(level))
+    if worst.value > answers.worst[answers.least - 1].high or worst.high > epsilon:
+        return matrices, basis
+    return simple, inside
+
+
+def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
+    """Coefficients (k, p) of matrices in others (p, n, n), by least squares."""
+    left, right = (part.reshape(len(part), -1).T for part in (spanning, matrices))
+    solution: Tensor = torch.linalg.lstsq(left, right, driver="gelsd").solution
+    return solution.T
+
+
+def _field_words(found: Search, theta: Tensor) -> str:
+    """A field as a sum of the family's fields, large terms only."""
+    row = theta[: found.family.size] / theta[: found.family.size].abs().max()
+    terms = [
+        f"{v:+.2g} {n}"
+        for v, n in zip(row.tolist(), found.family.names, strict=True)
+        if abs(v) >= 0.05
+    ]
+    return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
+
+
+def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
+    return FitSummary(
+        degree=quality.degree,
+        needed=quality.needed,
+        unexplained=max(quality.unexplained, 0.0),
+        adequate=quality.adequate(epsilon),
+    )
+
+
+def _orbits(table: VectorTable, matrices: Tensor, shown: tuple[FieldGenerator, ...]) -> OrbitCurves:
+    """Orbits through some of the points, in the two coordinates that each generator moves most."""
+    panels = []
+    points = table.x[:: max(1, len(table.x) // DRAWN)][:DRAWN]
+    points = points[:, : matrices.shape[-1] - 1]  # the first, where a row has several vectors
+    whole = torch.cat((points, torch.ones(len(points), 1, dtype=points.dtype)), 1)
+    for matrix, generator in zip(matrices[:PANELS], shown, strict=False):
+        speed = (whole @ matrix.T)[:, :-1].square().mean(0)
+        axes = sorted(speed.argsort(descending=True)[:2].tolist())
+        axes = axes if len(axes) == 2 else [axes[0], axes[0]]
+        size = float(points[:, axes].std() / (whole @ matrix.T)[:, axes].norm(dim=1).mean())
+        times = torch.linspace(-0.6, 0.6, STEPS, dtype=points.dtype) * size
+        flow = torch.linalg.matrix_exp(times[:, None, None] * matrix)
+        curves = torch.einsum("tab,nb->nta", flow, whole)[..., axes]
+        labels = tuple(table.names[i] for i in axes)
+        panels.append((generator.text, labels, points[:, axes].numpy(), curves.numpy()))
+    return OrbitCurves(tuple(panels))

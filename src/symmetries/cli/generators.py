@@ -1,0 +1,127 @@
+"""``symmetries generators``: the continuous symmetries of a table, a network or trajectories."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from symmetries.cli import options
+from symmetries.cli.shown import escape
+
+if TYPE_CHECKING:
+    from symmetries.results import GeneratorResult
+
+
+@options.unbundled
+def generators(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="An .npz file (x and y, or trajectories of shape N x T x d), or a .csv file.",
+        ),
+    ],
+    *,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Columns of a .csv file that are outputs, with commas."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="A function of x instead of y: module:callable."),
+    ] = None,
+    fields: Annotated[
+        str, typer.Option("--fields", help="affine, linear, quadratic or cubic.")
+    ] = "affine",
+    law: Annotated[
+        str | None,
+        typer.Option("--law", help="invariant, equivariant or dynamics; else by the data."),
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="Largest defect of a symmetry.")
+    ] = 0.02,
+    level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
+    degree: Annotated[
+        int | None, typer.Option("--degree", help="Of the polynomials; else chosen.", min=1)
+    ] = None,
+    time_step: Annotated[
+        float | None, typer.Option("--time-step", help="Between states of trajectories.")
+    ] = None,
+    vectors: Annotated[
+        int,
+        typer.Option("--vectors", help="Vectors in a row, which one field moves together.", min=1),
+    ] = 1,
+    output: options.Output,
+    seed: options.Seed = 0,
+) -> None:
+    """Find the continuous symmetries of a function of vectors, name them, say how sure that is.
+
+    Writes generators.json (the numbers) and report.html (a page to look at).
+
+    [dim]Example:[/] symmetries generators table.csv --target energy --out out/energy
+    """
+    import torch
+
+    from symmetries.analysis.lie_generators import describe_generators
+    from symmetries.analysis.stored_models import load_classifier
+    from symmetries.analysis.tables import read_table
+    from symmetries.cli.runs import begin
+
+    machine = options.Machine(seed=seed)
+    chosen = options.given(
+        target=target,
+        model=model,
+        fields=fields,
+        law=law,
+        epsilon=epsilon,
+        level=level,
+        degree=degree,
+        time_step=time_step,
+        vectors=vectors if vectors > 1 else None,
+    )
+    run = begin("generators", [data, *chosen], output.folder("generators", data), machine, output)
+    run = replace(run, place=torch.device("cpu"))  # small matrices in float64
+    with run.folder() as into:
+        names = [name.strip() for name in (target or "").split(",") if name.strip()]
+        table = read_table(data, target=names, time_step=time_step)
+        function = None
+        if model is not None:
+            function = load_classifier(model, False, "cpu", "64-true").call
+        result = describe_generators(
+            table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
+        )
+        result.save(into / "generators.json")
+        result.to_html(into / "report.html")
+    run.show(result, _table(result), ("generators.json", "report.html"))
+
+
+def _table(result: "GeneratorResult") -> Table:
+    from symmetries.report.generator_report import (
+        defect_text,
+        dimension_text,
+        interval_text,
+    )
+
+    title = f"{result.answer} (dimension {dimension_text(result)})"
+    table = Table(
+        "generator",
+        title=escape(title),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        header_style="dim",
+    )
+    table.add_column("defect", justify="right")
+    table.add_column("interval", justify="right")
+    for part in result.generators:
+        table.add_row(
+            escape(part.text), defect_text(part.defect), interval_text(part.low, part.high)
+        )
+    following = result.spectrum[len(result.generators) : len(result.generators) + 1]
+    for next_one in following:
+        words = f"next field: {next_one.verdict}"
+        interval = interval_text(next_one.low, next_one.high)
+        table.add_row(words, defect_text(next_one.defect), interval, style="dim")
+    return table

@@ -1,0 +1,121 @@
+"""Polynomials fitted to a table: the choice of a degree, and a test of what is not explained."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import check_finite, invalid
+from symmetries.lie.fields import monomials
+from symmetries.lie.functions import Polynomial, fit_polynomial
+
+HIGHEST = 5
+PER_COEFFICIENT = 4  # data for each coefficient, at least
+MOST_COEFFICIENTS = 500
+NEIGHBOURS = 4000  # points that the test of the residuals looks at
+
+
+@dataclass(frozen=True)
+class FitQuality:
+    """How well polynomials explain a table.
+
+    Args:
+        degree: of the polynomials that certificates use: one more than is needed, if there is data
+            for it, so that what the fit smooths away is not mistaken for a symmetry.
+        needed: the smallest degree whose error on data held out is within one standard error of
+            the smallest.
+        unexplained: share of the variance of data held out that is not explained.
+        structure: how many standard errors the residuals of nearest neighbours are correlated by.
+    """
+
+    degree: int
+    needed: int
+    unexplained: float
+    structure: float
+
+    def adequate(self, epsilon: float) -> bool:
+        """Whether nothing in the residuals says that the polynomial misses part of the function.
+
+        Residuals that are too small to matter at this epsilon need not look like noise.
+        """
+        return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
+
+
+def choose_degree(points: Tensor, outputs: Tensor, first: Tensor, degree: int | None) -> FitQuality:
+    """Choose the degree on the first half of the data, and test the fit on all of it.
+
+    Args:
+        points: (n, d).
+        outputs: (n, m).
+        first: indices of the data that may choose.
+        degree: as given; None chooses.
+    """
+    check_finite(points, "x")
+    check_finite(outputs, "y")
+    fitted, held_out = first[: len(first) // 2], first[len(first) // 2 :]
+    limit = min(len(fitted) // PER_COEFFICIENT, MOST_COEFFICIENTS)
+    sizes = [len(monomials(points.shape[1], n)) for n in range(1, HIGHEST + 1)]
+    known = [n for n, size in enumerate(sizes, 1) if size <= limit]
+    if not known:
+        expected = f"at least {4 * PER_COEFFICIENT * sizes[0]} rows to fit a function"
+        raise invalid("data", expected, len(points), "give more data, or a model")
+    needed = degree if degree is not None else _needed(points, outputs, fitted, held_out, known)
+    used = degree if degree is not None else min(needed + 1, known[-1])
+    whole = torch.arange(len(points))
+    second = whole[~torch.isin(whole, first)]
+    rest = torch.empty_like(outputs)
+    for here, there in ((first, second), (second, first)):
+        rest[there] = outputs[there] - fit_polynomial(points[here], outputs[here], used)(
+            points[there]
+        )
+    spread = (outputs - outputs.mean(0)).square().sum()
+    unexplained = float(rest.square().sum() / spread) if spread > 0 else 0.0
+    return FitQuality(used, needed, unexplained, residual_structure(points, rest))
+
+
+def _needed(
+    points: Tensor, outputs: Tensor, fitted: Tensor, held_out: Tensor, known: list[int]
+) -> int:
+    """The smallest degree that is within one standard error of the best, on data held out."""
+    errors = []
+    for n in known:
+        guess: Polynomial = fit_polynomial(points[fitted], outputs[fitted], n)
+        missed = (guess(points[held_out]) - outputs[held_out]).square().sum(1)
+        errors.append(missed)
+    best = min(range(len(errors)), key=lambda i: float(errors[i].mean()))
+    floor = 1e-20 * float(outputs.square().mean())
+    for n, missed in zip(known, errors, strict=True):
+        excess = missed - errors[best]
+        if float(excess.mean()) <= float(excess.std()) / math.sqrt(len(excess)) + floor:
+            return n
+    return known[best]
+
+
+def residual_structure(points: Tensor, residuals: Tensor) -> float:
+    """Correlation of the residuals of nearest neighbours, in standard errors; 0 for pure noise.
+
+    Args:
+        points: (n, d).
+        residuals: (n, m).
+
+    Example:
+        >>> x = torch.linspace(0, 1, 200, dtype=torch.float64)[:, None]
+        >>> residual_structure(x, torch.sin(9 * x)) > 3
+        True
+        >>> noise = torch.randn(200, 1, generator=torch.Generator().manual_seed(0)).double()
+        >>> abs(residual_structure(x, noise)) < 3
+        True
+    """
+    if len(points) > NEIGHBOURS:
+        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))
+        points, residuals = points[order[:NEIGHBOURS]], residuals[order[:NEIGHBOURS]]
+    scale = points.std(0)
+    scaled = points / torch.where(scale > 0, scale, 1.0)
+    distances = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
+    nearest = distances.argmin(1)
+    size = residuals.std(0)
+    unit = (residuals - residuals.mean(0)) / torch.where(size > 0, size, 1.0)
+    products = (unit * unit[nearest]).mean(1)
+    error = float(products.std()) / math.sqrt(len(products) / 2)  # pairs are counted twice, mostly
+    return float(products.mean()) / error if error > 0 else 0.0

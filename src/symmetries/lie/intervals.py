@@ -1,0 +1,95 @@
+"""Confidence intervals for defects: jackknife over blocks of data, on a logarithmic scale."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import torch
+from torch import Tensor
+
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def student_quantile(level: float, freedom: int) -> float:
+    """Quantile of Student's t distribution, by the expansion of Cornish and Fisher.
+
+    Its relative error is below 0.5 % for at least nine degrees of freedom and levels up to 0.9995.
+
+    Example:
+        >>> round(student_quantile(0.975, 29), 3)
+        2.045
+    """
+    z = NormalDist().inv_cdf(level)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / freedom ** (n + 1) for n, term in enumerate(terms))
+
+
+def jackknife_interval(value: float, without: Sequence[float], level: float) -> Interval:
+    """Interval for a positive number from its values without each of several blocks of data.
+
+    Args:
+        value: from all blocks.
+        without: from all blocks but one, for each.
+        level: of each of the two ends: both hold with probability at least 2 level - 1.
+    """
+    logs = torch.tensor([math.log(max(v, TINY)) for v in without], dtype=torch.float64)
+    count = len(logs)
+    error = math.sqrt((count - 1) / count * float((logs - logs.mean()).square().sum()))
+    reach = student_quantile(level, count - 1) * error
+    return _around(value, reach)
+
+
+def refit_interval(value: float, refits: Sequence[float], level: float) -> Interval:
+    """Interval for a defect from refits to resampled data.
+
+    Noise adds to the square of a defect, once in ``value`` and twice in the refits. The upper end
+    keeps it, so that it is never too low; for the lower end it is taken out.
+
+    Args:
+        value: of the fit to the data.
+        refits: of fits to resampled data.
+        level: of each of the two ends.
+    """
+    squares = torch.tensor(refits, dtype=torch.float64).square()
+    logs = squares.clamp_min(TINY).log() / 2
+    quantile = student_quantile(level, len(squares) - 1)
+    high = _around(value, quantile * float(logs.std())).high
+    clean = 2 * value**2 - float(squares.mean())
+    low = clean - quantile * float(squares.std())
+    return Interval(value, math.sqrt(max(low, 0.0)), high)
+
+
+def _around(value: float, reach: float) -> Interval:
+    factor = math.exp(min(reach, 600.0))
+    return Interval(value, value / factor, value * factor)
+
+
+def worst_defects(above: Tensor, below: Tensor) -> Tensor:
+    """Largest defect in the span of the first k fields, for each k.
+
+    Args:
+        above: Gram matrix (k, k) of the violations.
+        below: Gram matrix (k, k) of the denominators.
+    """
+    found = []
+    for k in range(1, len(above) + 1):
+        factor = torch.linalg.cholesky(below[:k, :k])
+        half = torch.linalg.solve_triangular(factor, above[:k, :k], upper=False)
+        whole = torch.linalg.solve_triangular(factor, half.T, upper=False)
+        found.append(torch.linalg.eigvalsh((whole + whole.T) / 2)[-1].clamp_min(0).sqrt())
+    return torch.stack(found) if found else above.new_zeros(0)

@@ -1,0 +1,274 @@
+"""Names of Lie algebras of affine fields: "so(3)", "so(1,3)", "sim(2)", "translations in x"."""
+
+import itertools
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from symmetries.lie.algebra import (
+    Algebra,
+    algebra,
+    null_space,
+    row_space,
+    signature,
+    simple_ideals,
+)
+from symmetries.lie.bases import simple_basis
+
+OPEN = 0.1  # brackets that leave a span by more than this have no name
+
+
+@dataclass(frozen=True)
+class AlgebraName:
+    """What an algebra of affine fields is.
+
+    Args:
+        text: "so(3)", "sim(2)", "u(1) + u(1)", ...
+        latex: the same in LaTeX.
+        levi: names of its simple parts.
+        radical: dimension of its solvable radical.
+        translations: dimension of its pure translations.
+        closure: error of closure under brackets.
+    """
+
+    text: str
+    latex: str
+    levi: tuple[str, ...]
+    radical: int
+    translations: int
+    closure: float
+
+
+def name_algebra(matrices: Tensor, coordinates: tuple[str, ...] = ()) -> AlgebraName:
+    """Name the algebra of homogeneous matrices (k, d + 1, d + 1), of fields A x + b.
+
+    Semisimple parts are named by the bilinear forms that they preserve, others by the signature of
+    their Killing form; the rest by what its members do: rotate, scale, shear or translate.
+
+    Args:
+        matrices: linearly independent; the last row is zero.
+        coordinates: names of the d coordinates.
+
+    Example:
+        >>> shift = torch.zeros(1, 3, 3)
+        >>> shift[0, 0, 2] = 1
+        >>> name_algebra(shift, ("x", "y")).text
+        'translations in x'
+    """
+    whole = algebra(matrices)
+    if whole.dim == 0:
+        return AlgebraName("no symmetry", "0", (), 0, 0, 0.0)
+    dim = matrices.shape[-1] - 1
+    coordinates = coordinates or tuple(f"x{i + 1}" for i in range(dim))
+    if whole.closure > OPEN:
+        text = f"{whole.dim} fields that are not closed under brackets"
+        return AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, whole.closure)
+    flat = whole.matrices[:, :dim, :dim].reshape(whole.dim, -1)
+    shifts = null_space(flat.T, whole.tolerance)
+    linear = row_space(flat, whole.tolerance).reshape(-1, dim, dim)
+    below = algebra(linear, whole.tolerance)
+    parts, levi = _linear_parts(below, coordinates)
+    moved = whole.part(shifts).matrices[:, :dim, dim] if len(shifts) else flat.new_zeros(0, dim)
+    radical = len(whole.radical())
+    text = _with_translations(parts, levi, below, moved, coordinates)
+    return AlgebraName(text, _latex(text), levi, radical, len(shifts), whole.closure)
+
+
+def _linear_parts(
+    linear: Algebra, coordinates: tuple[str, ...]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Names of the parts of an algebra of linear fields, and of the simple ones among them."""
+    if linear.dim == 0:
+        return [], ()
+    if linear.abelian:
+        return _commuting(linear.matrices, coordinates), ()
+    constants, _complement = linear.semisimple_quotient()
+    ideals = simple_ideals(constants, linear.tolerance)
+    radical = linear.radical()
+    centre = linear.centre()
+    if len(radical) > len(centre):  # not reductive: the Levi part has no place of its own
+        levi = tuple(_by_killing(_restricted(constants, ideal)) for ideal in ideals)
+        return [*levi, f"a solvable algebra of dimension {len(radical)}"], levi
+    levi_part = linear.part(linear.derived())
+    inner = simple_ideals(levi_part.constants, linear.tolerance)
+    whole = _by_form(levi_part.matrices, linear.tolerance)
+    names = [whole] if whole is not None else [_simple(levi_part, ideal) for ideal in inner]
+    rest = linear.part(centre).matrices
+    return [*sorted(names), *_commuting(rest, coordinates)], tuple(sorted(names))
+
+
+def _simple(part: Algebra, ideal: Tensor) -> str:
+    matrices = torch.einsum("rk,kab->rab", ideal, part.matrices)
+    found = _by_form(matrices, part.tolerance)
+    return found or _by_killing(_restricted(part.constants, ideal))
+
+
+def _restricted(constants: Tensor, ideal: Tensor) -> Tensor:
+    return torch.einsum("ia,jb,abl,cl->ijc", ideal, ideal, constants, ideal)
+
+
+def _by_form(matrices: Tensor, tolerance: float) -> str | None:
+    """so(p,q), sp(n) or sl(n), if the matrices are all those that preserve a form, or volumes."""
+    count = len(matrices)
+    moved = matrices.transpose(1, 2).reshape(-1, matrices.shape[-1])
+    inside = row_space(moved, tolerance)  # the space that the images span
+    n = len(inside)
+    small = inside @ matrices @ inside.T
+    if count == n * n - 1 and n > 2:
+        return f"sl({n})"
+    forms = _invariant_forms(small, tolerance)
+    if len(forms) != 1:
+        return None
+    form = forms[0]
+    if count == n * (n - 1) // 2 and (form - form.T).norm() < 0.5 * form.norm():
+        plus, minus = sorted(signature(form, 10 * tolerance))
+        if plus + minus < n:
+            return None
+        return f"so({n})" if plus == 0 else f"so({plus},{minus})"
+    if count == n * (n + 1) // 2 and (form + form.T).norm() < 0.5 * form.norm():
+        return f"sp({n},R)" if n > 2 else "sl(2)"
+    return None
+
+
+def _invariant_forms(matrices: Tensor, tolerance: float) -> Tensor:
+    """Bilinear forms S (r, n, n) with A'S + S A = 0 for all A."""
+    n = matrices.shape[-1]
+    unit = torch.eye(n, dtype=matrices.dtype)
+    system = torch.einsum("kca,bd->kabcd", matrices, unit) + torch.einsum(
+        "ac,kdb->kabcd", unit, matrices
+    )
+    return null_space(system.reshape(-1, n * n), tolerance).reshape(-1, n, n)
+
+
+def _table() -> dict[tuple[int, int], str]:
+    """Simple algebras by the signature of their Killing form; the first name stays."""
+    known: dict[tuple[int, int], str] = {(0, 3): "so(3)", (2, 1): "sl(2)"}
+    for n in range(5, 9):
+        for p in range(n // 2 + 1):
+            q = n - p
+            minus = (p * (p - 1) + q * (q - 1)) // 2
+            known.setdefault((p * q, minus), f"so({n})" if p == 0 else f"so({p},{q})")
+    known[(3, 3)] = "so(1,3)"
+    for n in range(3, 7):
+        known.setdefault((n * (n + 1) // 2 - 1, n * (n - 1) // 2), f"sl({n})")
+        for p in range(n // 2 + 1):
+            plus = 2 * p * (n - p)
+            name = f"su({n})" if p == 0 else f"su({p},{n - p})"
+            known.setdefault((plus, n * n - 1 - plus), name)
+    known.setdefault((0, 14), "g2")
+    return known
+
+
+KNOWN = _table()
+
+
+def _by_killing(constants: Tensor) -> str:
+    form = torch.einsum("ial,jla->ij", constants, constants)
+    found = KNOWN.get(signature(form, 1e-3))
+    return found or f"a simple algebra of dimension {len(constants)}"
+
+
+def _commuting(matrices: Tensor, coordinates: tuple[str, ...]) -> list[str]:
+    """Names of commuting linear fields, each by what it does."""
+    names = [_single(m, coordinates) for m in simple_basis(matrices)]
+    rotations = [name for name in names if name in ("so(2)", "u(1)")]
+    if len(rotations) > 1:
+        names = ["u(1)" if name == "so(2)" else name for name in names]
+    return sorted(names)
+
+
+def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
+    """What one linear field does."""
+    size = float(torch.linalg.matrix_norm(matrix, 2))
+    values = torch.linalg.eigvals(matrix)
+    real, imaginary = values.real.abs().max() / size, values.imag.abs().max() / size
+    moved = int((torch.linalg.svdvals(matrix) > 0.05 * size).sum())
+    if real < 0.05 and imaginary < 0.05:
+        return "shear"
+    if real < 0.05:
+        turning = values.imag.abs()[values.imag.abs() > 0.05 * size]
+        same = float(turning.max() - turning.min()) < 0.05 * size
+        return "so(2)" if moved == 2 or same else "u(1)"
+    if imaginary >= 0.05:
+        return "spiral"
+    large = values.real[values.real.abs() > 0.05 * size]
+    if len(large) == 2 and float((large.sum() / size).abs()) < 0.05:
+        return "so(1,1)"
+    diagonal = matrix.diagonal()
+    if moved == len(matrix) or (matrix - diagonal.diag()).norm() > 0.1 * size:
+        return "scaling"
+    axes = [name for name, v in zip(coordinates, diagonal.tolist(), strict=True) if abs(v) > 0.05]
+    return f"scaling of {', '.join(axes)}"
+
+
+def _with_translations(
+    parts: list[str],
+    levi: tuple[str, ...],
+    linear: Algebra,
+    moved: Tensor,
+    coordinates: tuple[str, ...],
+) -> str:
+    """The name of linear parts together with pure translations (t, d)."""
+    joined = " + ".join(parts)
+    if len(moved) == 0:
+        return _general_linear(parts, linear) or joined
+    axes = _axes(moved, coordinates)
+    if not parts:
+        return f"translations in {axes}"
+    images = row_space(linear.matrices.transpose(1, 2).reshape(-1, linear.matrices.shape[-1]), 0.05)
+    acts = float((linear.matrices @ moved.T).norm()) > 0.05
+    n = len(moved)
+    rotations = ("so(2)",) if n == 2 else (f"so({n})",)
+    if acts and len(images) == n:
+        if _general_linear(parts, linear) == f"gl({n})":
+            return f"aff({n})"
+        if tuple(parts) == rotations:
+            return f"se({n})"
+        if tuple(sorted(parts)) == tuple(sorted((*rotations, "scaling"))):
+            return f"sim({n})"
+        if len(parts) == 1 and parts[0].startswith("so("):
+            return f"i{parts[0]}"
+    return f"{joined} {'x' if acts else '+'} translations in {axes}"
+
+
+def _general_linear(parts: list[str], linear: Algebra) -> str | None:
+    matrices = linear.matrices
+    images = row_space(matrices.transpose(1, 2).reshape(-1, matrices.shape[-1]), 0.05)
+    n = len(images)
+    return f"gl({n})" if n > 1 and linear.dim == n * n else None
+
+
+def _axes(moved: Tensor, coordinates: tuple[str, ...]) -> str:
+    """The coordinates that translations go along, or how many directions."""
+    projection = torch.linalg.pinv(moved) @ moved
+    on = [i for i in range(len(projection)) if float(projection[i, i]) > 0.98]
+    if len(on) == len(moved):
+        return ", ".join(coordinates[i] for i in on)
+    simple = simple_basis(moved[:, None])[:, 0]
+    return ", ".join(_direction(row, coordinates) for row in simple)
+
+
+def _direction(row: Tensor, coordinates: tuple[str, ...]) -> str:
+    row = row / row.abs().max()
+    if int((row.abs() > 0.05).sum()) == 1:
+        return coordinates[int(row.abs().argmax())]
+    terms = [
+        f"{value:+.2g} {name}"
+        for value, name in zip(row.tolist(), coordinates, strict=True)
+        if abs(value) > 0.05
+    ]
+    return "direction (" + " ".join(itertools.islice(terms, 6)).removeprefix("+") + ")"
+
+
+def _latex(text: str) -> str:
+    parts = []
+    for word in text.split(" + "):
+        found = re.fullmatch(r"([a-z]+)\(([^)]*)\)", word)
+        if found:
+            inner = found[2].replace("R", r"\mathbb{R}")
+            parts.append(rf"\mathfrak{{{found[1]}}}({inner})")
+        else:
+            parts.append(rf"\text{{{word}}}")
+    return r" \oplus ".join(parts)

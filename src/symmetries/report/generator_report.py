@@ -1,0 +1,211 @@
+"""Report of ``symmetries generators``: the name first, then the spectrum, generators and orbits."""
+
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from symmetries.report import figures
+from symmetries.report.figures import ACCENT, INK, MUTED, RULE
+from symmetries.report.page import Answer, Block, Drawing, Page, Section, Table
+from symmetries.results.generators import GeneratorResult
+from symmetries.results.pictures import OrbitCurves
+
+SHOWN = 60  # defects of the figure
+FLOOR = 1e-16  # smallest defect that the figure shows
+COLOURS = {"symmetric": ACCENT, "not symmetric": MUTED, "cannot be told": INK}
+MARKS = {"symmetric": "o", "not symmetric": "s", "cannot be told": "D"}
+
+
+def defect_text(value: float) -> str:
+    """A defect for a table.
+
+    Example:
+        >>> defect_text(0.01234), defect_text(3e-16)
+        ('0.012', '3e-16')
+    """
+    return f"{value:.2g}"
+
+
+def interval_text(low: float, high: float) -> str:
+    """An interval for a table."""
+    return f"{defect_text(low)} to {defect_text(high)}"
+
+
+def dimension_text(result: GeneratorResult) -> str:
+    """The dimension of the algebra, or the range that it is in, with the level."""
+    least, most = result.dimension
+    number = f"{least}" if least == most else f"{least} to {most}"
+    return f"{number} at {100 * result.level:g} %"
+
+
+def generator_page(result: GeneratorResult) -> Page:
+    """The page for a result of ``symmetries generators``."""
+    data = result.data
+    what = f"{data.trajectories} trajectories, " if data.trajectories else ""
+    least, most = result.dimension
+    tone = "full" if least else ("absent" if most == 0 else "")
+    return Page(
+        title=f"Symmetries of {data.name}: {result.answer}",
+        lede=(
+            f"{what}{data.count:,} points of {len(data.inputs)} coordinates; {_source(result)}. "
+            f"Among all {result.fields} fields, those along which the function changes by at most "
+            f"{100 * result.epsilon:g} % of what it changes along random directions:"
+        ),
+        answers=[
+            Answer("algebra", result.answer, tone),
+            Answer("dimension", dimension_text(result)),
+        ],
+        sections=_sections(result),
+        settings=_settings(result),
+        rerun=result.run.command,
+        note=_note(result),
+    )
+
+
+def _source(result: GeneratorResult) -> str:
+    kinds = {
+        "invariant": "fields that leave it as it is",
+        "equivariant": "fields that it turns into linear maps of its outputs",
+        "dynamics": "fields whose flow carries solutions into solutions",
+    }
+    made = (
+        "the function is the model" if result.fit is None else f"the function is a {result.source}"
+    )
+    return f"{made}; {kinds[result.law]}"
+
+
+def _note(result: GeneratorResult) -> str:
+    notes = []
+    if result.fit is not None:
+        notes.append(
+            f"The fit leaves {100 * result.fit.unexplained:.2g} % of the variance unexplained. "
+            "What is said holds for functions that vary no faster than such polynomials."
+        )
+    if result.ignored:
+        notes.append(
+            f"The function does not depend on {result.ignored} of {result.span} directions (up to "
+            "epsilon); every motion along them is a symmetry, and only translations are listed."
+        )
+    if result.span < len(result.data.inputs):
+        notes.append(f"The data fills {result.span} of {len(result.data.inputs)} dimensions.")
+    if result.closure > 0.01:
+        notes.append(f"Brackets of the generators leave their span by {result.closure:.2g}.")
+    return " ".join(notes)
+
+
+def _sections(result: GeneratorResult) -> list[Section]:
+    sections = []
+    if result.spectrum:
+        text = (
+            "One mark for each independent field, with its interval. Filled circles are certified "
+            "as symmetries, squares are certified not to be, and diamonds cannot be told. A wide "
+            "gap around the line is a clear answer."
+        )
+        alt = f"Defects of {len(result.spectrum)} fields, ascending."
+        drawing = Drawing(_svg(spectrum_figure(result), "spectrum"), alt=alt)
+        sections.append(Section("The spectrum of defects", text, blocks=[drawing]))
+    if result.generators:
+        sections.append(Section("Generators", _algebra_text(result), blocks=[_table(result)]))
+    curves: OrbitCurves | None = result.pictures
+    if curves is not None and curves.panels:
+        blocks: list[Block] = [
+            Drawing(_svg(orbit_figure(curves, i), f"orbit{i}"), alt=f"Orbits of {panel[0]}.")
+            for i, panel in enumerate(curves.panels)
+        ]
+        text = "Some of the data, and how each generator moves it."
+        sections.append(Section("Orbits through the data", text, blocks=blocks, columns=True))
+    return sections
+
+
+def _algebra_text(result: GeneratorResult) -> str:
+    levi = " + ".join(result.levi) if result.levi else "none"
+    return (
+        f"The algebra {result.name}: simple parts {levi}, radical of dimension {result.radical}, "
+        f"closed under brackets up to {defect_text(result.closure)}. The intervals of the defects "
+        f"hold together at {100 * result.level:g} %."
+    )
+
+
+def _table(result: GeneratorResult) -> Table:
+    rows = [
+        (g.text, defect_text(g.defect), interval_text(g.low, g.high)) for g in result.generators
+    ]
+    return Table(("field", "defect", "interval"), rows)
+
+
+def _svg(figure: Figure, salt: str) -> Markup:
+    with figures.style(salt=salt):
+        return figures.to_svg(figure)
+
+
+def spectrum_figure(result: GeneratorResult) -> Figure:
+    """Defects in ascending order on a logarithmic scale, with epsilon and the gap around it."""
+    shown = result.spectrum[:SHOWN]
+    seen = [value for part in shown for value in (part.low, part.defect) if value > FLOOR]
+    floor = max(min([*seen, result.epsilon]) / 3, FLOOR)
+    with figures.style():
+        figure = Figure(figsize=(6.4, 2.6), layout="constrained")
+        axes = figure.add_subplot()
+        least = result.dimension[0]
+        for index, part in enumerate(shown, 1):
+            colour = COLOURS[part.verdict]
+            ends = [max(part.low, floor), max(part.high, floor)]
+            axes.plot([index, index], ends, color=colour, linewidth=1.0)
+            hollow = part.verdict != "symmetric"
+            axes.plot(
+                index,
+                max(part.defect, floor),
+                MARKS[part.verdict],
+                markersize=4.5,
+                color=colour,
+                markerfacecolor="none" if hollow else colour,
+            )
+        axes.axhline(result.epsilon, color=ACCENT, linestyle="dotted", linewidth=1.0)
+        axes.annotate(
+            f"epsilon {result.epsilon:g}",
+            (1, result.epsilon),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color=ACCENT,
+        )
+        if 0 < least < len(shown):
+            axes.axvline(least + 0.5, color=RULE, linewidth=0.8)
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=floor)
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("field")
+        axes.set_ylabel("defect")
+        axes.set_xlim(0.3, len(shown) + 0.7)
+    return figure
+
+
+def orbit_figure(curves: OrbitCurves, index: int) -> Figure:
+    """Orbits of one generator through points, in the two coordinates that it moves most."""
+    text, labels, points, lines = curves.panels[index]
+    with figures.style():
+        figure = Figure(figsize=(3.0, 3.0), layout="constrained")
+        axes = figure.add_subplot()
+        for line in lines:
+            axes.plot(line[:, 0], line[:, 1], color=ACCENT, linewidth=0.8, alpha=0.6)
+        axes.plot(points[:, 0], points[:, 1], "o", color=INK, markersize=2.5)
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[-1])
+        axes.set_title(figures.shortened(text, 44), fontsize=8)
+        axes.set_aspect("equal", "datalim")
+    return figure
+
+
+def _settings(result: GeneratorResult) -> dict[str, str]:
+    run = result.run
+    return {
+        "data": f"{result.data.name}, {result.data.count:,} rows",
+        "fields": f"{result.fields}, {result.law}",
+        "epsilon": f"{result.epsilon:g} at {100 * result.level:g} %",
+        "seed": str(run.seed),
+        "time": f"{run.time:.1f} s, {run.created}",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }

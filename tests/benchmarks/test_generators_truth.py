@@ -1,0 +1,42 @@
+"""The truth that certificates are judged by agrees with the search, which it shares no code with."""
+
+import pytest
+import torch
+
+from benchmarks.generators.systems import SYSTEMS, one_run
+from benchmarks.generators.truth import true_defect
+from symmetries.lie import search
+
+
+@pytest.mark.parametrize("name", ["sphere", "ball", "two circles"])
+def test_two_ways_to_the_same_defect(name):
+    system = SYSTEMS[name]
+
+    def broken(x):
+        return system.function(x) + 0.2 * system.term(x)
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(20_000, system.inputs, dtype=torch.float64, generator=generator)
+    found = search(broken, x, "affine", system.law)
+    spectrum = found.spectrum()
+    for count in (1, 3):
+        worst = true_defect(broken, found.matrices(spectrum.theta[:count]), system.law)
+        assert worst == pytest.approx(float(spectrum.defects[count - 1]), rel=0.05)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_systems_have_the_symmetries_that_they_claim(name):
+    system = SYSTEMS[name]
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(500, system.inputs, dtype=torch.float64, generator=generator)
+    found = search(system.function, x, "affine", system.law)
+    spectrum = found.spectrum()
+    assert int((spectrum.defects < 1e-9).sum()) == system.dimension
+    theta = spectrum.theta[: system.dimension]
+    assert true_defect(system.function, found.matrices(theta), system.law) < 1e-6
+
+
+def test_a_run_has_its_truth():
+    row = one_run("circle", 0, broken=False)
+    assert (row["least"], row["most"], row["dimension"]) == (1, 1, 1)
+    assert row["true defect"] < 0.05

@@ -1,0 +1,82 @@
+"""``symmetries generators`` reads tables and trajectories, and writes numbers and a page."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from symmetries.cli import app
+from symmetries.results import GeneratorResult
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    y = (x**2).sum(1)
+    np.savez("table.npz", x=x, y=y)
+    rows = [
+        "a,b,energy",
+        *(",".join(map(repr, map(float, (*p, v)))) for p, v in zip(x, y, strict=True)),
+    ]
+    Path("table.csv").write_text("\n".join(rows) + "\n")
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["generators", *words])
+
+
+def test_a_csv_file_and_an_npz_file_give_the_same_algebra():
+    done = run("table.csv", "--target", "energy", "--out", "one")
+    assert done.exit_code == 0, done.output
+    assert "so(2) (dimension 1 at 95 %)" in done.output
+    assert "b d/da" in done.output
+    assert "not symmetric" in done.output
+    one = GeneratorResult.load("one/generators.json")
+    assert one.data.inputs == ("a", "b")
+    assert "so(2)" in Path("one/report.html").read_text()
+    done = run("table.npz", "--json", "--quiet")
+    shown = json.loads(done.stdout)
+    assert (shown["name"], shown["dimension"]) == ("so(2)", [1, 1])
+    two = GeneratorResult.load("out/generators-table/generators.json")
+    defects = [[part.defect for part in result.spectrum] for result in (one, two)]
+    np.testing.assert_allclose(*defects, rtol=1e-9, atol=1e-12)
+
+
+def test_the_recorded_command_runs_again():
+    run("table.npz", "--epsilon", "0.05", "--seed", "2", "--out", "one")
+    command = GeneratorResult.load("one/generators.json").run.command
+    assert command.startswith("symmetries generators table.npz")
+    words = command.split()[2:]
+    words[words.index("--out") + 1] = "two"
+    assert run(*words).exit_code == 0
+    one, two = (GeneratorResult.load(f"{name}/generators.json") for name in ("one", "two"))
+    assert one.generators == two.generators
+
+
+def test_a_function_of_ones_own(monkeypatch):
+    Path("mine.py").write_text("def mass(x):\n    return x[:, 0] ** 2 - x[:, 1] ** 2\n")
+    monkeypatch.syspath_prepend(".")
+    done = run("table.npz", "--model", "mine:mass", "--fields", "linear", "--out", "one")
+    assert done.exit_code == 0, done.output
+    assert "so(1,1)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("table.csv", "--target", "height"), "columns among a, b, energy"),
+        (("table.csv",), "outputs, or a model"),
+        (("nowhere.csv",), "existing"),
+        (("table.npz", "--fields", "spirals"), "fields"),
+        (("table.npz", "--level", "2"), "level"),
+    ],
+)
+def test_mistakes_are_named(words, text):
+    done = run(*words)
+    assert done.exit_code == 3
+    assert text in " ".join(done.output.split())
+    assert not Path("out").exists()

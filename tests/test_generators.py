@@ -1,0 +1,227 @@
+"""``symmetries.generators``: tables, models, trajectories; results, pages and the learned group."""
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import symmetries
+from symmetries.actions import PointAction
+from symmetries.analysis.tables import read_table
+from symmetries.results import GeneratorResult
+from symmetries.testing import assert_group
+
+
+def points(n, d, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+
+def mass(x):
+    return x[:, 0] ** 2 - x[:, 1:].square().sum(-1)
+
+
+@pytest.fixture(scope="module")
+def lorentz():
+    return symmetries.generators(points(500, 4), model=mass)
+
+
+def test_a_model_gives_its_algebra_with_certificates(lorentz):
+    assert lorentz.answer == lorentz.name == "so(1,3)"
+    assert lorentz.latex == r"\mathfrak{so}(1,3)"
+    assert lorentz.dimension == (6, 6)
+    assert lorentz.levi == ("so(1,3)",)
+    assert {part.verdict for part in lorentz.spectrum[:6]} == {"symmetric"}
+    assert {part.verdict for part in lorentz.spectrum[6:]} == {"not symmetric"}
+    assert all(part.low <= part.defect <= part.high < 1e-10 for part in lorentz.generators)
+    assert lorentz.generators[0].text in ("x2 d/dx1 + x1 d/dx2", "-x2 d/dx1 - x1 d/dx2")
+
+
+def test_the_learned_group_moves_points_and_leaves_the_function(lorentz):
+    group = lorentz.fitted
+    etas = 0.3 * points(20, group.dim, seed=3)
+    assert_group(group, etas, tolerance=1e-8)
+    x = points(20, 4, seed=4)
+    moved = PointAction(group)(group.exp(etas), x)
+    torch.testing.assert_close(mass(moved), mass(x), rtol=1e-9, atol=1e-9)
+    assert symmetries.invariance_error(mass, PointAction(group), group.exp(etas), x) < 1e-9
+
+
+def test_a_result_is_saved_and_shown(lorentz, tmp_path):
+    loaded = GeneratorResult.load(lorentz.save(tmp_path / "g.json"))
+    assert loaded == lorentz
+    assert isinstance(loaded.plot(), Figure)
+    page = lorentz.to_html()
+    assert "so(1,3)" in page.partition("</h1>")[0]
+    assert page.count("<svg") == 7  # the spectrum and six generators
+    assert loaded.to_html().count("<svg") == 1
+    assert "x2 d/dx1" in page
+
+
+def test_a_table_with_noise_is_fitted():
+    x = points(600, 3)
+    y = x.square().sum(-1) + 0.01 * points(600, 1, seed=1)[:, 0]
+    found = symmetries.generators((x.numpy(), y.numpy()))
+    assert (found.name, found.dimension) == ("so(3)", (3, 3))
+    assert found.fit.needed == 2
+    assert found.fit.adequate
+    assert found.source == "polynomial of degree 3"
+    assert all(part.low == 0 for part in found.generators)
+
+
+def test_too_much_noise_cannot_be_told():
+    x = points(400, 3)
+    found = symmetries.generators(x, x.square().sum(-1) + 3 * points(400, 1, seed=1)[:, 0])
+    assert found.dimension[0] == 0
+    assert found.dimension[1] >= 3
+    assert "cannot be told" in found.answer
+    assert "cannot be told" in found.to_html()
+
+
+def test_a_fit_that_misses_the_function_certifies_nothing():
+    # A fit of degree 2 sees the radius; the waves that break the symmetry are in its residuals.
+    x = points(800, 2)
+    y = x.square().sum(-1) + 0.3 * torch.sin(9 * x[:, 0])
+    found = symmetries.generators(x, y, degree=2, epsilon=0.2)
+    assert found.dimension[0] == 0
+    assert "misses part" in found.answer
+    assert not found.fit.adequate
+
+
+def trajectories(n=40, steps=40, dt=0.02):
+    """A particle in a potential of the radius: turned solutions are solutions."""
+
+    def velocity(s):
+        place, speed = s[:, :2], s[:, 2:]
+        return torch.cat((speed, -place * (1 + place.square().sum(-1, keepdim=True))), -1)
+
+    state = points(n, 4, seed=2)
+    states = [state]
+    for _ in range(steps):
+        a = velocity(state)
+        b = velocity(state + dt / 2 * a)
+        c = velocity(state + dt / 2 * b)
+        d = velocity(state + dt * c)
+        state = state + dt / 6 * (a + 2 * b + 2 * c + d)
+        states.append(state)
+    return torch.stack(states, 1)
+
+
+def test_trajectories_give_the_symmetries_of_their_dynamics():
+    found = symmetries.generators(trajectories(), time_step=0.02, degree=3)
+    assert found.law == "dynamics"
+    assert (found.name, found.dimension) == ("so(2)", (1, 1))
+    assert found.data.trajectories == 40
+    matrix = np.array(found.generators[0].matrix)
+    np.testing.assert_allclose(matrix, -matrix.T, atol=1e-3)  # places and speeds turn together
+    np.testing.assert_allclose(matrix[:2, :2], matrix[2:4, 2:4], atol=1e-3)
+
+
+def test_one_trajectory_is_cut_into_pieces():
+    table = read_table(trajectories(1, 200).numpy(), time_step=0.02)
+    assert len(table.units.unique()) == 40
+    with pytest.raises(ValueError, match="at least 5 states"):
+        read_table(np.zeros((3, 4, 2)))
+
+
+def test_velocities_are_of_fourth_order():
+    errors = []
+    for dt in (0.1, 0.05):
+        t = dt * torch.arange(40, dtype=torch.float64)
+        table = read_table(torch.sin(t)[None, :, None], time_step=dt)
+        errors.append(float((table.y[:, 0] - torch.cos(t[2:-2])).abs().max()))
+    assert errors[0] / errors[1] == pytest.approx(16, rel=0.1)
+
+
+def test_fields_of_a_users_own():
+    def turn(x):
+        return torch.stack((-x[:, 1], x[:, 0]), -1)
+
+    def stretch(x):
+        return x
+
+    found = symmetries.generators(
+        points(300, 2), model=lambda x: x.square().sum(-1), fields=[turn, stretch]
+    )
+    assert found.dimension == (1, 1)
+    assert found.generators[0].text == "+1 turn"
+    assert found.fitted is None
+
+
+def test_directions_that_are_ignored_are_translated_along():
+    found = symmetries.generators(points(300, 3), model=lambda x: x[:, 0] ** 3 + x[:, 1] ** 2)
+    assert found.name == "translations in x3"
+    assert found.ignored == 1
+    assert "does not depend on 1 of 3 directions" in found.to_html()
+
+
+def test_asymmetric_functions_have_no_symmetry():
+    found = symmetries.generators(
+        points(500, 2), model=lambda x: x[:, 0] ** 3 + x[:, 0] * x[:, 1] ** 2 + torch.exp(x[:, 1])
+    )
+    assert (found.answer, found.dimension) == ("no symmetry", (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "text"),
+    [
+        (points(50, 2), {}, "y: expected outputs, or a model"),
+        (points(50, 2), {"y": np.zeros(49)}, "50 rows"),
+        (np.array([["a", "b"]]), {}, "x: expected numbers"),
+        (points(50, 2), {"y": np.full(50, np.nan)}, "finite"),
+        (points(8, 2), {"y": np.zeros(8)}, "at least"),
+        ("nothing.npz", {}, "an existing"),
+        (points(50, 2), {"model": mass, "epsilon": 0.0}, "epsilon"),
+        (points(50, 2), {"model": mass, "fields": "spirals"}, "fields"),
+        (points(50, 2), {"model": mass, "law": "magic"}, "law"),
+    ],
+)
+def test_wrong_input_is_refused(data, options, text):
+    with pytest.raises(ValueError, match=text):
+        symmetries.generators(data, **options)
+
+
+def test_the_same_seed_gives_the_same_result():
+    x = points(300, 2)
+    y = x.square().sum(-1) + 0.01 * points(300, 1, seed=1)[:, 0]
+    one, two = (symmetries.generators(x, y, seed=3) for _ in range(2))
+    assert one.generators == two.generators
+    assert one.spectrum == two.spectrum
+
+
+def test_one_matrix_moves_both_vectors_of_a_pair():
+    x = points(500, 8, seed=6)
+
+    def pair_mass(x):
+        return mass(x[:, :4] + x[:, 4:])
+
+    found = symmetries.generators(x, model=pair_mass, fields="linear", vectors=2)
+    assert (found.name, found.dimension) == ("so(1,3)", (6, 6))
+    assert np.array(found.generators[0].matrix).shape == (5, 5)
+    group = found.fitted
+    moved = PointAction(group)(group.exp(0.2 * points(1, 6)[0]), x.reshape(500, 2, 4))
+    torch.testing.assert_close(pair_mass(moved.reshape(500, 8)), pair_mass(x))
+    with pytest.raises(ValueError, match="3 vectors of equal length"):
+        symmetries.generators(x, model=pair_mass, vectors=3)
+
+
+def test_common_translations_of_two_points():
+    x = points(400, 4)
+    found = symmetries.generators(
+        x, model=lambda x: (x[:, :2] - x[:, 2:]).square().sum(-1), vectors=2
+    )
+    assert found.name == "se(2)"
+
+
+def test_bases_are_rounded_where_data_does_not_tell_the_difference():
+    x = points(800, 3)
+    noisy = x.square().sum(-1) + 0.02 * points(800, 1, seed=1)[:, 0]
+    found = symmetries.generators(x, noisy, fields="linear")
+    entries = np.abs(np.array([part.matrix for part in found.generators]))
+    assert set(np.round(entries.flatten(), 6)) == {0.0, 0.707107}
+    slanted = x @ torch.diag(x.new_tensor([1.0, 1.0, 1.3]))  # rounding would be wrong by far
+    found = symmetries.generators(x, slanted.square().sum(-1), fields="linear")
+    entries = np.abs(np.array([part.matrix for part in found.generators]))
+    assert (entries > 0.1).sum() == 6
+    assert len(set(np.round(entries[entries > 0.1], 3))) > 1
+    assert all(part.high < 1e-8 for part in found.generators)
