@@ -39,7 +39,7 @@ DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
-FAST = 30  # images for the effect of resampling alone, if only outputs are measured
+FAST = 30  # images for curves and for resampling alone, if only outputs are measured
 OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
 
 
@@ -296,6 +296,7 @@ def describe_audit(
         run.seed,
         left_out,
         subject.half_width,
+        **({"curve_examples": FAST} if subject.fast else {}),
     )
     return result.model_copy(update=update).attach(pictures)
 
