@@ -12,7 +12,7 @@ test lint types doctest tests: export OMP_NUM_THREADS := 1
 test lint types doctest tests: export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types doctest tests slow gpu campaign safety bench docs constraints clean
+.PHONY: help setup demo test lint types doctest tests slow gpu campaign safety bench wild docs constraints clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -74,6 +74,10 @@ bench: setup ## every benchmark; results go to benchmarks/results
 	@failed=; for script in $(filter-out %/common.py %/plots.py,$(wildcard benchmarks/*.py)) benchmarks/plots.py; do \
 	  echo "== $$script"; $(BIN)/python $$script || failed="$$failed $$script"; done; \
 	  test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
+wild: setup ## audits of models from the package index, downloaded into FOLDER
+	$(BIN)/python -m pip install -q --no-warn-script-location --disable-pip-version-check -c constraints.txt -e '.[onnx]'
+	$(BIN)/python benchmarks/wild/run.py --folder $(or $(FOLDER),$(HOME)/.cache/symmetries/wild)
 
 docs: setup ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -9,6 +9,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
+from symmetries.analysis import audit
 from symmetries.auditing import audit_model
 from symmetries.auditing.onnx_graph import OnnxGraph, OnnxSession, load_onnx
 from symmetries.auditing.onnx_operators import OPERATORS
@@ -319,3 +320,70 @@ def test_other_files_are_refused(tmp_path):
         load_onnx(tmp_path / "a.onnx")
     with pytest.raises(ValueError, match="nothing there"):
         load_onnx(tmp_path / "b.onnx")
+
+
+COLOURS = torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+
+
+def two_outputs(path, batch):
+    """A file with two outputs, and a first axis that is spelled in some way."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 6, 6])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"]
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+    graph = helper.make_graph(nodes, "g", [x], outputs)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path
+    )
+    return path
+
+
+@pytest.mark.parametrize("batch", ["N", -1, None, "?"])
+def test_axes_that_may_vary_in_all_spellings(tmp_path, batch):
+    model, problem = load_onnx(two_outputs(tmp_path / "a.onnx", batch), COLOURS)
+    assert problem is None
+    assert model.batch is None
+    for count in (1, 2, 5):
+        torch.testing.assert_close(model(COLOURS[:count]), COLOURS[:count].relu())
+
+
+def test_outputs_by_name_and_number(tmp_path):
+    path = two_outputs(tmp_path / "a.onnx", "N")
+    for name in ("z", "1"):
+        model, problem = load_onnx(path, COLOURS, output=name)
+        assert problem is None
+        torch.testing.assert_close(model(COLOURS), -COLOURS)
+    with pytest.raises(ValueError, match="output: expected one of y, z"):
+        load_onnx(path, COLOURS, output="w")
+    found = audit(str(path), COLOURS, "c4", output="z:map", progress=False)
+    assert found.measures["relative_error"].mean < 1e-6
+
+
+def test_other_inputs_by_name(tmp_path):
+    x, factor = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["N", 3, 6, 6]), ("factor", [1]))
+    )
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "factor"], ["y"])], "g", [x, factor], [y]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "a.onnx",
+    )
+    with pytest.raises(ValueError, match=r"inputs x, factor.*others="):
+        load_onnx(tmp_path / "a.onnx", COLOURS)
+    model, problem = load_onnx(
+        tmp_path / "a.onnx", COLOURS, others={"factor": np.array([3.0], dtype=np.float32)}
+    )
+    assert problem == "it has several inputs"
+    torch.testing.assert_close(model(COLOURS), 3 * COLOURS)
+
+
+def test_signals(tmp_path):
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    path = tmp_path / "a.onnx"
+    save(path, nodes, shape=["N", 20])
+    model, problem = load_onnx(path, torch.rand(3, 20))
+    assert problem is None
+    torch.testing.assert_close(model(torch.ones(2, 20)), torch.ones(2, 20).tanh())

@@ -93,6 +93,17 @@ def test_the_interval_of_a_share_is_wilsons():
             assert sign * (end - p) >= -1e-12
 
 
+def test_a_model_that_always_says_the_same(x):
+    """Agreement of 1 means nothing then, and the result says so."""
+    constant = lambda x: torch.tensor([[0.0, 1.0]]).expand(len(x), 2) + 0 * x.sum()  # noqa: E731
+    found = quick(constant, x)
+    assert found.agreement.mean == 1
+    assert any("same class for all" in note for note in found.notes)
+    silent = quick(lambda x: ["" for _ in x], x)
+    assert any("all the same" in note for note in silent.notes)
+    assert not quick(lambda x: x.flatten(1)[:, :3], x).notes
+
+
 def test_softmax_is_taken_apart(net, x, y):
     ends = nn.Sequential(net, nn.Softmax(1))
     found, logs = quick(ends, (x, y)), quick(nn.Sequential(net, nn.LogSoftmax(1)), (x, y))
@@ -114,7 +125,8 @@ def test_softmax_is_taken_apart(net, x, y):
     ],
 )
 def test_objects_with_logits(net, x, wrap):
-    assert quick(lambda x: wrap(net(x)), x).saliency_curve == quick(net, x).saliency_curve
+    bare = quick(lambda x: net(x), x)
+    assert quick(lambda x: wrap(net(x)), x).saliency_curve == bare.saliency_curve
 
 
 def test_one_logit_has_the_errors_of_a_bernoulli(net, x):
@@ -252,3 +264,19 @@ def test_the_expected_time_is_of_the_right_size():
     assert expected.looks == 0
     assert 0.2 < expected.outputs / found.seconds < 5
     assert (in_words(0.01), in_words(61), in_words(600)) == ("1 s", "61 s", "10 min")
+
+
+def test_functions_of_arrays(net, x, y):
+    weight = np.random.default_rng(0).normal(size=(36, 3))
+
+    def on_numpy(a):
+        assert isinstance(a, np.ndarray)
+        return a.reshape(len(a), -1).dot(weight)
+
+    found = quick(on_numpy, (x, y))
+    same = quick(lambda x: x.flatten(1) @ torch.tensor(weight), (x, y))
+    assert found.logit_invariance.mean == pytest.approx(same.logit_invariance.mean)
+    assert found.saliency_area is None
+    assert any("NumPy arrays" in note for note in found.notes)
+    embedded = quick(lambda a: np.fft.fft2(a).real, x, output="embedding")
+    assert embedded.measures["cosine"].mean < 1

@@ -37,6 +37,7 @@ def draw_audit(
     seed: int,
     without_gradients: str | None = None,
     half_width: Sequence[float] | None = None,
+    curve_examples: int = CURVE_EXAMPLES,
 ) -> AuditPictures:
     """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
 
@@ -48,10 +49,11 @@ def draw_audit(
         seed: of the poses.
         without_gradients: why the model has no gradients; None if it has.
         half_width: how far each parameter goes; the group's bounds by default.
+        curve_examples: number of images for the curves of answers.
     """
     chosen = example_indices(images, EXAMPLES)
     with untouched(model):
-        tracks = orbit_tracks(model, images, act, chosen, device, half_width)
+        tracks = orbit_tracks(model, images, act, chosen, device, half_width, curve_examples)
         maps = None
         if without_gradients is None:
             maps = saliency_rows(model, images, act, chosen, device, seed, half_width)
@@ -65,6 +67,7 @@ def orbit_tracks(
     chosen: list[int],
     device: torch.device,
     half_width: Sequence[float] | None = None,
+    curve_examples: int = CURVE_EXAMPLES,
 ) -> list[Track]:
     """Probability of the right class along every parameter, or along the elements.
 
@@ -84,8 +87,8 @@ def orbit_tracks(
             eta[:, i] = torch.linspace(-end, end, STEPS, device=device)
             shown = [parameter.display(float(v), side) for v in eta[:, i]]
             walks.append((parameter.name, shown[0][1], [v for v, _ in shown], group.exp(eta)))
-    x = images.images[:CURVE_EXAMPLES].to(device)
-    y = explained_classes(model, x, images.labels, slice(CURVE_EXAMPLES))
+    x = images.images[:curve_examples].to(device)
+    y = explained_classes(model, x, images.labels, slice(curve_examples))
     examples = for_display(images.images[chosen].to(device))
     tracks = []
     for name, unit, values, element in walks:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.elements import make_moves
 from symmetries.auditing.run import LAYER_EXAMPLES
 from symmetries.auditing.timing import expected_seconds, in_words
@@ -21,6 +22,7 @@ def expected_time(subject: "Subject", closely: int | None, steps: int) -> str:
         steps: of the integrated gradients.
     """
     x = subject.images.images
+    classifier = subject.model.kind in CLASSIFIERS
     try:
         found = expected_seconds(
             subject.model.call,
@@ -28,7 +30,7 @@ def expected_time(subject: "Subject", closely: int | None, steps: int) -> str:
             make_moves(subject.action, x[:2], half_width=subject.half_width),
             closely=min(len(x), closely or len(x)),
             steps=steps,
-            gradients=subject.model.without_gradients is None,
+            gradients=subject.model.without_gradients is None and classifier,
             layers=LAYER_EXAMPLES if subject.model.layers else 0,
         )
     except Exception:  # a model or a group that does not fit: what measures it says why

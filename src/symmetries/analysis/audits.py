@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
 from symmetries.analysis.audit_pictures import draw_audit
 from symmetries.analysis.audit_time import expected_time
@@ -23,7 +24,9 @@ from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, check_batches, load_classifier, unfit
 from symmetries.auditing import audit_model, drift_curve, saliency_map
+from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.run import Output
 from symmetries.data import ImageSet, drift
 from symmetries.data.pictures import Fit
 from symmetries.groups import Group
@@ -36,7 +39,7 @@ DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
-FAST = 30  # images for the effect of resampling alone, if only outputs are measured
+FAST = 30  # images for curves and for resampling alone, if only outputs are measured
 OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
 
 
@@ -71,7 +74,7 @@ def audit(
     group: str | Group[Any] | ImageAction = "c4",
     *,
     range: Range | None = None,
-    output: str | None = None,
+    output: Output = None,
     fast: bool = False,
     drift_to: Readable | None = None,
     preset: str | None = None,
@@ -103,7 +106,9 @@ def audit(
         group: a group or its name, or an ``ImageAction``.
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
-        output: "logits" or "probabilities"; None to find out.
+        output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
+            "scalar", "vector", "sequence" or "ctc", "NAME:KIND" for one of several outputs, or how
+            it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
         fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
         preset: how closely to look at saliency, sensitivity and layers: "quick" (200 images, 20
@@ -165,7 +170,7 @@ def prepare_audit(
     group: str | Group[Any] | ImageAction,
     *,
     range: Range | None = None,
-    output: str | None = None,
+    output: Output = None,
     preprocessing: Preprocessing | None = None,
     examples: int | None,
     fill: float | None,
@@ -234,8 +239,12 @@ def measure_invariance(
         "half_width": subject.half_width,
         "layers": None if model.layers and not subject.fast else (),
         "gradients": model.without_gradients is None and not subject.fast,
+        "local": not subject.fast,
         "progress": False,
+        "output": model.law or model.kind,
     }
+    if model.kind in CLASSIFIERS:
+        options["output"] = "logits"  # probabilities are logarithms by now
     x = subject.images.images.to(subject.device)
     y = subject.images.labels
     data = x if y is None else (x, y.to(subject.device))
@@ -246,7 +255,8 @@ def measure_invariance(
     notes = (*subject.notes, *found.notes)
     if not subject.fast and found.closely is not None and found.closely < found.examples:
         seen = f"{found.closely:,} of {found.examples:,} images"
-        notes += (f"saliency, sensitivity and resampling alone were measured on {seen}",)
+        what = "saliency, sensitivity and " if model.kind in CLASSIFIERS else ""
+        notes += (f"{what}resampling alone: measured on {seen}",)
     done = subject.preprocessing
     update = {"notes": notes, "preprocessing": done if str(done) else None, "output": model.kind}
     return found.model_copy(update=update)
@@ -270,8 +280,13 @@ def describe_audit(
         name: of the model.
         other: images to blend into.
     """
+    if other is not None and subject.model.kind not in CLASSIFIERS:
+        remedy = "leave out drift_to (--drift-to): it blends images of the same classes"
+        raise invalid("drift_to", "a classifier", f"a model of {subject.model.kind}", remedy)
     rows = () if other is None else drift_points(subject, other, preset, run.seed)
     update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
+    if subject.model.kind not in CLASSIFIERS:
+        return result.model_copy(update=update)
     left_out = OUTPUTS_ONLY if subject.fast else subject.model.without_gradients
     pictures = draw_audit(
         subject.model.call,
@@ -281,6 +296,7 @@ def describe_audit(
         run.seed,
         left_out,
         subject.half_width,
+        **({"curve_examples": FAST} if subject.fast else {}),
     )
     return result.model_copy(update=update).attach(pictures)
 

@@ -15,10 +15,12 @@ from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
 from symmetries.analysis.precision import in_precision
 from symmetries.analysis.preprocessing import preprocessed
-from symmetries.auditing.answers import read_logits
+from symmetries.auditing.answers import OF_ARRAYS, read_logits, split_output, taking_tensors
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
+from symmetries.auditing.run import Output
+from symmetries.auditing.run_outputs import choose_law
 from symmetries.auditing.saved_files import saved_weights
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.results import Preprocessing
@@ -44,7 +46,8 @@ class Loaded:
         labels: for each logit the label of the data that it stands for; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
         digest: of its files, weights and answers; see :func:`model_digest`.
-        kind: of its output before it was made logits.
+        kind: of its output, before probabilities were made logits.
+        law: how it moves, where that is of the user's own.
         notes: what is to be said about that.
     """
 
@@ -55,6 +58,7 @@ class Loaded:
     fill: float | None = None
     digest: str | None = None
     kind: str = "logits"
+    law: Output = None
     notes: tuple[str, ...] = ()
 
 
@@ -67,7 +71,7 @@ def load_classifier(
     preprocessing: Preprocessing | None = None,
     *,
     labels: Tensor | None = None,
-    output: str | None = None,
+    output: Output = None,
 ) -> Loaded:
     """A classifier in memory, or the one that a name stands for.
 
@@ -85,14 +89,14 @@ def load_classifier(
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
         preprocessing: what is done to images before the model sees them.
         labels: of all images, if there are any.
-        output: "logits" or "probabilities" where that is known.
+        output: what the model gives, where that is known; see :func:`audit_model`.
     """
     if images is not None and preprocessing is not None:
         seen: Tensor | None = preprocessed(lambda x: x, preprocessing)(images)
     else:
         seen = images
     if isinstance(model, str | Path):
-        found = _by_name(str(model), trust, seen)
+        found, output = _by_name(str(model), trust, seen, output)
     elif isinstance(model, InvariantClassifier | RelaxedClassifier):
         found = _from_estimator(model)
     elif callable(model):
@@ -110,6 +114,9 @@ def load_classifier(
         found = replace(found, call=preprocessed(found.call, preprocessing))
     if images is None:
         return found
+    call, arrays = taking_tensors(found.call, images)
+    if arrays:
+        found = replace(found, call=call, without_gradients=OF_ARRAYS)
     found = giving_logits(found, images, labels, output)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
@@ -117,12 +124,21 @@ def load_classifier(
         return replace(found, digest=uuid.uuid4().hex)
 
 
-def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:
+def _by_name(
+    name: str, trust: bool, images: Tensor | None, output: Output = None
+) -> tuple[Loaded, Output]:
+    """The model, and what is left to choose of its outputs: those of ONNX files are chosen here."""
+    chosen, kind = split_output(output)
+    path = as_path(name, "model").expanduser()
+    if path.suffix == ".onnx" and path.is_file():
+        return _from_onnx(path, images, chosen), kind
+    return _other_by_name(name, trust), output
+
+
+def _other_by_name(name: str, trust: bool) -> Loaded:
     path = as_path(name, "model").expanduser()
     if path.is_dir():
         return load_own(path / "model" if (path / "model").is_dir() else path)
-    if path.suffix == ".onnx" and path.is_file():
-        return _from_onnx(path, images)
     if path.is_file():
         return _from_file(path, trust)
     if ":" in name:
@@ -154,9 +170,9 @@ def _from_estimator(classifier: Classifier) -> Loaded:
 
 
 def giving_logits(
-    model: Loaded, images: Tensor, labels: Tensor | None = None, output: str | None = None
+    model: Loaded, images: Tensor, labels: Tensor | None = None, output: Output = None
 ) -> Loaded:
-    """The model with logits as its output, whatever it gives; warns where it gives another thing.
+    """The model with logits as its output if it is a classifier; warns about probabilities.
 
     Args:
         model: as it was loaded.
@@ -169,14 +185,17 @@ def giving_logits(
             model.call(images[:2])
     except Exception:  # the checks that follow name the problem
         return model
-    found = read_logits(model.call, images, labels, output)
+    call, law, kind = choose_law(model.call, images, output, images=True)
+    if law is not None:
+        return replace(model, call=call, kind=law.kind, law=output if law.kind == "own" else None)
+    found = read_logits(call, images, labels, kind)
     for note in found.notes:
         warnings.warn(note, RuntimeWarning, stacklevel=2)
     return replace(model, call=found.model, kind=found.kind, notes=found.notes)
 
 
-def _from_onnx(path: Path, images: Tensor | None) -> Loaded:
-    call, problem = load_onnx(path, images)
+def _from_onnx(path: Path, images: Tensor | None, output: str | None) -> Loaded:
+    call, problem = load_onnx(path, images, output=output)
     if problem is not None:
         text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -6,10 +6,12 @@ from symmetries.auditing.accumulate import (
     LogitInvariance,
     SaliencySimilarity,
 )
+from symmetries.auditing.contributions import layer_contributions
 from symmetries.auditing.drift import drift_curve
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.gradients import integrated_gradients
 from symmetries.auditing.layers import layer_equivariance
+from symmetries.auditing.lie import lie_derivative
 from symmetries.auditing.metrics import (
     distribution_error,
     distribution_invariance,
@@ -26,6 +28,7 @@ from symmetries.results import AuditResult as AuditResult
 from symmetries.results import DriftPoint as DriftPoint
 from symmetries.results import Estimate as Estimate
 from symmetries.results import LayerError as LayerError
+from symmetries.results import LieDerivative as LieDerivative
 
 __all__ = [
     "DistributionInvariance",
@@ -39,7 +42,9 @@ __all__ = [
     "estimate",
     "integrated_gradients",
     "largest_singular_value",
+    "layer_contributions",
     "layer_equivariance",
+    "lie_derivative",
     "logit_error",
     "logit_invariance",
     "map_similarity",

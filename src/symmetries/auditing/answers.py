@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -72,6 +73,51 @@ def adapt(
         return output if after is None else after(output)
 
     return adapted
+
+
+OF_ARRAYS = "the model takes NumPy arrays: no gradients"
+
+
+def on_arrays(model: Callable[[Any], Any]) -> Model:
+    """A function of NumPy arrays as one of tensors, without gradients.
+
+    Example:
+        >>> on_arrays(lambda a: a.astype("float32") + 1)(torch.zeros(2)).tolist()
+        [1.0, 1.0]
+    """
+
+    def call(x: Tensor) -> Any:  # noqa: ANN401 - whatever the model gives
+        found = plain(model(x.detach().cpu().numpy()))
+        return found.to(x.device) if isinstance(found, Tensor) else found
+
+    return call
+
+
+def taking_tensors(model: Model, x: Tensor) -> tuple[Model, bool]:
+    """The model, and whether it had to be given NumPy arrays instead of tensors.
+
+    A plain function that fails for tensors or returns an array is one of arrays, if it takes these.
+
+    Args:
+        model: any callable.
+        x: (N, ...), of which the first two are used.
+    """
+    if isinstance(model, nn.Module):
+        return model, False
+    some = x[:2]
+    try:
+        with torch.no_grad():
+            found = model(some)
+        if not isinstance(found, np.ndarray):
+            return model, False
+    except Exception:  # whatever a function of arrays raises for a tensor
+        found = None
+    arrays = on_arrays(model)
+    try:
+        arrays(some)
+    except Exception:  # it takes neither: what calls it says why
+        return model, False
+    return arrays, True
 
 
 def named_modules(model: nn.Module) -> dict[str, nn.Module]:
@@ -155,6 +201,8 @@ def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
     """
     if isinstance(output, Tensor):
         return output
+    if isinstance(output, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(output))
     if isinstance(output, Mapping) and isinstance(output.get("logits"), Tensor):
         return output["logits"]
     if isinstance(getattr(output, "logits", None), Tensor):
@@ -162,6 +210,35 @@ def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
     if isinstance(output, tuple | list) and len(output) == 1:
         return output[0]
     return output
+
+
+def split_output(output: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - text or a law
+    """Name and kind from "boxes", "heatmap:map" or "heatmap"; anything else is a kind of one's own.
+
+    Example:
+        >>> split_output("boxes"), split_output("heatmap:map"), split_output("1:logits")
+        ((None, 'boxes'), ('heatmap', 'map'), ('1', 'logits'))
+    """
+    if not isinstance(output, str):
+        return None, output
+    name, _, kind = output.rpartition(":")
+    return (name or None), (kind or None)
+
+
+def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model returns
+    """One of several outputs: by key, by attribute, or by number."""
+    try:
+        if isinstance(output, Mapping):
+            return output[name]
+        if isinstance(output, tuple | list):
+            return output[int(name)]
+        return getattr(output, name)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        names: Any = range(len(output)) if isinstance(output, tuple | list) else None
+        names = [*output] if isinstance(output, Mapping) else names
+        known = ", ".join(map(str, names)) if names is not None else type(output).__name__
+        expected = f"an output among {known}"
+        raise invalid("output", expected, repr(name), "write NAME:kind") from None
 
 
 def are_probabilities(output: Tensor) -> bool:

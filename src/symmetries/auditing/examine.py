@@ -25,6 +25,7 @@ OUTPUT_ERRORS = {
 }
 MOVED = "accuracy_moved"
 AGREEMENT = "agreement"
+PREDICTED = "predicted"
 MARGIN, MARGIN_CHANGE = "margin", "margin_change"
 SIMILARITY = "saliency_similarity"
 CURVE, PIXELS = "saliency_curve", "saliency_pixels"
@@ -107,7 +108,7 @@ class _Outputs:
 
     def still_rows(self) -> dict[str, Tensor]:
         """What is known without moving anything."""
-        found = {MARGIN: self.margin.cpu()}
+        found = {MARGIN: self.margin.cpu(), PREDICTED: self.logits.argmax(1).cpu()}
         if self.target is not None:
             found["accuracy"] = self.correct(self.logits, slice(None)).cpu()
         return found

@@ -87,14 +87,14 @@ def layer_equivariance(
     with untouched(model), torch.no_grad():
         for start in range(0, len(x), batch_size):
             batch = x[start : start + batch_size].to(device)
-            still = _outputs(model, chosen, batch)
+            still = layer_outputs(model, chosen, batch)
             sofar: dict[tuple[str, str], Tensor] = {}
             for element in moves.of(start, start + len(batch), device):
-                moved = _outputs(model, chosen, moves.action(element, batch))
-                again = _outputs(model, chosen, moves.there_and_back(element, batch))
+                moved = layer_outputs(model, chosen, moves.action(element, batch))
+                again = layer_outputs(model, chosen, moves.there_and_back(element, batch))
                 for name, h in still.items():
                     given = (actions or {}).get(name)
-                    laws = {"equivariance": given} if given else _laws(moves, h)
+                    laws = {"equivariance": given} if given else layer_laws(moves, h)
                     for law, act in laws.items():
                         row = _squares(act, moves, element, h, moved[name], again[name])
                         sofar[name, law] = sofar.get((name, law), 0) + row
@@ -127,7 +127,9 @@ def _relaxation(module: Any) -> dict[str, float] | None:  # noqa: ANN401 - it ha
     return (dict(module.relaxation()) or None) if _says(module) else None
 
 
-def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
+def layer_outputs(
+    model: Callable[[Tensor], Any], chosen: Mapping[str, nn.Module], x: Tensor
+) -> dict[str, Tensor]:
     """Return the outputs of the chosen layers, in the order in which they run."""
     found: dict[str, Tensor] = {}
 
@@ -147,7 +149,7 @@ def _outputs(model: nn.Module, chosen: Mapping[str, nn.Module], x: Tensor) -> di
     return found
 
 
-def _laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
+def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     """Return how the group may act on an output, by law, the default first; None if it cannot.
 
     Feature maps move like images, vectors stay, and channels of a finite group are permuted.

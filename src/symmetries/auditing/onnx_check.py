@@ -38,7 +38,12 @@ def _domain(part: Any) -> str:  # noqa: ANN401 - protobuf
 
 
 def moved(x: Tensor) -> Tensor:
-    """Pictures (N, C, H, W) and moved versions of them: flipped, shifted, turned, inverted."""
+    """Pictures (N, C, H, W) and moved versions of them: flipped, shifted, turned, inverted.
+
+    Of other data, flipped and shifted along the last axis, and inverted.
+    """
+    if x.ndim != 4:
+        return torch.cat([x, x.flip(-1), x.roll(x.shape[-1] // 3, -1), 1 - x])
     height, width = x.shape[-2:]
     versions = [x, x.flip(-1), x.flip(-2), x.roll((height // 3, width // 3), (-2, -1)), 1 - x]
     versions += [x.rot90(1, (-2, -1)), x.rot90(3, (-2, -1))] if height == width else []

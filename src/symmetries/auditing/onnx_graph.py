@@ -8,7 +8,7 @@ gradients. Needs the extra ``symmetries[onnx]``.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ from torch import Tensor, nn
 from symmetries._validation.checks import invalid
 from symmetries.auditing.onnx_check import difference, first_line, not_converted
 from symmetries.auditing.onnx_operators import OPERATORS, Attributes
+
+DTYPES = {
+    "tensor(double)": torch.float64,
+    "tensor(float16)": torch.float16,
+    "tensor(int32)": torch.int32,
+    "tensor(int64)": torch.int64,
+}
 
 
 class Node(nn.Module):
@@ -45,16 +52,22 @@ class OnnxGraph(nn.Module):
     Args:
         graph: ``onnx.load(path).graph``.
         batch: the fixed number of examples that it takes at once; None for any number.
+        output: name of the output; the first by default.
     """
 
-    def __init__(self, graph: Any, batch: int | None = None) -> None:  # noqa: ANN401 - protobuf
+    def __init__(
+        self,
+        graph: Any,  # noqa: ANN401 - protobuf
+        batch: int | None = None,
+        output: str | None = None,
+    ) -> None:
         super().__init__()
         self.batch = batch
         self.steps: list[tuple[str, list[str], list[str]]] = []
         self.constants: dict[str, str] = {}
         names = {weight.name for weight in graph.initializer}
         (self.input,) = [part.name for part in graph.input if part.name not in names]
-        self.output: str = graph.output[0].name
+        self.output: str = output or graph.output[0].name
         used = {self.output, *(name for node in graph.node for name in node.input)}
         for weight in graph.initializer:
             if weight.name in used:
@@ -71,7 +84,7 @@ class OnnxGraph(nn.Module):
             self.steps.append((name, list(node.input), list(node.output)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The first output."""
+        """The chosen output."""
         if self.batch is None:
             return self._run(x)
         return in_batches(self._run, x, self.batch)
@@ -106,9 +119,17 @@ class OnnxSession:
     Args:
         path: of the file.
         batch: see :class:`OnnxGraph`.
+        output: name of the output; the first by default.
+        others: values of the other inputs by name, the same for all examples.
     """
 
-    def __init__(self, path: Path, batch: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        batch: int | None = None,
+        output: str | None = None,
+        others: Mapping[str, Any] | None = None,
+    ) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -116,17 +137,20 @@ class OnnxSession:
         self.session = onnxruntime.InferenceSession(
             str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-        self.input = self.session.get_inputs()[0]
+        self.others = dict(others or {})
+        free = [part for part in self.session.get_inputs() if part.name not in self.others]
+        self.input = free[0]
+        self.output = output or self.session.get_outputs()[0].name
         self.batch = batch
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The first output, on the device of x."""
-        kind = {"tensor(double)": torch.float64, "tensor(float16)": torch.float16}
-        values = x.detach().cpu().to(kind.get(self.input.type, torch.float32))
+        """The chosen output, on the device of x."""
+        values = x.detach().cpu().to(DTYPES.get(self.input.type, torch.float32))
 
         def run(rows: Tensor) -> Tensor:
             try:
-                found = self.session.run(None, {self.input.name: rows.numpy()})[0]
+                given = {**self.others, self.input.name: rows.numpy()}
+                found = self.session.run([self.output], given)[0]
                 return torch.from_numpy(found)
             except Exception as error:  # whatever ONNX Runtime raises
                 why = first_line(error).rpartition("Status Message: ")[2]
@@ -135,7 +159,8 @@ class OnnxSession:
                     "model", expected, why, "export it with a dynamic first axis"
                 ) from error
 
-        return in_batches(run, values, self.batch or len(x)).to(x)
+        found = in_batches(run, values, self.batch or len(x)).to(x.device)
+        return found.to(x.dtype) if found.is_floating_point() else found
 
 
 def in_batches(run: Callable[[Tensor], Tensor], x: Tensor, size: int) -> Tensor:
@@ -161,13 +186,23 @@ class Permuted(nn.Module):
 
 
 def load_onnx(
-    path: str | Path, x: Tensor | None = None
+    path: str | Path,
+    x: Tensor | None = None,
+    *,
+    output: str | None = None,
+    others: Mapping[str, Any] | None = None,
+    batch: int | None = None,
 ) -> tuple[Callable[[Tensor], Tensor], str | None]:
     """The classifier in an ONNX file, and why it has no gradients (None if it has).
 
     Args:
         path: of the file.
-        x: (N, C, H, W), some images to compare ONNX Runtime and the conversion on.
+        x: (N, ...), some inputs, such as images (N, C, H, W), to compare ONNX Runtime and the
+            conversion on.
+        output: name of the output, or its number; the first by default.
+        others: values of the other inputs by name, the same for all examples; with these, ONNX
+            Runtime answers.
+        batch: number of examples at once, where the file does not fix it but other inputs do.
 
     Returns:
         A module where every operator could be converted and gives what ONNX Runtime gives; else a
@@ -184,19 +219,22 @@ def load_onnx(
     onnx = _onnx()
     with _refusing(path):
         model = onnx.load(path)
-    shape = _input_shape(model.graph)
-    batch = shape[0] if shape and isinstance(shape[0], int) else None
+    output = _output_name(model.graph, output)
+    shape = _input_shape(model.graph, others or {})
+    batch = shape[0] if shape and isinstance(shape[0], int) else batch
     with _refusing(path):
-        exact = OnnxSession(path, batch)
+        exact = OnnxSession(path, batch, output, others)
     last = _channels_last(shape, x)
     plain = (lambda images: exact(images.permute(0, 2, 3, 1).contiguous())) if last else exact
     if x is not None:
         _check_taken(plain, x, path, shape)
     missing = not_converted(model)
+    if others:
+        return plain, "it has several inputs"
     if missing:
         return plain, f"operators that are not converted: {', '.join(missing)}"
     try:
-        converted: nn.Module = OnnxGraph(model.graph, batch).eval()
+        converted: nn.Module = OnnxGraph(model.graph, batch, output).eval()
     except Exception as error:  # kinds of numbers that torch does not have, such as text
         return plain, f"the conversion failed: {first_line(error)}"
     converted = Permuted(converted) if last else converted
@@ -224,14 +262,32 @@ def _onnx() -> Any:  # noqa: ANN401 - a module
     return onnx
 
 
-def _input_shape(graph: Any) -> list[int | str]:  # noqa: ANN401 - protobuf
-    names = {weight.name for weight in graph.initializer}
+def _output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protobuf
+    """The name of an output by name or number; the first by default."""
+    names: list[str] = [part.name for part in graph.output]
+    if output is None or output in names:
+        return output or names[0]
+    if output.isdecimal() and int(output) < len(names):
+        return names[int(output)]
+    raise invalid("output", f"one of {', '.join(names)}", repr(output), "or its number")
+
+
+def _input_shape(graph: Any, others: Mapping[str, Any]) -> list[int | str]:  # noqa: ANN401
+    """Sizes of the input; a text for one that may vary, however the file spells that.
+
+    A size that is not there, has a name, or is 0 or negative (-1) is one that may vary.
+    """
+    names = {weight.name for weight in graph.initializer} | set(others)
     inputs = [part for part in graph.input if part.name not in names]
     if len(inputs) != 1:
         got = f"inputs {', '.join(part.name for part in inputs) or 'none'}"
-        raise invalid("model", "an ONNX file with one input, the images", got, "export it so")
+        remedy = "export it so, or give the others in Python: load_onnx(path, x, others={...})"
+        raise invalid("model", "an ONNX file with one input, the images", got, remedy)
     dims = inputs[0].type.tensor_type.shape.dim
-    return [dim.dim_value if dim.HasField("dim_value") else str(dim.dim_param) for dim in dims]
+    return [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else str(dim.dim_param)
+        for dim in dims
+    ]
 
 
 def _channels_last(shape: list[int | str], x: Tensor | None) -> bool:

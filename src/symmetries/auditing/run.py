@@ -10,15 +10,29 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_flag, check_whole, invalid
+from symmetries._validation.checks import check_finite, check_flag, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.auditing.answers import read_logits
-from symmetries.auditing.elements import make_moves, resolve_action
-from symmetries.auditing.examine import examine
+from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
+from symmetries.auditing.contributions import with_contributions
+from symmetries.auditing.elements import Moves, make_moves, resolve_action
+from symmetries.auditing.examine import PREDICTED, examine
 from symmetries.auditing.inputs import Inputs, Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
-from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
+from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
+from symmetries.auditing.models import (
+    Model,
+    check_callable,
+    check_classifier,
+    check_examples,
+    untouched,
+)
+from symmetries.auditing.run_outputs import (
+    choose_law,
+    examine_outputs,
+    says_one_thing,
+    summarise_outputs,
+)
 from symmetries.auditing.saliency import Saliency
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.auditing.summarise import summarise
@@ -31,6 +45,10 @@ from symmetries.results import AuditResult, LayerError, ParameterRange
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
+Output = str | Action | Callable[[Any, Tensor], Tensor] | None
+ONE_CLASS = "the model predicts the same class for all examples as they are"
+ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
+LIE_EXAMPLES = 64
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
 
@@ -44,7 +62,7 @@ def audit_model(
     data: Labelled | Inputs,
     group: Group[Any] | Action | str,
     *,
-    output: str | None = None,
+    output: Output = None,
     range: Range | None = None,
     saliency: Saliency | None = None,
     steps: int = 50,
@@ -54,6 +72,7 @@ def audit_model(
     half_width: float | Sequence[float] | None = None,
     layers: Sequence[str] | None = None,
     gradients: bool = True,
+    local: bool = True,
     closely: int | None = None,
     over: Over = in_one_piece,
     level: float = 0.95,
@@ -70,7 +89,8 @@ def audit_model(
     mode, its gradients and all random states are left unchanged.
 
     Args:
-        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode; see
+        model: any callable from (N, ...) to logits (N, K), on tensors or NumPy arrays,
+            deterministic in evaluation mode; see
             :func:`~symmetries.auditing.answers.read_logits` for softmax, one logit, ``.logits``.
         data: inputs x (N, ...), or a pair of x and class numbers y (N,), tensors or arrays; an
             ``ImageSet``; or a ``DataLoader``. Labels are needed for accuracy only. Moved to where
@@ -78,7 +98,11 @@ def audit_model(
             torch's default dtype for others.
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
-        output: "logits" or "probabilities"; None to find out.
+        output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
+            "scalar", "vector", "sequence" or "ctc"; "NAME:KIND" for one of several outputs, by key,
+            attribute or number; or how it moves, an action or a function act(element, output).
+            None to find out. See :func:`~symmetries.auditing.representations.representation`; other
+            kinds than the first two have their measures in ``measures``.
         range: how far the parameters of a continuous group go, "rotation=10,shift=2px" in degrees,
             pixels and factors, or a mapping; the group's bounds by default.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
@@ -90,6 +114,7 @@ def audit_model(
             of factors): one number, or one for each parameter.
         layers: names of layers for the table; all by default, () for none.
         gradients: False for a model without gradients; SI and sensitivity are then left out.
+        local: whether to measure the Lie derivative of the outputs under a continuous group, too.
         closely: number of examples, spread over the data, for saliency, sensitivity and the effect
             of resampling alone; all by default.
         over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
@@ -115,42 +140,63 @@ def audit_model(
         True
     """
     begin = time.perf_counter()
-    for name, flag in (("identity", identity), ("gradients", gradients), ("progress", progress)):
+    for name, flag in (
+        ("identity", identity),
+        ("gradients", gradients),
+        ("local", local),
+        ("progress", progress),
+    ):
         check_flag(flag, name)
     check_callable(model)
     x, y = labelled_inputs(data, model)
-    answers = read_logits(model, x, y, output)
-    model = answers.model
-    with untouched(model):
-        classes = check_classifier(model, x, y)
+    check_examples(x)
+    check_finite(x, "x")
     action = resolve_action(group, x)
-    side = max(x.shape[-2:]) if isinstance(action, ImageAction) else None
+    images = isinstance(action, ImageAction)
+    side = max(x.shape[-2:]) if images else None
     half_width = _half_widths(action.group, range, half_width, side)
     moves = make_moves(
         action, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
     chosen = spread_mask(len(x), closely)
-    look = saliency or SalientPixels(steps, baseline)
-    watch = partial(_bar, shown=progress)
+    model, arrays = taking_tensors(model, x)
+    model, law, kind = choose_law(model, x, output, images)
+    about: dict[str, Any] = {"output": kind}
+    gradients = gradients and not arrays
+    if law is not None:
 
-    def part(start: int, stop: int) -> dict[str, Tensor]:
-        found = examine(
+        def part(start: int, stop: int) -> dict[str, Tensor]:
+            some = moves.rows(start, stop)
+            return examine_outputs(model, x[start:stop], some, law, chosen[start:stop], batch_size)
+
+        found = summarise_outputs(over(part, len(x)), level)
+        about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
+        if says_one_thing(model, x, law):
+            about["notes"] = (ONE_THING,)
+    else:
+        answers = read_logits(model, x, y, kind)
+        model = answers.model
+        with untouched(model):
+            about["classes"] = check_classifier(model, x, y)
+        look = saliency or SalientPixels(steps, baseline)
+        part = partial(
+            _classifier_part,
             model,
-            x[start:stop],
-            None if y is None else y[start:stop],
-            moves.rows(start, stop),
+            x,
+            y,
+            moves,
             look if gradients else None,
-            closely=chosen[start:stop],
+            chosen,
             batch_size=batch_size,
-            watch=watch,
+            seed=seed,
+            watch=partial(_bar, shown=progress),
         )
-        some = x[start:stop][chosen[start:stop].to(x.device)]
-        if gradients and len(some):
-            sigma = largest_singular_value(model, some, batch_size=batch_size, seed=seed)
-            found["sensitivity"] = sigma.cpu()
-        return found
-
-    measures = summarise(over(part, len(x)), level)
+        values = over(part, len(x))
+        about |= summarise(values, level)
+        notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
+        about |= {"output": answers.kind, "notes": notes}
+    if arrays:
+        about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
     rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
         rows = layer_equivariance(
@@ -162,6 +208,10 @@ def audit_model(
             half_width=half_width,
             seed=seed,
         )
+        rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
+    if local and is_smooth(action.group) and law_is_usual(about["output"]):
+        few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
+        about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
     return AuditResult(
         group=_name(action.group),
         elements=len(moves),
@@ -170,14 +220,43 @@ def audit_model(
         range=() if moves.shared else _range(action.group, half_width, side),
         examples=len(x),
         closely=int(chosen.sum()),
-        output=answers.kind,
-        classes=classes,
         level=level,
         layers=rows,
-        notes=answers.notes,
         seconds=time.perf_counter() - begin,
-        **measures,
+        **about,
     )
+
+
+def _classifier_part(
+    model: Model,
+    x: Tensor,
+    y: Tensor | None,
+    moves: Moves,
+    look: Saliency | None,
+    chosen: Tensor,
+    start: int,
+    stop: int,
+    *,
+    batch_size: int,
+    seed: int,
+    watch: Callable[[Iterable[int]], Iterable[int]],
+) -> dict[str, Tensor]:
+    """Every measure of examples start, ..., stop - 1 of a classifier."""
+    found = examine(
+        model,
+        x[start:stop],
+        None if y is None else y[start:stop],
+        moves.rows(start, stop),
+        look,
+        closely=chosen[start:stop],
+        batch_size=batch_size,
+        watch=watch,
+    )
+    some = x[start:stop][chosen[start:stop].to(x.device)]
+    if look is not None and len(some):
+        sigma = largest_singular_value(model, some, batch_size=batch_size, seed=seed)
+        found["sensitivity"] = sigma.cpu()
+    return found
 
 
 def spread_mask(count: int, most: int | None) -> Tensor:

@@ -41,8 +41,9 @@ def audit(
         str | None,
         typer.Option(
             "--output",
-            metavar="KIND",
-            help="What the model gives, where that cannot be found out: logits or probabilities.",
+            metavar="[NAME:]KIND",
+            help="What the model gives, where that cannot be found out: logits, probabilities, "
+            "embedding, map, boxes, scalar, vector, sequence or ctc; NAME for one of several.",
         ),
     ] = None,
     drift: Annotated[

@@ -24,8 +24,11 @@ from symmetries.report.page import (
     Section,
     Table,
 )
-from symmetries.results import AuditResult, DriftPoint
+from symmetries.results import AuditResult, DriftPoint, LayerError
 from symmetries.results.pictures import AuditPictures, Track
+
+MOST_LAYERS = 30
+PER = {"rad": (0.0174532925, "per degree"), "log-factor": (0.01, "per 1 %")}
 
 
 def audit_page(result: AuditResult) -> Page:
@@ -56,6 +59,7 @@ def audit_page(result: AuditResult) -> Page:
             *_curve_sections(result),
             *_drift_sections(result.drift),
             *_layer_sections(result),
+            *_lie_sections(result),
             Section("The numbers", _more(result), blocks=[_table(result)]),
         ],
         settings=settings,
@@ -141,30 +145,72 @@ def _with_error(value: float, error: float | None) -> str:
 
 
 def _layer_sections(result: AuditResult) -> list[Section]:
-    rows = [
-        (
-            layer.name,
-            " × ".join(map(str, layer.shape)),
-            layer.law,
-            _with_error(layer.error, layer.standard_error),
-            f"{layer.discretisation:.2g}",
-            ", ".join(f"{name} {value:.3g}" for name, value in (layer.relaxation or {}).items()),
-        )
-        for layer in result.layers
-        if layer.error is not None
-    ]
-    if not rows:
+    measured = [layer for layer in result.layers if layer.error is not None]
+    if not measured:
         return []
+    ranked = sorted(measured, key=_beyond, reverse=True)
+    header = ["layer", "output", "law", "adds", "resampling adds", "error", "resampling alone"]
+    rows = [_layer_row(layer) for layer in ranked[:MOST_LAYERS]]
+    kept = [c for c in range(len(header) + 1) if any(row[c] for row in rows)]
     text = (
-        "How far each layer is from moving with the input (equivariance) or from not changing "
-        "(invariance), relative to the size of its output, and how much of it resampling explains."
+        "What each layer adds to the error of the output, relative to its size: the change of the "
+        "output if this layer alone sees its input moved, and its output moved back. Beside it, "
+        "how far its output is from moving with the input (equivariance) or from not changing "
+        "(invariance), relative to its size; that includes what the layers before it did."
     )
     if any(layer.law == "regular" for layer in result.layers):
-        text += " Regular: its channels stand for poses, and change places as the input moves."
-    header = ("layer", "output", "law", "error", "resampling alone", "relaxed")
-    shown = len(header) if any(row[-1] for row in rows) else -1
-    table = Table(header[:shown], [row[:shown] for row in rows])
+        text = (
+            "How far each layer is from moving with the input (equivariance) or from not changing "
+            "(invariance), relative to the size of its output, and how much of it resampling "
+            "explains. Regular: its channels stand for poses, and change places as the input "
+            "moves; what single layers add is not measured then."
+        )
+    if len(ranked) > MOST_LAYERS:
+        text += f" The first {MOST_LAYERS} of {len(ranked)} are shown; the JSON file has all."
+    titles = [*header, "relaxed"]
+    table = Table([titles[c] for c in kept], [[row[c] for c in kept] for row in rows])
     return [Section("Layer by layer", text, blocks=[table])]
+
+
+def _beyond(layer: LayerError) -> float:
+    """What a layer adds beyond resampling; 0 where that was not measured, which keeps the order."""
+    if layer.added is None:
+        return 0.0
+    return layer.added**2 - (layer.added_alone or 0.0) ** 2
+
+
+def _layer_row(layer: LayerError) -> list[str]:
+    error = "" if layer.error is None else _with_error(layer.error, layer.standard_error)
+    return [
+        layer.name,
+        " × ".join(map(str, layer.shape)),
+        layer.law,
+        "" if layer.added is None else f"{layer.added:.2g}",
+        "" if layer.added_alone is None else f"{layer.added_alone:.2g}",
+        error,
+        "" if layer.discretisation is None else f"{layer.discretisation:.2g}",
+        ", ".join(f"{name} {value:.3g}" for name, value in (layer.relaxation or {}).items()),
+    ]
+
+
+def _lie_sections(result: AuditResult) -> list[Section]:
+    rows = [row for row in result.lie if not row.name]
+    if not rows:
+        return []
+    shown = []
+    for row in rows:
+        factor, per = PER.get(row.unit, (1.0, f"per {row.unit}"))
+        alone = row.error.discretisation
+        cells = [row.parameter, f"{factor * row.error.mean**0.5:.3g} {per}"]
+        cells += ["" if alone is None else f"{factor * alone**0.5:.3g}"]
+        shown.append([*cells, f"{factor * row.rounding**0.5:.1g}"])
+    text = (
+        "How fast the outputs change as each parameter leaves 0, in root mean square over their "
+        "components: the Lie derivative (local equivariance error, Gruver et al. 2022), with what "
+        "resampling and rounding alone contribute, in the same unit."
+    )
+    header = ("parameter", "change", "resampling alone", "rounding")
+    return [Section("How fast it breaks", text, blocks=[Table(header, shown)])]
 
 
 def _curve_sections(result: AuditResult) -> list[Section]:

@@ -16,6 +16,19 @@ MEASURES = {
     "saliency_similarity": "saliency similarity above 0.9 of the largest (the paper's)",
     "sensitivity": "sensitivity",
 }
+OUTPUTS = {
+    "cosine": "cosine of the embeddings, as given and moved",
+    "relative_error": "error, relative to the size of the output",
+    "relative_error_inside": "the same away from the border",
+    "share_at_the_border": "share of the squared error that is near the border",
+    "agreement": "same answer (of maps: by pixel, away from the border)",
+    "matched": "boxes that have a partner after mapping back",
+    "overlap": "overlap of the partners",
+    "absolute_error": "error, in units of the output",
+    "largest_error": "largest error of a vector, in its units",
+    "error_of_spread": "error, as a share of the spread over the examples",
+    "edit_distance": "edit distance, by length",
+}
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
@@ -25,6 +38,8 @@ Row = tuple[str, str, str, str]
 def measure_rows(result: AuditResult) -> list[Row]:
     """Name, mean, interval and the effect of resampling alone, of each measure."""
     rows: list[Row] = []
+    if result.measures:
+        return [_row(OUTPUTS.get(name, name), found) for name, found in result.measures.items()]
     for name, meaning in MEASURES.items():
         found: Estimate | None = getattr(result, name)
         if found is None:
@@ -38,9 +53,13 @@ def measure_rows(result: AuditResult) -> list[Row]:
         if few is not None:
             rows.append((meaning, "not measured", f"{few:.1f} pixels left", ""))
             continue
-        alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
-        rows.append((meaning, f"{found.mean:.3g}", f"{found.low:.3g} to {found.high:.3g}", alone))
+        rows.append(_row(meaning, found))
     return rows
+
+
+def _row(meaning: str, found: Estimate) -> Row:
+    alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
+    return (meaning, f"{found.mean:.3g}", f"{found.low:.3g} to {found.high:.3g}", alone)
 
 
 def _pixels(result: AuditResult) -> float | None:
@@ -53,7 +72,7 @@ def verdict(result: AuditResult) -> str:
     """The answer in one sentence, from the relative change of the logits."""
     measure = result.normalised_logit_invariance
     if measure is None:
-        return ""
+        return _output_verdict(result)
     change, alone = measure.mean, measure.discretisation or 0.0
     if change <= max(INVARIANT, 2 * alone):
         exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
@@ -62,6 +81,21 @@ def verdict(result: AuditResult) -> str:
     if change <= NEARLY:
         return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
     return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
+
+
+def _output_verdict(result: AuditResult) -> str:
+    """The answer for other outputs: the first measure, and what resampling explains."""
+    name, found = next(iter(result.measures.items()), (None, None))
+    if name is None or found is None:
+        return ""
+    best = 1.0 if name in ("cosine", "matched") else 0.0
+    gap = abs(found.mean - best)
+    alone = 0.0 if found.discretisation is None else abs(found.discretisation - best)
+    value = f"{OUTPUTS.get(name, name)}: {found.mean:.3g}"
+    if gap <= max(INVARIANT, 2 * alone):
+        exactly = "exactly" if gap <= INVARIANT else "within the error of resampling"
+        return f"Yes, {exactly}: outputs move as they should ({value})."
+    return f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
 
 
 def _consequence(result: AuditResult) -> str:
@@ -80,7 +114,7 @@ def _consequence(result: AuditResult) -> str:
 def answer_words(result: AuditResult) -> list[tuple[str, str]]:
     """The first things to know, by name."""
     answers = []
-    same = result.agreement
+    same = result.agreement or result.measures.get("agreement")
     if same is not None:
         interval = f"{100 * same.low:.1f} to {100 * same.high:.1f}"
         answers.append(("same prediction when moved", f"{100 * same.mean:.1f} % ({interval})"))

@@ -108,6 +108,10 @@ class LayerError(Record):
             there is no error, or one example.
         relaxation: how far the layer says that it is relaxed, by coordinate, if it has a method
             ``relaxation()``, as relaxed group convolutions do; None otherwise.
+        added: how much this layer alone adds to the error of the output, relative to its size: the
+            change if the layer is replaced by its conjugate g^-1 h g. None where that was not
+            measured.
+        added_alone: the same if its output is moved there and back, which resampling explains.
     """
 
     name: str
@@ -117,6 +121,27 @@ class LayerError(Record):
     discretisation: float | None
     standard_error: float | None = None
     relaxation: dict[str, float] | None = None
+    added: float | None = None
+    added_alone: float | None = None
+
+
+class LieDerivative(Record):
+    """Local equivariance error: how fast an output breaks as a parameter leaves 0.
+
+    Args:
+        name: of the layer; empty for the model.
+        parameter: along which it is differentiated.
+        unit: of the parameter; the error is per unit squared.
+        error: mean of |L f(x)|^2 / dim, with the same for data moved there and back, which
+            resampling alone explains.
+        rounding: what rounding of outputs adds to it at most.
+    """
+
+    name: str
+    parameter: str
+    unit: str
+    error: Estimate
+    rounding: float = Field(ge=0)
 
 
 class DriftPoint(Record):
@@ -217,12 +242,14 @@ class AuditResult(ShownResult):
         margin: mean lead of the first logit over the second.
         margin_change: mean change of that lead when moved, as a share of the mean lead.
         distribution_invariance: DI, 0 is perfect.
+        measures: measures of outputs that are no logits, by name.
         saliency_area: saliency similarity over all thresholds, 1 is perfect.
         saliency_curve: saliency similarity by threshold.
         saliency_similarity: SI of the paper, at its threshold of 0.9.
         sensitivity: largest singular value of the input Jacobian.
         closely: number of examples for saliency, sensitivity and resampling alone.
-        layers: equivariance error by layer.
+        layers: equivariance error by layer, and what each adds to that of the output.
+        lie: local equivariance error of the outputs, for continuous groups.
         drift: the measures on the way to other data, if there are any.
         seconds: time that the measures took.
         model: its name, where there is one.
@@ -250,12 +277,14 @@ class AuditResult(ShownResult):
     margin: float | None = None
     margin_change: Estimate | None = None
     distribution_invariance: Estimate | None = None
+    measures: dict[str, Estimate] = Field(default_factory=dict)
     saliency_area: Estimate | None = None
     saliency_curve: tuple[SaliencyPoint, ...] = ()
     saliency_similarity: Estimate | None
     sensitivity: Estimate | None
     closely: int | None = None
     layers: tuple[LayerError, ...]
+    lie: tuple[LieDerivative, ...] = ()
     drift: tuple[DriftPoint, ...] = ()
     seconds: float = Field(ge=0)
     model: str | None = None

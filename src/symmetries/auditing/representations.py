@@ -1,0 +1,218 @@
+"""How outputs should move when inputs are moved, and how far they are from it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from symmetries._validation.checks import check_choice, invalid
+from symmetries.actions.base import Action
+from symmetries.actions.images import ImageAction
+from symmetries.actions.nodes import linear_part
+from symmetries.actions.points import PointAction
+from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
+from symmetries.auditing.elements import Moves
+from symmetries.auditing.sequences import read_sequences, sequence_errors
+
+KINDS = ("embedding", "map", "boxes", "scalar", "vector", "sequence", "ctc")
+INNER = 0.8  # share of the side of a map that is not called border
+Errors = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Representation:
+    """What an output is, and the law that it should keep.
+
+    Args:
+        kind: its name.
+        read: from what the model gives for N examples to a tensor or a list of N.
+        compare: errors (N,) by name, of f(x) and f(g x), for a batch of inputs x.
+        alone: the same of f(x) and f(g^-1 g x), which resampling alone explains.
+    """
+
+    kind: str
+    read: Callable[[Any, int], Any]
+    compare: Callable[[Moves, Any, Any, Any, Tensor], Errors]
+    alone: Callable[[Moves, Any, Any, Any, Tensor], Errors]
+
+
+def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Representation:
+    """The representation of a kind of output, or one of your own.
+
+    - "embedding": stays; cosine and relative error;
+    - "scalar": stays; error in its own units, and as a share of its spread over the examples;
+    - "vector": turns with the linear part of the group; error in its units, relative, and as angle;
+    - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
+    - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
+    - "sequence", "ctc": stays; edit distance, and share of equal ones.
+
+    Args:
+        kind: one of these, an action on outputs, or a function act(element, output).
+
+    Example:
+        >>> representation("scalar").kind
+        'scalar'
+    """
+    if callable(kind) and not isinstance(kind, str):
+        return Representation(
+            "own",
+            _floats,
+            lambda moves, g, still, moved, _: vector_errors(kind(g, still), moved),
+            lambda moves, g, still, again, _: vector_errors(still, again),
+        )
+    check_choice(kind, KINDS, "output")
+    if kind == "vector":
+        return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
+    if kind == "map":
+        return Representation(kind, _maps, _compare_maps, _maps_alone)
+    if kind == "boxes":
+        return Representation(kind, read_boxes, _compare_boxes, _boxes_alone)
+    if kind in ("sequence", "ctc"):
+        read = read_sequences if kind == "sequence" else partial(read_sequences, blank=0)
+        return Representation(kind, read, _without(sequence_errors), _without(sequence_errors))
+    errors = embedding_errors if kind == "embedding" else scalar_errors
+    return Representation(kind, _floats, _without(errors), _without(errors))
+
+
+def embedding_errors(still: Tensor, moved: Tensor) -> Errors:
+    """Cosine of both, and norm of the difference relative to that of the first, (N,) each."""
+    a, b = still.flatten(1).double(), moved.flatten(1).double()
+    return {"cosine": F.cosine_similarity(a, b, dim=1), "relative_error": _relative(a, b)}
+
+
+def scalar_errors(still: Tensor, moved: Tensor) -> Errors:
+    """Absolute difference (N,), in the units of the output."""
+    difference = (still - moved).double().reshape(len(still), -1)
+    return {"absolute_error": difference.abs().mean(1)}
+
+
+def vector_errors(expected: Tensor, found: Tensor) -> Errors:
+    """Errors (N,) of vectors (N, ..., D): mean length in their units, relative, largest length."""
+    a, b = (v.double().reshape(len(v), -1, v.shape[-1]) for v in (expected, found))
+    length = torch.linalg.vector_norm(a - b, dim=-1)
+    return {
+        "absolute_error": length.mean(1),
+        "largest_error": length.amax(1),
+        "relative_error": _relative(a.flatten(1), b.flatten(1)),
+    }
+
+
+def _without(errors: Callable[[Any, Any], Errors]) -> Callable[..., Errors]:
+    """Errors of an output that stays: the group does not enter."""
+    return lambda moves, element, still, moved, x: errors(still, moved)
+
+
+def _floats(output: Any, count: int) -> Tensor:  # noqa: ANN401 - whatever a model gives
+    found = torch.as_tensor(output)
+    if found.ndim == 0 or len(found) != count or not found.is_floating_point():
+        got = f"shape {tuple(found.shape)}, {found.dtype}"
+        raise invalid("model", f"{count} rows of floats", got, "return one tensor, rows first")
+    return found[:, None] if found.ndim == 1 else found
+
+
+def _maps(output: Any, count: int) -> Tensor:  # noqa: ANN401
+    found = _floats(output, count)
+    found = found[:, None] if found.ndim == 3 else found
+    if found.ndim != 4:
+        remedy = "return (N, C, H, W); for other outputs give another kind"
+        raise invalid("model", "a dense map (N, C, H, W)", f"shape {tuple(found.shape)}", remedy)
+    return found
+
+
+def _relative(a: Tensor, b: Tensor) -> Tensor:
+    size = torch.linalg.vector_norm(a, dim=1).clamp_min(torch.finfo(a.dtype).tiny)
+    ratio: Tensor = torch.linalg.vector_norm(a - b, dim=1) / size
+    return ratio
+
+
+def _compare_vectors(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    d = moves.action.group.coordinates
+    if d is None or still.shape[-1] != d:
+        got = f"shape {tuple(still.shape)} under {moves.action.group!r}"
+        remedy = 'give a function act(element, output), or output="embedding" if it should stay'
+        raise invalid("output", f"vectors (N, ..., {d or 'D'})", got, remedy)
+    linear = linear_part(PointAction(moves.action.group), element, still)
+    rows = still.reshape(len(still), -1, d)
+    turned = (rows @ linear.mT).reshape(still.shape)
+    return vector_errors(turned, moved)
+
+
+def _compare_maps(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    _check_images(moves)
+    expected = moves.place(element, still)
+    inside = inner_mask(moves, element, still)
+    return map_errors(expected, moved, inside)
+
+
+def _maps_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    _check_images(moves)
+    back = moves.back(element, moves.place(element, again))
+    return map_errors(still, back, inner_mask(moves, element, still))
+
+
+def _check_images(moves: Moves) -> None:
+    if not isinstance(moves.action, ImageAction):
+        remedy = "give a function act(element, output) that says how they move"
+        raise invalid("output", "maps over images", repr(moves.action.group), remedy)
+
+
+def inner_mask(moves: Moves, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
+    """(N, 1, H, W): what is away from the border, before the move and after it."""
+    mask = torch.zeros_like(maps[:, :1])
+    edges = [round(side * (1 - INNER) / 2) for side in maps.shape[-2:]]
+    mask[:, :, edges[0] : maps.shape[2] - edges[0], edges[1] : maps.shape[3] - edges[1]] = 1
+    moved = moves.place(element, mask)
+    return (moved > 0.999) & (mask > 0)
+
+
+def map_errors(expected: Tensor, found: Tensor, inside: Tensor) -> Errors:
+    """Relative errors (N,) of maps (N, C, H, W): whole, inside and at the border; agreement inside.
+
+    Agreement is the share of inner pixels whose largest channel is the same; only where there are
+    several channels.
+    """
+    a, b = expected.double(), found.double()
+    size = a.square().sum((1, 2, 3)).clamp_min(torch.finfo(a.dtype).tiny)
+    square = (a - b).square().sum(1, keepdim=True)
+    inner = (square * inside).sum((1, 2, 3))
+    errors = {"relative_error": (square.sum((1, 2, 3)) / size).sqrt()}
+    errors["relative_error_inside"] = (
+        inner / (a.square() * inside).sum((1, 2, 3)).clamp_min(torch.finfo(a.dtype).tiny)
+    ).sqrt()
+    total = square.sum((1, 2, 3))
+    errors["share_at_the_border"] = (total - inner) / total.clamp_min(1e-300)
+    if a.shape[1] > 1:
+        same = (a.argmax(1) == b.argmax(1)) & inside[:, 0]
+        errors["agreement"] = same.sum((1, 2)) / inside.sum((1, 2, 3)).clamp_min(1)
+    return errors
+
+
+def _compare_boxes(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    size = (x.shape[-2], x.shape[-1])
+    back = moves.inverse(element)
+    shares, means = [], []
+    for i, (a, b) in enumerate(zip(still, moved, strict=True)):
+        rows = torch.tensor([i])
+        g, inverse = (moves.some(one, rows.to(x.device)) for one in (element, back))
+        g, inverse = (part.cpu().double() if part.is_floating_point() else part.cpu()
+                      for part in (g, inverse))  # fmt: skip
+        kept = kept_in_frame(a, moves.action, g, size)
+        returned = kept_in_frame(map_boxes(moves.action, inverse, b, size), moves.action, g, size)
+        share, mean = match_boxes(kept, returned)
+        shares.append(share)
+        means.append(mean)
+    return _box_errors(shares, means)
+
+
+def _boxes_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    found = [match_boxes(a, b) for a, b in zip(still, again, strict=True)]
+    return _box_errors([one[0] for one in found], [one[1] for one in found])
+
+
+def _box_errors(shares: list[float], means: list[float]) -> Errors:
+    values = {"matched": shares, "overlap": means}
+    return {name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()}

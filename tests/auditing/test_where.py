@@ -1,0 +1,178 @@
+"""Where a network breaks, and how fast: planted layers are found, derivatives are exact."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions import ImageAction
+from symmetries.auditing import audit_model
+from symmetries.auditing.contributions import layer_contributions
+from symmetries.auditing.lie import lie_derivative
+from symmetries.groups import SO3, Affine2, Cyclic
+
+F64 = torch.float64
+
+
+class Turned(nn.Module):
+    """A convolution whose filters are the same in all four poses."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
+        weight = self.conv.weight.data
+        self.conv.weight.data = sum(weight.rot90(k, (2, 3)) for k in range(4)) / 4
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class Positions(nn.Module):
+    """Adds a number to each place: an absolute position."""
+
+    def __init__(self, side, size=0.3):
+        super().__init__()
+        self.table = nn.Parameter(size * torch.randn(1, 1, side, side))
+
+    def forward(self, x):
+        return x + self.table
+
+
+class Skipping(nn.Module):
+    """Takes every other pixel from the corner: no filter before, and no centre."""
+
+    def forward(self, x):
+        return x[..., ::2, ::2].repeat_interleave(2, -1).repeat_interleave(2, -2)
+
+
+def network(seed, side=12):
+    """Invariant to quarter turns, layer by layer."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        Turned(1, 6), nn.ReLU(), nn.AvgPool2d(2), Turned(6, 6), nn.BatchNorm2d(6), nn.GELU(),
+        Turned(6, 8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
+    ).eval()  # fmt: skip
+
+
+def broken(seed):
+    """A copy with one broken layer; its name in it."""
+    net = network(seed)
+    kind = seed % 4
+    if kind == 0:  # filters that are not the same in all poses
+        place = (0, 3, 6)[seed // 4 % 3]
+        nn.init.kaiming_normal_(net[place].conv.weight)
+        return net, f"{place}.conv"
+    if kind == 1:
+        net[5] = Positions(6)
+        return net, "5"
+    if kind == 2:
+        net[7] = Skipping()
+        return net, "7"
+    net[1] = Positions(12)
+    return net, "1"
+
+
+def test_the_broken_layer_is_named_first():
+    right = []
+    for seed in range(20):
+        net, name = broken(seed)
+        x = torch.rand(6, 1, 12, 12, generator=torch.Generator().manual_seed(seed))
+        found = layer_contributions(net, x, Cyclic(4))
+        right.append(max(found, key=lambda key: found[key][0]) == name)
+    assert sum(right) >= 19
+
+
+def test_a_whole_network_adds_nothing():
+    x = torch.rand(6, 1, 12, 12)
+    found = layer_contributions(network(0), x, Cyclic(4))
+    assert max(added for added, _ in found.values()) < 1e-5
+    assert set(found) == {"0.conv", "1", "2", "3.conv", "4", "5", "6.conv", "7", "8", "9", "10"}
+
+
+def test_one_broken_layer_adds_the_whole_error():
+    """With all others equivariant, its conjugate gives what the whole gives for moved inputs."""
+    net, name = broken(1)
+    net, x = net.double(), torch.rand(8, 1, 12, 12, dtype=F64)
+    still = net(x)
+    moved = [(net(x.rot90(k, (2, 3))) - still).square().sum() for k in (1, 2, 3)]
+    total = (sum(moved) / 3).sqrt() / still.norm()
+    added, alone = layer_contributions(net, x, Cyclic(4))[name]
+    assert added == pytest.approx(float(total.detach()), rel=1e-6)  # filters are float32
+    assert alone == 0
+
+
+def test_resampling_is_told_apart():
+    """What a layer adds beyond resampling is largest where positions were added."""
+    net, name = broken(3)
+    net[1].table.data *= 3
+    x = torch.nn.functional.interpolate(torch.rand(6, 1, 4, 4), (12, 12), mode="bicubic")
+    found = layer_contributions(net, x, "rotation", half_width=0.5)
+    assert all(alone > 0 for layer, (_, alone) in found.items() if layer in ("0.conv", "1", "5"))
+    beyond = {layer: added**2 - alone**2 for layer, (added, alone) in found.items()}
+    assert max(beyond, key=lambda layer: beyond[layer]) == name
+
+
+def test_audits_rank_layers():
+    net, name = broken(3)
+    x = torch.rand(6, 1, 12, 12)
+    result = audit_model(net, x, "c4", steps=3, progress=False)
+    ranked = sorted((row for row in result.layers if row.added), key=lambda row: -row.added)
+    assert ranked[0].name == name
+    assert ranked[0].added_alone == 0
+
+
+def test_the_derivative_of_a_rotation_against_autograd():
+    """f(R x) of points: d/dt by forward differentiation of the exact formula."""
+    x = torch.randn(7, 4, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(12, 5, dtype=F64, generator=torch.Generator().manual_seed(1))
+
+    def model(x):
+        return torch.tanh(x.flatten(1) @ weight)
+
+    rows = lie_derivative(model, x, SO3(), step=1e-4)
+    for i, row in enumerate(rows):
+
+        def along(t, i=i):
+            return model(x @ SO3().exp(t * torch.eye(3, dtype=F64)[i]).mT)
+
+        exact = torch.func.jacfwd(along)(torch.zeros((), dtype=F64))
+        assert row.parameter == f"rotation_{'xyz'[i]}"
+        assert row.error.mean == pytest.approx(float(exact.square().mean(1).mean()), rel=1e-5)
+        assert row.rounding < 1e-12
+
+
+def test_the_derivative_of_a_shift_is_a_difference_of_pixels():
+    """Bilinear resampling shifts by h pixels: its derivative is the mean of both differences."""
+    x = torch.rand(3, 1, 1, 16, dtype=F64)
+    (row,) = lie_derivative(lambda x: x[:, 0, 0, 3:13], x, ImageAction(Affine2("shift_x")))
+    line = x[:, 0, 0]
+    expected = (line[:, 2:12] - line[:, 4:14]) / 2 * (16 / 2)  # right by t half-images
+    # There are 16 / 2 pixels in a half-image; the picture goes right, so values come from the left.
+    assert row.error.mean == pytest.approx(float(expected.square().mean(1).mean()), rel=1e-6)
+    assert (row.unit, row.name) == ("half-image", "")
+
+
+def test_equivariant_layers_have_no_derivative():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Sigmoid(), Positions(14), nn.Flatten()).double()
+    smooth = torch.nn.functional.interpolate(
+        torch.rand(4, 1, 4, 4, dtype=F64), (14, 14), mode="bicubic"
+    )
+    rows = lie_derivative(net[:3], smooth, "rotation", layers=("1", "2"))
+    by_name = {row.name: row.error for row in rows}
+    assert by_name["1"].mean < 0.2 * by_name["2"].mean
+    assert by_name[""].mean == pytest.approx(by_name["2"].mean)
+    with pytest.raises(ValueError, match="group: expected a continuous group"):
+        lie_derivative(net, smooth, "c4")
+    with pytest.raises(ValueError, match="layers: expected names among"):
+        lie_derivative(net, smooth, "rotation", layers=("9",))
+
+
+def test_the_step_does_not_matter_where_it_is_small():
+    x = torch.randn(6, 3, 3, dtype=F64)
+    model = lambda x: x[:, 0].square()  # noqa: E731
+    means = [lie_derivative(model, x, SO3(), step=s)[0].error.mean for s in (1e-2, 1e-3, 1e-4)]
+    assert means[0] == pytest.approx(means[2], rel=1e-2)
+    assert means[1] == pytest.approx(means[2], rel=1e-4)
+    assert math.isfinite(sum(means))
