@@ -28,7 +28,7 @@ MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
-WIDER = 1.6
+WIDER = 2.0
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
@@ -62,12 +62,13 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     history = History()
     folds = model.folds(len(images))
+    unseen, rest = images[folds == 0][:LOOKED_AT], images[folds != 0]
     for attempt in range(MOST_TRIES):
-        part = _fit_fold(model, model.fits[0], 0, images[folds != 0], run, f"fold0-try{attempt}")
-        join(history, part)
-        last = attempt == MOST_TRIES - 1
-        if not _widen(model, images[folds == 0][:LOOKED_AT], last):
+        first = model.fits[0]
+        join(history, _fit_fold(model, first, 0, rest, run, f"fold0-try{attempt}", unseen))
+        if model.fits[0] is first:  # else pi was widened, and all networks are new
             break
+    model.outer = outer_mass(model, model.fits[0], unseen)
     for fold in range(1, model.fold_count):
         rest = images[folds != fold]
         join(history, _fit_fold(model, model.fits[fold], fold, rest, run, f"fold{fold}"))
@@ -83,8 +84,13 @@ def _fit_fold(
     images: Tensor,
     run: Run,
     name: str,
+    unseen: Tensor | None = None,
 ) -> History:
-    """Train in rounds until one improves the held-out likelihood by little."""
+    """Train in rounds until one improves the held-out likelihood by little.
+
+    It ends after the first round if pi turns out to be too narrow for the ``unseen`` pictures, and
+    builds the model again with a wider one.
+    """
     kept, held = split_held_out(images, model.config.held_out, mix(model.seed, 12, fold))
     history = History()
     recipe = model.config.training
@@ -99,6 +105,8 @@ def _fit_fold(
         rise = 0.0 if overfits else max(0.0, before - loss)
         settled = overfits or (number > 0 and rise < recipe.settled)
         before = min(before, loss)
+        if number == 0 and unseen is not None and _widen(model, unseen):
+            return history
         if settled:
             break
     if fold < model.fold_count:
@@ -179,22 +187,17 @@ def join(history: History, part: History) -> None:
     history.steps_per_second = part.steps_per_second
 
 
-def _widen(model: "OrbitPosterior", images: Tensor, last: bool) -> bool:
-    """Whether pi had to reach further: then the model is built again with the new reach.
-
-    After the ``last`` attempt it stays as it is, and what lies at the ends is remembered.
-    """
+def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
+    """Whether pi had to reach further: then the model is built again with the new reach."""
     wider = {}
-    outer = model.outer = outer_mass(model, model.fits[0], images)
+    outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
         if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
             reach = widened(coordinate, WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
-    if last or not wider:
-        return False
     rebuilt = model.chart.wider(wider)
-    if model.would_be_too_small(rebuilt):
+    if not wider or model.would_be_too_small(rebuilt):
         return False
     model.rebuild(rebuilt)
     return True

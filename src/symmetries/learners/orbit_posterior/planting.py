@@ -104,12 +104,13 @@ def canonical_width(
     """Width found after every picture was brought to a pose that a rule gives.
 
     That law is as narrow as can be: a network that could not see it could not see one in the data
-    either. It is the width that a quarter of the pictures stays below, as rules are not as clear
-    for all.
+    either. It is the width that a quarter of the told pictures stays below, as rules are not as
+    clear for all.
     """
     posed = posed_by_rule(model, images, coordinate)
     j = model.chart.names.index(coordinate.name)
-    return float(_refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j].quantile(0.25))
+    widths = _refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j]
+    return float(widths[unseen.told[j]].quantile(0.25))
 
 
 def _refit(
