@@ -1,12 +1,12 @@
 """Ten polynomial systems, intact and broken: how often symmetries are found, and how often falsely.
 
-Each run draws 400 standard normal points, outputs with noise of 0.5, 2 or 5 % of their size, and, in
-half of the runs, a term that breaks the symmetry, of a size drawn from 1 to 30 % of the function's.
-Affine fields, fits by polynomials, a family-wise level of 99.9 %. A certificate is false if the largest
-defect of what was certified is above epsilon for the true function on 20,000 new points; a broken
-system may still be symmetric up to epsilon. A symmetry is detected if the whole algebra is certified
-in an intact system. A plain threshold calls every field a symmetry whose estimated defect, on the data
-that chose it, is below epsilon.
+Each run draws 400 standard normal points, outputs with noise of 0.5, 2 or 5 % of their size, and,
+in half of the runs, a term that breaks the symmetry, of a size drawn from 1 to 30 % of the function's.
+Affine fields, fits by polynomials, a family-wise level of 99.9 %. A certificate is false if the
+largest defect of what was certified is above epsilon for the true function on 20,000 new points; a
+broken system may still be symmetric up to epsilon. A symmetry is detected if the whole algebra is
+certified in an intact system. A plain threshold calls every field a symmetry whose estimated defect,
+on the data that chose it, is below epsilon.
 
 Run with: python -m benchmarks.generators.systems --seeds 100
 """
@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from benchmarks.generators.records import Clock, record
+from benchmarks.generators.truth import true_defect
 from torch import Tensor
 
 import symmetries
-from benchmarks.generators.records import Clock, record
-from benchmarks.generators.truth import true_defect
 from symmetries.lie import fit_polynomial, search
 
 EPSILON, LEVEL, POINTS = 0.05, 0.999, 400
@@ -113,6 +113,7 @@ def one_run(name: str, seed: int, broken: bool) -> dict[str, object]:
 
 
 def main() -> None:
+    """Run all systems and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
     count = parser.parse_args().seeds

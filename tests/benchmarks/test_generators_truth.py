@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-
 from benchmarks.generators.systems import SYSTEMS, one_run
 from benchmarks.generators.truth import true_defect
+
 from symmetries.lie import search
 
 
