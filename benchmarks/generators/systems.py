@@ -1,12 +1,12 @@
 """Ten polynomial systems, intact and broken: how often symmetries are found, and how often falsely.
 
 Each run draws 400 standard normal points, outputs with noise of 0.5, 2 or 5 % of their size, and,
-in half of the runs, a term that breaks the symmetry, of a size drawn from 1 to 30 % of the function's.
+in half of the runs, a term that breaks the symmetry, of 1 to 30 % of the function's size.
 Affine fields, fits by polynomials, a family-wise level of 99.9 %. A certificate is false if the
 largest defect of what was certified is above epsilon for the true function on 20,000 new points; a
 broken system may still be symmetric up to epsilon. A symmetry is detected if the whole algebra is
-certified in an intact system. A plain threshold calls every field a symmetry whose estimated defect,
-on the data that chose it, is below epsilon.
+certified in an intact system. A plain threshold calls every field a symmetry whose estimated
+defect, on the data that chose it, is below epsilon.
 
 Run with: python -m benchmarks.generators.systems --seeds 100
 """

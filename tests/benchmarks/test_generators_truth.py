@@ -1,4 +1,4 @@
-"""The truth that certificates are judged by agrees with the search, which it shares no code with."""
+"""The truth that certificates are judged by agrees with the search; they share no code."""
 
 import pytest
 import torch
