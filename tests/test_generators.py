@@ -225,3 +225,16 @@ def test_bases_are_rounded_where_data_does_not_tell_the_difference():
     assert (entries > 0.1).sum() == 6
     assert len(set(np.round(entries[entries > 0.1], 3))) > 1
     assert all(part.high < 1e-8 for part in found.generators)
+
+
+def test_repeated_rows_are_one_unit():
+    # 40 points, each repeated 20 times: without units they would pass for 800.
+    x = points(40, 2).repeat_interleave(20, 0)
+    y = x.square().sum(-1) + 0.1 * points(40, 1, seed=8)[:, 0].repeat_interleave(20, 0)
+    units = torch.arange(40).repeat_interleave(20)
+    careful = symmetries.generators(x, y, units=units, degree=2, fields="linear", epsilon=0.1)
+    careless = symmetries.generators(x, y, degree=2, fields="linear", epsilon=0.1)
+    reach = [part.spectrum[0].high / part.spectrum[0].defect for part in (careful, careless)]
+    assert reach[0] > 1.5 * reach[1]
+    with pytest.raises(ValueError, match="units: expected 800"):
+        symmetries.generators(x, y, units=units[:9])

@@ -2,9 +2,9 @@
 
 f(x, y) = sin|x| - |y|^3 / 2 + x.y / (|x| |y|) for two vectors of five coordinates, 10,000 standard
 normal samples of which 9,500 are trained on; two hidden layers of 32 units (SiLU, no biases),
-inputs divided by their size; 90 epochs of Adam (3e-3, weight decay 1e-4, batches of 500). The bias of
-a generator of unit length is the norm of its symmetric part, as LieGG reports it for the generator
-with the smallest singular value.
+inputs divided by their size; 90 epochs of Adam (3e-3, weight decay 1e-4, batches of 500). The bias
+of a generator of unit length is the norm of its symmetric part, as LieGG reports it for the
+generator with the smallest singular value.
 
 Run with: python -m benchmarks.generators.o5 --seeds 100
 """

@@ -56,6 +56,7 @@ def generators(
     target: Sequence[str] = (),
     time_step: float | None = None,
     vectors: int = 1,
+    units: NDArray[Any] | Tensor | None = None,
     seed: int = 0,
 ) -> GeneratorResult:
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
@@ -78,6 +79,8 @@ def generators(
         time_step: between the states of trajectories; 1 by default.
         vectors: number of vectors that x consists of and that one field moves together, such as 2
             for pairs of particles; generators are then those of one vector.
+        units: number of the unit (n,) that each row belongs to, where rows depend on each other,
+            such as repeated measurements; units are split and resampled as a whole.
         seed: of the halves into which data is split, and of the resampling.
 
     Returns:
@@ -100,7 +103,7 @@ def generators(
         degree=degree,
         seed=seed,
     )
-    table = read_table(data, y, target=target, time_step=time_step)
+    table = read_table(data, y, target=target, time_step=time_step, units=units)
     info = partial(call.info, seed, torch.device("cpu"))
     return describe_generators(
         table, model, fields, law, epsilon, level, degree, seed, info, vectors
