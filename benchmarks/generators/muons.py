@@ -1,8 +1,8 @@
 """2,304 pairs of muons: which 4 x 4 matrix, acting on both, leaves the mass of a pair as it is?
 
 The file ``uproot-Zmumu.root`` of the package scikit-hep-testdata 0.2.0 (BSD licence) holds energies
-and momenta of both muons and the mass M of the pair, which was computed from them, so that the label
-has no noise. Its rows repeat 500 events, which are the units. Needs ``uproot`` to read the file.
+and momenta of both muons and the mass M of the pair, which was computed from them, so that the
+label has no noise. Its rows repeat 500 events, which are the units. Needs ``uproot`` to read the file.
 
 Run with: python -m benchmarks.generators.muons FILE
 """
