@@ -2,7 +2,7 @@
 
 The file ``uproot-Zmumu.root`` of the package scikit-hep-testdata 0.2.0 (BSD licence) holds energies
 and momenta of both muons and the mass M of the pair, which was computed from them, so that the
-label has no noise. Its rows repeat 500 events, which are the units. Needs ``uproot`` to read the file.
+label has no noise. Its rows repeat 500 events, which are the units. Needs ``uproot``.
 
 Run with: python -m benchmarks.generators.muons FILE
 """
