@@ -238,3 +238,41 @@ def test_repeated_rows_are_one_unit():
     assert reach[0] > 1.5 * reach[1]
     with pytest.raises(ValueError, match="units: expected 800"):
         symmetries.generators(x, y, units=units[:9])
+
+
+def test_units_and_origins_change_nothing_but_the_words():
+    x = points(500, 3)
+    y = x.square().sum(-1)
+    plain = symmetries.generators(x, y)
+    uneven = symmetries.generators(x * x.new_tensor([1e-8, 1, 1e8]), y)
+    assert (plain.name, plain.dimension, plain.coordinates) == ("so(3)", (3, 3), "")
+    assert (uneven.name, uneven.dimension, uneven.span) == ("so(3)", (3, 3), 3)
+    assert "standard deviations" in uneven.coordinates
+    assert "standard deviations" in uneven.to_html()
+    far = symmetries.generators(x + 1e4, y)
+    assert (far.name, far.dimension) == ("so(3)", (3, 3))
+    assert "x2' d/dx1'" in far.generators[0].text
+    matrix = torch.tensor(far.generators[0].matrix, dtype=torch.float64)
+    centre = torch.cat(((x + 1e4).mean(0), torch.ones(1)))
+    assert (matrix @ centre).norm() < 0.2 * matrix.norm()  # turns about the data's centre
+    np.testing.assert_allclose(
+        [part.defect for part in plain.spectrum],
+        [part.defect for part in uneven.spectrum],
+        rtol=1e-4,
+        atol=1e-7,
+    )
+
+
+def test_polynomial_fields_are_written_in_the_datas_coordinates():
+    found = symmetries.generators(
+        points(400, 2), model=lambda x: x[:, 1] - x[:, 0] ** 2, fields="quadratic", epsilon=1e-6
+    )
+    assert found.dimension == (3, 3)
+    only = symmetries.generators(
+        3 * points(400, 2) @ points(2, 2, seed=5),
+        model=lambda x: x[:, 1] - x[:, 0] ** 2 + x[:, 0],
+        fields="quadratic",
+        epsilon=1e-6,
+    )
+    assert only.dimension == (3, 3)
+    assert "d/dx1" in only.generators[0].text

@@ -22,10 +22,11 @@ from symmetries.lie.certificates import (
 )
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
+from symmetries.lie.frames import ShownFrame, shown_frame
 from symmetries.lie.functions import Function, fit_polynomial
 from symmetries.lie.groups import learned_group
 from symmetries.lie.names import AlgebraName, name_algebra
-from symmetries.lie.search import Search, search
+from symmetries.lie.search import DEGREES, Search, search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -143,7 +144,8 @@ def describe_generators(
         if not quality.adequate(epsilon) and answers.least:
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
     names = table.names[: len(table.names) // vectors]
-    matrices, shown, name = _generators(found, answers, names, epsilon, level)
+    frame = shown_frame(table.x.reshape(-1, len(names)), names)
+    matrices, shown, name = _generators(found, answers, frame, epsilon, level)
     result = GeneratorResult(
         data=table.summary(found.problem.outputs),
         source=source,
@@ -166,6 +168,7 @@ def describe_generators(
         ),
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
+        coordinates=frame.note,
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None
@@ -197,20 +200,21 @@ def _fitted(
 
 
 def _generators(
-    found: Search, answers: Certificates, names: tuple[str, ...], epsilon: float, level: float
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
     """A simple basis of what was certified, with an interval for each of its members."""
     theta = answers.theta[: answers.least]
     has_matrices = found.family.kind in ("linear", "affine")
-    side = len(names) + 1
+    side = len(frame.names) + 1
     if not has_matrices or len(theta) == 0:
         text = f"{len(theta)} fields" if len(theta) else "no symmetry"
         name = AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
-        matrices = torch.zeros(0, side, side, dtype=torch.float64)
+        inner = matrices = torch.zeros(0, side, side, dtype=torch.float64)
         basis = theta
     else:
-        matrices, basis = _simplest(found, answers, epsilon, level)
-        name = name_algebra(matrices, names)
+        inner, basis = _simplest(found, answers, frame, epsilon, level)
+        matrices = frame.outward(inner)
+        name = name_algebra(inner, frame.names)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
     for index, row in enumerate(basis):
@@ -218,7 +222,9 @@ def _generators(
         matrix = matrices[index] if has_matrices else None
         shown.append(
             FieldGenerator(
-                text=_field_words(found, row) if matrix is None else field_text(matrix, names),
+                text=_field_words(found, frame, row)
+                if matrix is None
+                else field_text(inner[index], frame.names),
                 matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
                 latex="" if matrix is None else latex_matrix(scaled(matrix)),
                 defect=interval.value,
@@ -230,24 +236,23 @@ def _generators(
 
 
 def _simplest(
-    found: Search, answers: Certificates, epsilon: float, level: float
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, Tensor]:
-    """A simple basis (k, d + 1, d + 1) of what was certified, and its coefficients (k, p).
+    """A simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
 
     Its entries are rounded where the data that judges does not tell the difference: the largest
     defect of the rounded span is within the interval of the span that was found, and certified to
     be at most epsilon, too.
     """
     theta = answers.theta[: answers.least]
-    spanned = found.matrices(theta)
+    spanned = frame.inward(found.matrices(theta))
     matrices = simple_basis(spanned)
     basis = _coefficients(spanned, matrices) @ theta
     simple = rounded(matrices)
     if simple is None or answers.judge is None:
         return matrices, basis
-    every = found.matrices(
-        torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
-    )
+    unit = torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
+    every = frame.inward(found.matrices(unit))
     inside = _coefficients(every, simple)
     error = torch.einsum("kp,pab->kab", inside, every) - simple
     if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
@@ -265,15 +270,15 @@ def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
     return solution.T
 
 
-def _field_words(found: Search, theta: Tensor) -> str:
-    """A field as a sum of the family's fields, large terms only."""
-    row = theta[: found.family.size] / theta[: found.family.size].abs().max()
-    terms = [
-        f"{v:+.2g} {n}"
-        for v, n in zip(row.tolist(), found.family.names, strict=True)
-        if abs(v) >= 0.05
-    ]
-    return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
+def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
+    """A polynomial field as text, or a sum of the user's fields; large terms only."""
+    family = found.family
+    if family.kind == "polynomial":
+        degree = DEGREES[found.kind]
+        return frame.polynomial_text(found.chart, family, theta, degree)
+    row = theta[: family.size] / theta[: family.size].abs().max()
+    named = zip(row.tolist(), family.names, strict=True)
+    return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:

@@ -37,6 +37,7 @@ class Search:
         coordinates: of the points, (n, r).
         ignored: number of directions that the function does not depend on.
         scale: from a function to one with outputs of unit size.
+        kind: of the fields, as they were asked for.
     """
 
     problem: Problem
@@ -44,6 +45,7 @@ class Search:
     coordinates: Tensor
     ignored: int
     scale: Callable[[Function], Function]
+    kind: str
 
     def of(self, model: Function, points: Tensor) -> "Search":
         """The same fields and units for another function, at other points (n, d)."""
@@ -128,7 +130,7 @@ def search(
     if problem.unknowns > MOST:
         got = f"{problem.unknowns} unknown numbers"
         raise invalid("x", f"at most {MOST}", got, "use fewer coordinates, such as principal ones")
-    return Search(problem, chart, z, len(ignored), scale)
+    return Search(problem, chart, z, len(ignored), scale, kind)
 
 
 def _kind(fields: str | Sequence[Field]) -> str:

@@ -89,6 +89,7 @@ class GeneratorResult(ShownResult):
     spectrum: tuple[FieldDefect, ...]
     fit: FitSummary | None = None
     reason: str = ""
+    coordinates: str = Field(default="", description="what primed coordinates are")
     run: RunInfo
 
     @property
