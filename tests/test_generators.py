@@ -276,3 +276,23 @@ def test_polynomial_fields_are_written_in_the_datas_coordinates():
     )
     assert only.dimension == (3, 3)
     assert "d/dx1" in only.generators[0].text
+
+
+def test_linear_fields_say_which_directions_are_ignored():
+    found = symmetries.generators(
+        points(300, 3), model=lambda x: x[:, :2].square().sum(-1), fields="linear"
+    )
+    assert found.ignored == 1
+    assert found.answer.startswith("so(2), and any motion along 1 directions")
+    alone = symmetries.generators(points(300, 2), model=lambda x: x[:, 0] ** 2, fields="linear")
+    assert alone.answer.startswith("any motion along 1 directions")
+
+
+def test_a_fit_that_misses_the_function_does_not_deny_symmetries_either():
+    # A ring wave is symmetric, but its best polynomial on data of one side is not.
+    x = points(900, 2) + torch.tensor([1.5, 0.0])
+    y = torch.sin(7 * x.norm(dim=1))
+    found = symmetries.generators(x, y, fields="linear", degree=3)
+    assert not found.fit.adequate
+    assert found.dimension == (0, 4)
+    assert "cannot be told" in found.answer

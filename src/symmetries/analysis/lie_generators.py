@@ -141,7 +141,7 @@ def describe_generators(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
         )
         source = f"polynomial of degree {quality.degree}"
-        if not quality.adequate(epsilon) and answers.least:
+        if not quality.adequate(epsilon) and not answers.reason:
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)

@@ -95,7 +95,8 @@ def search(
         law: "invariant": df(v) = 0; "equivariant": df(v) = B f for any matrix B; "dynamics": the
             function is the velocity of a system that the flow of v carries into itself.
         ignore: directions along which the function changes by at most this share are translated
-            along, and not otherwise searched.
+            along by affine fields, and not otherwise searched; linear fields leave out those that
+            it does not depend on at all.
         first: indices of the points that decide which directions these are; all by default.
         vectors: number of vectors that a point consists of and that one linear or affine field
             moves together: d is a multiple of it.
@@ -114,7 +115,8 @@ def search(
         check_choice(kind, ("linear", "affine"), "fields")
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
-        kept, ignored = ignored_axes(pulled, z if first is None else z[first], ignore)
+        threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
+        kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
         outward = chart.orthogonal_to(ignored) if len(ignored) else None
         family = fields_on_axes(kind, kept, ignored, outward)
     elif kind == "custom":
