@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._validation.checks import check_number, check_whole, invalid
+from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.tables import TableData, VectorTable, read_table
 from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
@@ -35,13 +36,11 @@ from symmetries.results.generators import (
     GeneratorResult,
     Law,
 )
-from symmetries.results.pictures import OrbitCurves
 
 __all__ = ["describe_generators", "generators"]
 
 EPSILON = 0.02
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
-DRAWN, STEPS, PANELS = 40, 25, 6  # points, steps and generators of the picture of orbits
 
 
 def generators(
@@ -172,7 +171,8 @@ def describe_generators(
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None
-    return result.attach(_orbits(table, matrices, shown), group)
+    texts = [part.text for part in shown]
+    return result.attach(orbit_curves(table, matrices, texts), group)
 
 
 def _fitted(
@@ -190,7 +190,7 @@ def _fitted(
     if table.y is None:
         raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
     x, y = table.x, table.y
-    quality = choose_degree(x, y, halves[0], degree)
+    quality = choose_degree(x, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
         return fit_polynomial(x[rows], y[rows], quality.degree)
@@ -288,22 +288,3 @@ def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
         unexplained=max(quality.unexplained, 0.0),
         adequate=quality.adequate(epsilon),
     )
-
-
-def _orbits(table: VectorTable, matrices: Tensor, shown: tuple[FieldGenerator, ...]) -> OrbitCurves:
-    """Orbits through some of the points, in the two coordinates that each generator moves most."""
-    panels = []
-    points = table.x[:: max(1, len(table.x) // DRAWN)][:DRAWN]
-    points = points[:, : matrices.shape[-1] - 1]  # the first, where a row has several vectors
-    whole = torch.cat((points, torch.ones(len(points), 1, dtype=points.dtype)), 1)
-    for matrix, generator in zip(matrices[:PANELS], shown, strict=False):
-        speed = (whole @ matrix.T)[:, :-1].square().mean(0)
-        axes = sorted(speed.argsort(descending=True)[:2].tolist())
-        axes = axes if len(axes) == 2 else [axes[0], axes[0]]
-        size = float(points[:, axes].std() / (whole @ matrix.T)[:, axes].norm(dim=1).mean())
-        times = torch.linspace(-0.6, 0.6, STEPS, dtype=points.dtype) * size
-        flow = torch.linalg.matrix_exp(times[:, None, None] * matrix)
-        curves = torch.einsum("tab,nb->nta", flow, whole)[..., axes]
-        labels = tuple(table.names[i] for i in axes)
-        panels.append((generator.text, labels, points[:, axes].numpy(), curves.numpy()))
-    return OrbitCurves(tuple(panels))

@@ -56,7 +56,8 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
     Args:
         matrices: a simple basis, (k, n, m).
         grid: steps between 0 and 1.
-        most: largest change of an entry; beyond it there is no rounded basis.
+        most: largest change of an entry; beyond it there is no rounded basis, nor if rounded
+            matrices depend on each other.
 
     Example:
         >>> rounded(torch.tensor([[[0.01, -0.69], [0.71, 0.0]]]))
@@ -68,7 +69,8 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
     if len(matrices) == 0 or float((simple - unit).abs().max()) > most:
         return None
     unit_length: Tensor = simple / simple.norm(dim=(1, 2), keepdim=True)
-    return unit_length
+    independent = torch.linalg.svdvals(unit_length.reshape(len(simple), -1))[-1] > 0.1
+    return unit_length if bool(independent) else None
 
 
 def scaled(matrix: Tensor) -> Tensor:
