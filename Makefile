@@ -12,7 +12,7 @@ test lint types doctest tests: export OMP_NUM_THREADS := 1
 test lint types doctest tests: export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types doctest tests slow campaign safety bench docs constraints clean
+.PHONY: help setup demo test lint types doctest tests slow gpu campaign safety bench docs constraints clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,11 @@ tests: setup ## the tests, without the slow campaigns
 
 slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow
+
+# Needs torch, triton and a GPU, and no .venv: PYTHON names the interpreter where there is none.
+GPU ?= out/gpu.json
+gpu: ## every fused operation, compiled on this GPU, against float64; writes out/gpu.json
+	PYTHONPATH=src $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) tests/ops/gpu.py --out $(GPU)
 
 # Four hours on two cores, an hour of fuzzing and one of soaking among them; SIZE=small is a trial of
 # the whole in minutes, into out/campaign.

@@ -79,9 +79,14 @@ def summary() -> str:
             f"{sum(row['mixed'] for row in outputs['commands'].values())} mixed states",
         ],
         [
+            "the same, then resumed",
+            sum(row["kills"] for row in outputs["resumed"].values()),
+            f"{sum(row['same'] for row in outputs['resumed'].values())} ended with the same bits",
+        ],
+        [
             "two runs into one output",
-            outputs["pairs"]["pairs"],
-            f"{outputs['pairs']['losses']} losses",
+            sum(row["pairs"] for row in (*outputs["phases"].values(), outputs["pairs"])),
+            f"{sum(r['losses'] for r in (*outputs['phases'].values(), outputs['pairs']))} losses",
         ],
         [
             "fuzz executions",
@@ -171,19 +176,21 @@ def hostile() -> str:
 
 
 def outputs() -> str:
-    """Kills at every change, and pairs of runs."""
+    """Kills at every change, resumed runs, and pairs of runs."""
     found = read("outputs")
-    words = ("kills", "mixed", "failed", "left over")
-    rows: list[list[object]] = [
-        [f"`{name}`", *(row[word] for word in words)] for name, row in found["commands"].items()
-    ]
+    rows: list[list[object]] = []
+    for name, row in found["commands"].items():
+        again, phases = found["resumed"].get(name, {}), found["phases"][name]
+        same = f"{again['same']} of {again['kills']}" if again else ""
+        killed = [row[word] for word in ("changes", "kills", "mixed", "left over")]
+        rows.append([f"`{name}`", *killed, same, phases["pairs"], phases["losses"]])
+    header = ["command", "changes", "kills", "mixed states", "left over", "resumed to the same"]
     pairs = found["pairs"]
     return (
-        table(["command", "kills", "mixed states", "failed afterwards", "left over"], rows)
-        + f"\n\n{pairs['pairs']} pairs of runs into one output: {pairs['losses']} losses; in "
-        f"{pairs['one refused']} the second was refused, in "
-        f"{pairs['both ended well, one after the other']} it came after the first. "
-        + where("outputs")
+        table([*header, "pairs", "losses"], rows)
+        + f"\n\nAnd {pairs['pairs']} pairs at random distances: {pairs['losses']} losses; in "
+        f"{pairs['refused']} one was refused, in {pairs['both']} both ended well, one after the "
+        f"other or, of `sweep`, together. " + where("outputs")
     )
 
 

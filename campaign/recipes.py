@@ -43,7 +43,7 @@ from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
 from symmetries.learners import invariant_vae, invariant_weights, relaxed, symmetry_model, vae
-from symmetries.nn import autoencoder, convert, diagonal_gaussian, relaxed_networks
+from symmetries.nn import autoencoder, conversion, diagonal_gaussian, relaxed_networks
 from symmetries.nn.relaxation import relaxed_layers
 
 FACES = (actions, auditing, data, distributions, estimators, groups, orbits, sweeps, training)
@@ -54,7 +54,7 @@ RESULTS = {
     *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations
-FOR_MODELS = {"convert", "relaxation", "tied"}  # modules of nn whose functions take users' models
+FOR_MODELS = {"conversion", "relaxation", "tied"}  # of nn: functions of users' models
 
 
 @dataclass(frozen=True)
@@ -331,13 +331,6 @@ def _module(kind: Any, good: Any, **settings: Any) -> Any:  # noqa: ANN401
     return lambda: (lambda inputs, **s: kind(**s)(inputs), {"inputs": good, **settings})
 
 
-def _cross_validate(values: Any, images: Any, labels: Any) -> Any:  # noqa: ANN401
-    fields = {"steps": 2, "batch_size": 4, "progress": False, "device": "cpu"}
-    config = training.TrainConfig(**fields)
-    pair = (images, labels)
-    return relaxed.cross_validate(lambda _: _relaxed(), values, pair, pair, config)
-
-
 def _sweep(folder: Path, config: Any) -> Any:  # noqa: ANN401
     return sweeps.join(sweeps.read_config(config), folder, device="cpu")
 
@@ -392,7 +385,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         estimators.SymmetryEstimator,
         "transform",
         **{"group": "rotation", "fill": 0.0, "refine": 0, "bounds": (0.5,), "device": "cpu"},
-        **{"image_shape": (8, 8), "random_state": 0},
+        **{"image_shape": (8, 8), "random_state": 0, "method": "two-stage"},
         config=symmetry_model.SymmetryConfig().replace(
             widths=(8,),
             features=(8,),
@@ -435,8 +428,8 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         },
     ),
     "training.load_state": lambda: (training.load_state, {"folder": files() / "model"}),
-    "nn.convert.export_onnx": lambda: (
-        convert.export_onnx,
+    "nn.conversion.export_onnx": lambda: (
+        conversion.export_onnx,
         {
             "model": nn.Conv2d(1, 2, 3).eval(),
             "example": torch.rand(2, 1, 8, 8),
@@ -593,10 +586,6 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "learners.relaxed.fit": lambda: (
         _fit_relaxed,
         {"model": _relaxed(), "images": x(), "labels": y(), "penalty": 0.1, "relaxation_lr": 1.0},
-    ),
-    "learners.relaxed.cross_validate": lambda: (
-        _cross_validate,
-        {"values": [0.1], "images": x(), "labels": y()},
     ),
     "learners.relaxed.accuracy": lambda: (
         relaxed.accuracy,

@@ -23,7 +23,7 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
     "faults": ([], []),
     "corruptions": (["--each", "150"], ["--each", "3"]),
     "hostile": (["--each", "500"], ["--each", "8"]),
-    "outputs": (["--kills", "200", "--pairs", "100"], ["--kills", "5", "--pairs", "2"]),
+    "outputs": ([], ["--most", "2", "--pairs", "2"]),
     "inputs": ([], ["--sample", "2"]),
     "ddp": ([], ["--learners", "penalties", "--commands", "audit"]),
     "elastic": ([], []),

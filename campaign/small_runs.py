@@ -46,7 +46,6 @@ from symmetries.learners.invariant_weights import (  # noqa: E402
 )
 from symmetries.learners.penalties import regularised_loss  # noqa: E402
 from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
-from symmetries.learners.sparse_gp import SparseGP  # noqa: E402
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig  # noqa: E402
 from symmetries.nn.invariant_model import shallow_model  # noqa: E402
@@ -218,15 +217,6 @@ def joint_vae(out: Path | None, resume: bool) -> nn.Module:
     return model
 
 
-def sparse_gp(out: Path | None, resume: bool) -> nn.Module:
-    """The Gaussian process on labels: all examples at every step."""
-    model = SparseGP(3, inducing=8, steps=14, seed=3)
-    resume = resume and out is not None
-    model.fit(images(), labels(), out=out, resume=resume, devices=WORLD["devices"])
-    found: nn.Module = model._model
-    return found
-
-
 LEARNERS: dict[str, Learner] = {
     "symmetry model": symmetry_model,
     "symmetry model, finite group": finite_symmetry_model,
@@ -239,7 +229,6 @@ LEARNERS: dict[str, Learner] = {
     "InvVAE": invariant_vae,
     "invariant VAE, in one piece": joint_vae,
     "penalties": penalties,
-    "sparse Gaussian process": sparse_gp,
     "network with dropout": dropout_network,
 }
 

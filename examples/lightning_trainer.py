@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from symmetries.data import ImageSet, load
 from symmetries.groups import Cyclic
-from symmetries.nn.convert import relax_convolutions
+from symmetries.nn.conversion import relax_convolutions
 from symmetries.nn.relaxation import relaxation, relaxation_penalty
 
 try:

@@ -71,11 +71,18 @@ def test_hostile_files_run_nothing_and_deceive_nobody(tmp_path):
 
 
 def test_killed_and_paired_commands_leave_whole_outputs(tmp_path):
-    found = run("outputs", tmp_path, "--kills", "5", "--pairs", "2")
+    found = run(
+        "outputs", tmp_path, "--most", "2", "--pairs", "1", "--commands", "augment", "orbit"
+    )
     assert found["pairs"]["losses"] == 0
     for row in found["commands"].values():
-        assert row["kills"] >= 1
+        assert row["changes"] > row["kills"] == 2
         assert row["mixed"] == row["failed"] == row["left over"] == 0, row
+    for row in found["resumed"].values():
+        assert row["kills"] == row["same"] == 2, row
+    for row in found["phases"].values():
+        assert row["pairs"] == 2
+        assert row["losses"] == 0
 
 
 def test_bad_input_breaks_no_entry_point(tmp_path):
@@ -159,7 +166,11 @@ def test_nothing_was_lost_in_the_stored_campaign():
         assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0
     outputs = page.read("outputs")
     assert outputs["pairs"]["losses"] == 0
+    assert sum(row["kills"] for row in outputs["commands"].values()) >= 200
     assert all(row["mixed"] == 0 for row in outputs["commands"].values())
+    assert all(row["same"] == row["kills"] for row in outputs["resumed"].values())
+    assert sum(row["pairs"] for row in outputs["phases"].values()) >= 100
+    assert all(row["losses"] == 0 for row in outputs["phases"].values())
     bad = page.read("inputs")["total"]
     assert bad["cells"] == bad["ok"] + bad["refused"], "others' words, or worse"
     ddp = page.read("ddp")

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
 from symmetries.cli import app
+from symmetries.learners.orbit_posterior import OrbitConfig
 from symmetries.learners.symmetry_model import SymmetryConfig
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +44,15 @@ def short_trainings(monkeypatch):
     stage = quick.inference.replace(steps=4, batch_size=16)
     short = quick.replace(widths=(16,), features=(16,), layers=2, inference=stage, generative=stage)
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", short)
+    poses = OrbitConfig.preset("quick").replace(
+        bins=12,
+        folds=2,
+        network={"kind": "mlp", "features": 16},
+        training={"steps": 3, "rounds": 1, "batch_size": 16},
+        reading={"pictures": 128, "samples": 32, "resamples": 8},
+    )
+    monkeypatch.setitem(presets_of(OrbitConfig), "quick", poses)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
     size = {"features": 24, "steps": 4, "batch_size": 100}
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
     monkeypatch.setitem(
@@ -54,7 +64,7 @@ def short_trainings(monkeypatch):
 def own_pictures(tmp_path):
     """The folders of pictures that the README speaks of."""
     rng = np.random.default_rng(0)
-    names = [f"pictures/{i}.png" for i in range(12)]
+    names = [f"pictures/{i}.png" for i in range(70)]
     names += [f"labelled-pictures/{kind}/{i}.png" for kind in "ab" for i in range(10)]
     for name in names:
         path = tmp_path / "my" / name

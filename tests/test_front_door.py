@@ -20,6 +20,7 @@ from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
+from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Record
 from symmetries.training import load_state, save_model
@@ -31,6 +32,14 @@ PACKAGES = (
 SECONDS = 0.5  # of processor time
 SHORT = {"steps": 3, "batch_size": 16}
 TINY = SymmetryConfig().replace(widths=(16,), inference=SHORT, generative=SHORT)
+ORBIT = OrbitConfig(
+    bins=12,
+    folds=2,
+    views=Views(readings=2),
+    network=Network(kind="mlp", features=16),
+    training=Training(steps=3, rounds=1, batch_size=16),
+    reading=Reading(pictures=64, samples=32, resamples=8),
+)
 
 
 def public():
@@ -108,7 +117,9 @@ def test_old_names_work_and_warn(tmp_path):
     assert old is estimators.SymmetryEstimator
     with pytest.warns(DeprecationWarning, match="is now TiedPool"):
         assert tied.GroupPool is tied.TiedPool
-    model = old("rotation", config=TINY).fit(np.random.default_rng(0).random((20, 8, 8)))
+    model = old("rotation", method="two-stage", config=TINY).fit(
+        np.random.default_rng(0).random((20, 8, 8))
+    )
     model.save(tmp_path)
     _, meta = load_state(tmp_path)
     save_model(tmp_path, model.model_, meta | {"estimator": "SymmetryModel"})
@@ -156,16 +167,20 @@ BY_NAME = {
     "InvariantVAE": ("rotation", {"shape": (1, 16, 16), "config": "quick"}),
     "LiftingConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
     "LogitInvariance": ("c4", {}),
+    "NodeAction": ("so3", {"layout": ("point", "vector")}),
+    "PermutationAction": ("s4", {}),
     "PointAction": ("rotation", {}),
     "RelaxedClassifier": ("c4", {}),
     "RelaxedGroupConv2d": ("c4", {"in_channels": 1, "out_channels": 2, "kernel_size": 3}),
     "SaliencySimilarity": ("c4", {}),
+    "SequenceAction": ("flip_x", {}),
     "SignalAction": ("shift", {}),
     "Symmetry": ("c4", {}),
     "SymmetryEstimator": ("rotation", {}),
     "SymmetryModel": ("rotation", {"shape": (1, 8, 8), "config": "quick"}),
     "TiedConv2d": ("c4", {"in_channels": 1, "features": 2, "kernel_size": 3}),
     "UniformBox": ("rotation", {}),
+    "VolumeAction": ("so3", {}),
     "act_on_fields": ("c4", {"element": torch.tensor(1), "x": torch.rand(1, 4, 5, 5)}),
     "as_group": ("c4", {}),
     "assert_group": ("c4", {"etas": torch.arange(4)[:, None]}),
@@ -281,6 +296,8 @@ def test_labelled_images_come_in_every_form(data):
 def small(monkeypatch):
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", SMALL | {"steps": 4})
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", TINY)
+    monkeypatch.setitem(presets_of(OrbitConfig), "quick", ORBIT)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
 
 
 @pytest.fixture
@@ -291,7 +308,7 @@ def command(tmp_path, monkeypatch, small):
     from symmetries.cli import app
 
     monkeypatch.chdir(tmp_path)
-    some = symmetries.load("digits").subset(range(60))
+    some = symmetries.load("digits").subset(range(80))
     np.savez("some.npz", images=some.images[:, 0].numpy(), labels=some.labels.numpy())
 
     def run(*arguments):
@@ -316,10 +333,14 @@ def test_orbit_is_what_the_command_does(command):
     assert numbers(found) == numbers(command("orbit", "some.npz", "--group", "rotation"))
 
 
-def test_discover_and_augment_are_what_the_commands_do(command, tmp_path):
-    found = symmetries.discover("some.npz", "rotation", **OPTIONS)
-    expected = command("discover", "some.npz", "--group", "rotation", "--out", "found")
+@pytest.mark.parametrize("method", ["orbit", "two-stage"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_discover_and_augment_are_what_the_commands_do(command, tmp_path, method):
+    found = symmetries.discover("some.npz", "rotation", method=method, **OPTIONS)
+    words = ["--group", "rotation", "--method", method, "--out", "found"]
+    expected = command("discover", "some.npz", *words)
     assert numbers(found) == numbers(expected)
+    assert found.method == method
     command("augment", "found", "some.npz", "--copies", "2", "--out", "more.npz")
     more = symmetries.augment(found, "some.npz", 2, **OPTIONS)
     again = symmetries.augment(tmp_path / "found", "some.npz", 2, **OPTIONS)
@@ -344,3 +365,52 @@ def test_a_fit_is_measured_on_images_that_are_given(small):
     digits = symmetries.load("digits")
     found = symmetries.fit(digits, test=digits.subset(range(30)), **OPTIONS)
     assert (found.examples, found.data.count) == (30, len(digits))
+
+
+def test_warnings_of_a_discovery_are_python_s_and_the_result_s(small):
+    digits = symmetries.load("digits").subset(range(80))
+    with pytest.warns(RuntimeWarning) as said:
+        found = symmetries.discover(digits, "rotation", check=False, **OPTIONS)
+    assert found.warnings
+    assert [str(one.message) for one in said] == list(found.warnings)
+    assert found.check is None
+    assert "check=False" in found.run.command
+    assert symmetries.discover.__kwdefaults__["method"] == "orbit"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_new_versions_come_from_the_fit_that_has_not_seen_the_picture(small, tmp_path):
+    from symmetries.analysis.augmentation import unseen_folds
+
+    digits = symmetries.load("digits").subset(range(80))
+    found = symmetries.discover(digits, "rotation", check=False, **OPTIONS)
+    folds = unseen_folds(found, found.fitted, digits)
+    assert torch.equal(folds, found.fitted.folds(80))
+    assert unseen_folds(found, found.fitted, digits.subset(range(70))) is None
+    assert unseen_folds(found.fitted, found.fitted, digits) is None
+    found.fitted.save(tmp_path / "model")
+    assert unseen_folds(tmp_path, found.fitted, digits) is None
+    found.save(tmp_path / "symmetries.json")
+    for folder in (tmp_path, tmp_path / "model"):
+        assert torch.equal(unseen_folds(folder, found.fitted, digits), folds)
+    (tmp_path / "symmetries.json").write_text("{")
+    assert unseen_folds(tmp_path, found.fitted, digits) is None
+    versions = symmetries.augment(found.fitted, digits, 3, **OPTIONS)
+    assert versions.images.shape == (240, 1, 8, 8)
+
+
+def test_results_of_the_first_schema_are_read(small, tmp_path):
+    digits = symmetries.load("digits").subset(range(80))
+    found = symmetries.discover(digits, "rotation", method="two-stage", **OPTIONS)
+    content = json.loads(found.model_dump_json())
+    for name in ("warnings", "method", "check"):
+        del content[name]
+    for part in content["transformations"]:
+        for name in ("interval", "share_told", "deciles", "widths", "calibration"):
+            del part[name]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(content | {"schema": "symmetries.discover/1"}))
+    old = type(found).load(path)
+    assert (old.method, old.schema_name, old.warnings) == ("two-stage", "symmetries.discover/2", ())
+    assert old.transformations == found.transformations
+    assert "Transformation by transformation" in old.to_html()

@@ -155,7 +155,7 @@ def test_the_allowed_directions_have_no_cycle():
         ("learners/vae.py", "from sklearn.base import BaseEstimator"),
         ("helpers/misc.py", "import math"),
         ("nn/orbit.py", "from symmetries.ops._dispatch import usable"),
-        ("training/optim.py", "def f():\n    from symmetries.ops.cuda.adam import move"),
+        ("training/optim.py", "def f():\n    from symmetries.ops.cuda.adam_cuda import move"),
         ("learners/vae.py", "from symmetries.ops.triton.elbo import Elbo"),
         ("learners/vae.py", "from symmetries.ops import _dispatch"),
     ],

@@ -9,7 +9,7 @@ from symmetries._validation.checks import as_device, as_folder, invalid
 from symmetries._validation.diagnose import diagnose_labels, diagnose_values
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.groups import Cyclic
-from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
+from symmetries.nn.conversion import bake, export, export_onnx, relax_convolutions
 from symmetries.nn.relaxation import (
     equivariance_errors,
     relaxation,

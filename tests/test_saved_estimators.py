@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.estimators.saving import decode, encode
 from symmetries.groups import Affine2
-from symmetries.nn.convert import export_onnx
+from symmetries.nn.conversion import export_onnx
 from symmetries.training import save_model
 
 SMALL = {"features": 24, "steps": 6, "samples": 4}

@@ -14,8 +14,8 @@ from symmetries.cli import app
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import RunInfo, SweepResult
 from symmetries.sweeps import SweepConfig, collect, join, read_config
-from symmetries.sweeps.objectives import OBJECTIVES, Task
 from symmetries.sweeps.study import _split, open_study, process_name
+from symmetries.sweeps.sweep_objectives import OBJECTIVES, Task
 from symmetries.training import NonFiniteError, Recipe, train
 
 PAPERS = Path(__file__).parents[1] / "papers"
@@ -229,10 +229,10 @@ def test_the_command_writes_table_and_plot(tmp_path):
     done = CliRunner().invoke(app, ["sweep", str(path), "--out", str(out), "--device", "cpu"])
     assert done.exit_code == 0, done.output
     assert "distance" in done.output
-    result = SweepResult.load(out / "sweep.json")
+    result = SweepResult.load(out / "result" / "sweep.json")
     assert len(result.trials) == 4
     assert result.run.command.startswith("symmetries sweep")
-    page = (out / "report.html").read_text()
+    page = (out / "result" / "report.html").read_text()
     assert page.count("<svg") >= 3
     assert "Sweep of toy on digits" in page
 
@@ -249,7 +249,7 @@ def test_the_seed_of_the_command_is_that_of_the_runs(tmp_path):
         words = ["sweep", str(path), "--out", str(out), "--device", "cpu", *options]
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
-        result = SweepResult.load(out / "sweep.json")
+        result = SweepResult.load(out / "result" / "sweep.json")
         return result.run, sorted(trial.settings["lr"] for trial in result.trials)
 
     (own, first), (same, second), (other, third) = (
@@ -271,7 +271,7 @@ def test_two_processes_of_one_command_share_its_runs(tmp_path):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "runs by 2 processes" in done.output
-    assert len(SweepResult.load(out / "sweep.json").trials) in (6, 7)
+    assert len(SweepResult.load(out / "result" / "sweep.json").trials) in (6, 7)
 
 
 def test_a_process_waits_for_the_others_only_while_there_is_work(tmp_path):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import torch
+from orbit_start import start_in_orbits
 from torch import Tensor, nn
 
-from symmetries.learners.penalties import start_in_orbits
 from symmetries.nn.tied import GroupPool, TiedLinear
 
 HIDDEN = 128

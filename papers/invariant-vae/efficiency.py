@@ -8,8 +8,10 @@ import measures
 import numpy as np
 import sets
 import torch
+from augmentation import fixed_augmentation
 from framed import Framed, moments
 from joint import AFFINE, NEW, seen_of, training
+from prototype_sizes import at_mean_size
 from setting import WHOLE, Setting
 from torch import Tensor
 from versions import drawn_ahead, fit_versions, planted_anew, scores_of_versions
@@ -17,8 +19,8 @@ from versions import drawn_ahead, fit_versions, planted_anew, scores_of_versions
 from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.groups.names import parse_group
-from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, at_mean_size
-from symmetries.learners.vae import VAE, InvVAE, fixed_augmentation
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.learners.vae import VAE, InvVAE
 from symmetries.training import Recipe
 
 SMALLEST = 12_500

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import torch
 from building import cached, clock
+from sparse_gp import SparseGP
 from torch import nn
 
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import elbo_loss, evaluate
-from symmetries.learners.sparse_gp import SparseGP
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.nn.variational import VariationalLinear

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from symmetries.learners import VAE as VAE
     from symmetries.learners import InvariantVAE as InvariantVAE
     from symmetries.learners import InvVAE as InvVAE
-    from symmetries.learners import SparseGP as SparseGP
+    from symmetries.learners import OrbitPosterior as OrbitPosterior
     from symmetries.learners import SymmetryModel as SymmetryModel
     from symmetries.nn import OrbitAverage as OrbitAverage
     from symmetries.nn import tie as tie

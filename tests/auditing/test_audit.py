@@ -233,7 +233,6 @@ BAD = {
 @pytest.mark.parametrize(
     "call",
     [
-        lambda model, x, y: audit_model(model, (x, y), Cyclic(4), progress=False),
         lambda model, x, y: logit_invariance(model, x, Cyclic(4)),
         lambda model, x, y: distribution_invariance(model, x, Cyclic(4)),
         lambda model, x, y: saliency_similarity(model, x, Cyclic(4)),
@@ -243,6 +242,13 @@ def test_bad_models_are_named(name, call, x, y):
     model, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call(model, x, y)
+
+
+@pytest.mark.parametrize("name", sorted(set(BAD) - {"probabilities", "one output"}))
+def test_bad_models_are_named_by_audits(name, x, y):
+    model, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        audit_model(model, (x, y), Cyclic(4), progress=False)
 
 
 def test_log_probabilities_are_fine(x):
@@ -259,7 +265,7 @@ def test_bad_data(net, x, y):
     with pytest.raises(ValueError, match="at least 2 examples"):
         audit_model(net, (x[:1], y[:1]), Cyclic(4), progress=False)
     with pytest.raises(TypeError, match="a pair"):
-        audit_model(net, x, Cyclic(4), progress=False)
+        audit_model(net, [x, y, y], Cyclic(4), progress=False)
 
 
 def test_groups_that_cannot_act(net, x, y):
@@ -396,7 +402,9 @@ def test_intervals_of_shares_end_at_nought_and_one():
     x, y = torch.rand(20, 1, 4, 4), torch.zeros(20, dtype=torch.int64)
     y[0] = 1
     found = audit_model(lambda x: x[:, 0, 0, :2] + torch.tensor([9.0, 0.0]), (x, y), Cyclic(4))
-    assert (found.accuracy.mean, found.accuracy.high) == (0.95, 1)
+    assert found.accuracy.mean == pytest.approx(0.95)
+    assert 0.75 < found.accuracy.low < 0.8  # Wilson's interval for 19 of 20: 0.764 to 0.991
+    assert 0.99 < found.accuracy.high < 0.995
     assert found.saliency_similarity.high <= 1
     assert found.logit_invariance.low >= 0
 

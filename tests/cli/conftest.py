@@ -3,7 +3,17 @@
 import pytest
 
 from symmetries._utils.config import presets_of
+from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
 from symmetries.learners.symmetry_model import SymmetryConfig
+
+ORBIT = OrbitConfig(
+    bins=12,
+    folds=2,
+    views=Views(readings=2),
+    network=Network(kind="mlp", features=16),
+    training=Training(steps=6, rounds=1, batch_size=16),
+    reading=Reading(pictures=128, samples=32, resamples=8),
+)
 
 
 @pytest.fixture
@@ -16,4 +26,6 @@ def tiny(monkeypatch):
         widths=(16,), features=(16,), layers=2, inference=inference, generative=generative
     )
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", config)
+    monkeypatch.setitem(presets_of(OrbitConfig), "quick", ORBIT)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
     return config

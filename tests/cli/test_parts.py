@@ -83,6 +83,7 @@ def without_run(text):
 
 def test_an_interrupted_audit_goes_on(run, tmp_path, monkeypatch, pictures, small_parts):
     arguments = ["audit", "parts_model:net", pictures, "--group", "rotation", "--quiet", "--json"]
+    arguments += ["--examples", 12]
     whole = run(*arguments, "--out", "whole")
     assert whole.exit_code == 0, whole.output
     real, done = Parts._one, []

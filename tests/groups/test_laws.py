@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symmetries.groups import (
+    E3,
+    O3,
     SE2,
+    SE3,
+    SO3,
     Affine2,
     Colour,
     Cyclic,
@@ -14,7 +18,10 @@ from symmetries.groups import (
     Dihedral,
     FiniteGroup,
     Flip,
+    Lorentz,
+    Permutation,
     Product,
+    Scale1,
     Signal,
 )
 from symmetries.testing import GROUP_LAWS, assert_group, group_error
@@ -37,6 +44,8 @@ LIE = [
     Product(Affine2("rotation", "translation"), Colour()),
     Product(SE2(), Product(Colour("hue"), Signal("offset"))),
 ]
+# Rotation vectors of up to 0.55 pi along each axis are shorter than pi, where logarithms end.
+SPACE = [SO3(), O3(), SE3(), Lorentz(), Scale1()]
 FINITE = [Cyclic(1), Cyclic(2), Cyclic(4), Cyclic(7), CyclicShift("x", 3), CyclicShift("y", 4)]
 FINITE += [Flip("x"), Flip("y")]
 MIXED = [Product(Cyclic(4), Colour()), Product(SE2(), Flip("x"))]
@@ -63,6 +72,25 @@ def etas(group, reach=0.9, rows=3):
 def test_groups_keep_every_law(group, data):
     assert group.closed
     assert_group(group, data.draw(etas(group)), tolerance=1e-11)
+
+
+@pytest.mark.parametrize("group", SPACE, ids=repr)
+@given(data=st.data())
+def test_groups_of_space_keep_every_law(group, data):
+    assert_group(group, data.draw(etas(group, reach=0.55)), tolerance=1e-11)
+
+
+@given(data=st.data())
+def test_motions_with_inversions_keep_the_other_laws(data):
+    drawn = data.draw(etas(E3(), reach=0.55))
+    assert_group(E3(), drawn, tolerance=1e-11, laws=WITHOUT_HOMOMORPHISM)
+
+
+@given(rows=st.lists(st.permutations(range(6)), min_size=3, max_size=3))
+def test_permutations_keep_the_laws(rows):
+    group = Permutation(6)
+    drawn = torch.tensor(rows) - torch.arange(6)
+    assert_group(group, drawn, laws=WITHOUT_HOMOMORPHISM)
 
 
 @pytest.mark.parametrize("group", NO_HOMOMORPHISM, ids=repr)
@@ -92,7 +120,7 @@ def test_families_that_are_not_closed_keep_the_laws_of_matrices(group, data):
     assert_group(group, drawn)
 
 
-EVERY = LIE + FINITE + MIXED + NO_HOMOMORPHISM
+EVERY = LIE + FINITE + MIXED + NO_HOMOMORPHISM + SPACE + [E3(), Permutation(4)]
 
 
 def leaves(element):
@@ -171,7 +199,7 @@ def same(a, b):
     return bool(torch.allclose(a.double(), b.double(), atol=1e-10))
 
 
-@pytest.mark.parametrize("group", LIE + FINITE + MIXED + NO_HOMOMORPHISM + FAMILIES, ids=repr)
+@pytest.mark.parametrize("group", [*EVERY[:-1], *FAMILIES], ids=repr)
 def test_what_learners_ask_a_group(group):
     """Properties of a group against what its elements do."""
     generator = torch.Generator().manual_seed(0)
@@ -197,7 +225,8 @@ def test_what_learners_ask_a_group(group):
     else:
         with pytest.raises(ValueError, match="expected a finite group"):
             group.elements()
-    assert group.planar == (isinstance(element, torch.Tensor) and element.shape[-2:] == (3, 3))
+    matrices = isinstance(element, torch.Tensor) and element.shape[-2:] == (3, 3)
+    assert group.planar == (matrices and group.coordinates == 2)
     assert [part.dim for part in group.factors] == [
         torch.as_tensor(factor.log(part)).shape[-1]
         for factor, part in zip(group.factors, group.parts(element), strict=True)

@@ -16,12 +16,20 @@ from symmetries.groups import SE2, parse_group
 from symmetries.learners.base import RUN_FIELDS
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_weights import InvariantWeights, InvariantWeightsConfig
+from symmetries.learners.orbit_posterior import (
+    Network,
+    OrbitConfig,
+    OrbitPosterior,
+    Reading,
+    Training,
+    Views,
+)
 from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
 from symmetries.training import History, TrainConfig, load_state
 
-SHAPE, COUNT, CLASSES = (1, 8, 8), 24, 3
+SHAPE, COUNT, CLASSES = (1, 8, 8), 66, 3
 RUN: dict[str, Any] = {"device": "cpu", "progress": False, "log_every": 1}
 SHORT = {"steps": 6, "batch_size": 8}
 SMALL = {"latent": 2, "channels": (4,), "strides": (2,), "hidden": 8}
@@ -39,6 +47,15 @@ JOINT = InvariantVAEConfig.preset("quick").replace(
 )
 WEIGHTS = InvariantWeightsConfig.preset("quick").replace(
     features=16, **SHORT, samples=4, draws=2, head_only=1, search=2
+)
+ORBIT = OrbitConfig(
+    bins=12,
+    folds=2,
+    check=False,
+    views=Views(readings=1),
+    network=Network(kind="mlp", features=8),
+    training=Training(**SHORT, rounds=1),
+    reading=Reading(pictures=COUNT, samples=16, resamples=4),
 )
 RELAXED = RelaxedConfig.preset("quick").replace(**SHORT, width=2)
 
@@ -102,6 +119,15 @@ def symmetry_case(group: str) -> Case:
     )
 
 
+def orbit_case(group: str) -> Case:
+    return Case(
+        OrbitPosterior,
+        lambda action, seed: OrbitPosterior(action, SHAPE, ORBIT, seed=seed),
+        lambda model, x: [density.mass for density in model.densities(x)],
+        group,
+    )
+
+
 def joint_case(group: str) -> Case:
     return Case(
         InvariantVAE,
@@ -114,6 +140,8 @@ def joint_case(group: str) -> Case:
 CASES = {
     "symmetry model": symmetry_case("rotation,translation"),
     "symmetry model, finite": symmetry_case("c4"),
+    "orbit posterior": orbit_case("rotation,translation"),
+    "orbit posterior, finite": orbit_case("c4"),
     "VAE": Case(
         VAE,
         lambda _, seed: VAE(SHAPE, VAEConfig.preset("quick").replace(**SMALL, **SHORT), seed=seed),

@@ -16,6 +16,7 @@ from symmetries.learners.orbit_posterior import (
 )
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.learners.orbit_posterior.posing import chirality
 from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.views import Frame, View
@@ -204,3 +205,14 @@ def test_pictures_with_symmetries_of_their_own_are_found():
     assert found.tolist() == [True, True, False]
     flips = Chart(parse_group("flip_x"), 36)
     assert self_symmetric(x, flips, Frame(True, 0.0, 1.0)).tolist() == [True, True, False]
+
+
+def test_chirality_is_that_of_the_picture_and_not_of_its_pose():
+    generator = torch.Generator().manual_seed(3)
+    x = torch.zeros(5, 1, 32, 32)
+    x[:, :, 10:22, 10:22] = torch.rand(5, 1, 12, 12, generator=generator)
+    value = chirality(x, 0.0)
+    for turned in (x.rot90(1, (2, 3)), x.rot90(3, (2, 3)), x.roll(4, -1), x.roll((2, -3), (2, 3))):
+        assert torch.allclose(chirality(turned, 0.0), value, rtol=1e-3)
+    for mirrored in (x.flip(-1), x.flip(-2)):
+        assert torch.allclose(chirality(mirrored, 0.0), -value, rtol=1e-3)

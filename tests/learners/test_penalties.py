@@ -17,9 +17,7 @@ from symmetries.learners.penalties import (
     pair_penalty,
     random_elements,
     regularised_loss,
-    start_in_orbits,
 )
-from symmetries.nn.tied import pixel_permutations
 
 ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_error}
 
@@ -181,25 +179,6 @@ def test_constrained_training_reaches_the_similarity_asked_for():
     assert float(weight.nu) < 1  # it went up, was too strong, and came down again
 
 
-@pytest.mark.parametrize("group", [Cyclic(4), CyclicShift("x", 3)], ids=repr)
-def test_start_in_orbits_is_invariant_and_training_keeps_it(group):
-    torch.manual_seed(0)
-    model = mlp(hidden=26)  # not a multiple of 3 or 4: some units are left over
-    start_in_orbits(model[1], model[3], pixel_permutations(group, (1, 6, 6)))
-    x, y = torch.randn(32, 1, 6, 6), torch.randint(3, (32,))
-    assert logit_invariance(model, x, group).mean < 1e-12
-    before = model[1].weight.clone()
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    for _ in range(50):
-        loss = regularised_loss(model, x, y, group, nu=1.0)["loss"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert float((model[1].weight - before).abs().max()) > 0.01
-    assert logit_invariance(model, x, group).mean < 1e-8
-    assert saliency_similarity(model, x, group).mean > 0.99
-
-
 def test_bad_arguments():
     with pytest.raises(ValueError, match="kind"):
         pair_penalty(torch.zeros(2, 3), torch.zeros(2, 3), "l2")
@@ -211,5 +190,3 @@ def test_bad_arguments():
         ConstrainedWeight(target=1.0, measure="similarity")
     with pytest.raises(ValueError, match="start"):
         ConstrainedWeight(target=1.0, start=0.0)
-    with pytest.raises(ValueError, match="first, second"):
-        start_in_orbits(nn.Linear(4, 4), nn.Linear(5, 2), pixel_permutations(Cyclic(4), (1, 2, 2)))

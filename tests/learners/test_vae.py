@@ -13,7 +13,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
-from symmetries.learners.vae import VAE, InvVAE, VAEConfig, fixed_augmentation
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig
 from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.learners.vae.model import elbo_loss
 from symmetries.learners.vae.noise import mean_back, set_noise, squares
@@ -230,23 +230,6 @@ def test_a_finished_run_is_read_back(tmp_path):
     again.fit(images, progress=False, device="cpu", out=tmp_path, resume=True)
     for a, b in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-@few_steps
-def test_augmentation_is_within_its_widths():
-    act = ImageAction(Affine2("rotation"))
-    seen = []
-    plain = act.group.exp
-    act.group.exp = lambda eta: seen.append(eta) or plain(eta)
-    augment = fixed_augmentation(act, (0.3,))
-    x = torch.rand(64, *SHAPE)
-    new = augment(x, torch.Generator().manual_seed(0))
-    assert new.shape == x.shape
-    assert 0.2 < float(seen[0].abs().max()) <= 0.3
-    vae = VAE(SHAPE, TINY)
-    vae.fit(x, augment=augment, progress=False, device="cpu")
-    with pytest.raises(ValueError, match="half_width: expected 1 numbers for rotation"):
-        fixed_augmentation(act, (0.3, 0.1))
 
 
 def test_bad_arguments():

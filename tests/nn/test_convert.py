@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.nn.convert import bake, export, export_onnx, relax_convolutions
+from symmetries.nn.conversion import bake, export, export_onnx, relax_convolutions
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d, GroupPool
 from symmetries.nn.relaxation import (

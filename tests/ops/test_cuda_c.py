@@ -1,7 +1,4 @@
-"""The host side of the kernels in CUDA C; the kernels themselves are checked on a GPU.
-
-``python tests/ops/compiled.py`` and ``interpreted.py`` do that.
-"""
+"""The host side of the kernels in CUDA C; ``make gpu`` checks the kernels themselves."""
 
 import ctypes
 import threading
@@ -11,7 +8,7 @@ import torch
 
 from symmetries.ops import adam as steps
 from symmetries.ops._dispatch import VARIABLE, kernels_enabled, usable
-from symmetries.ops.cuda import adam, compiler, warp_cuda
+from symmetries.ops.cuda import adam_cuda, compiler, warp_cuda
 from symmetries.ops.cuda.compiler import _value, has_compiler
 
 
@@ -79,17 +76,17 @@ def test_large_images_are_left_to_triton_and_coefficients_are_not_filtered_again
 
 def test_tables_of_tensors_say_where_each_begins():
     tensors = [torch.empty(size) for size in (2048, 2049, 1, 5000)]
-    table, blocks = adam._table(*([tensors] * 5))
+    table, blocks = adam_cuda._table(*([tensors] * 5))
     assert (list(table.first[:5]), blocks) == ([0, 1, 3, 4, 7], 7)
     assert list(table.size[:4]) == [2048, 2049, 1, 5000]
     assert [table.mean[i] for i in range(4)] == [t.data_ptr() for t in tensors]
-    assert ctypes.sizeof(adam._Table) + ctypes.sizeof(adam._Constants) + 32 <= 4096
+    assert ctypes.sizeof(adam_cuda._Table) + ctypes.sizeof(adam_cuda._Constants) + 32 <= 4096
     many = [torch.empty(1)] * 170
-    assert [len(some[0]) for some in adam._chunks(many, many)] == [80, 80, 10]
+    assert [len(some[0]) for some in adam_cuda._chunks(many, many)] == [80, 80, 10]
 
 
 def test_arguments_become_what_c_expects():
-    tensor, table = torch.zeros(2), adam._Constants()
+    tensor, table = torch.zeros(2), adam_cuda._Constants()
     assert _value(tensor).value == tensor.data_ptr()
     assert isinstance(_value(3), ctypes.c_int)
     assert isinstance(_value(0.5), ctypes.c_float)
@@ -181,8 +178,8 @@ def reference_move(weights, grads, means, squares, counts, *, sums, lr, largest,
 @pytest.mark.parametrize("skipping", [False, True])
 def test_steps_are_those_of_torch_with_clipping(monkeypatch, ours, theirs, largest, skipping):
     squares = lambda grads: torch.stack([g.square().sum() for g in grads])  # noqa: E731
-    monkeypatch.setattr(adam, "move", reference_move)
-    monkeypatch.setattr(adam, "sum_squares", squares)
+    monkeypatch.setattr(adam_cuda, "move", reference_move)
+    monkeypatch.setattr(adam_cuda, "sum_squares", squares)
     torch.manual_seed(0)
     fast = [torch.randn(size, requires_grad=True) for size in ((3, 2), (5,), (4,))]
     slow = [p.detach().clone().requires_grad_() for p in fast]

@@ -70,6 +70,7 @@ def test_records_tell_which_operations_ran_fused():
     assert seen == {"warp": True, "spline": False}
 
 
+@pytest.mark.filterwarnings("ignore:.*wrong on this device")
 def test_kernels_are_verified_once_for_each_case_and_device():
     known, trials = {}, []
 

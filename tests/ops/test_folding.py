@@ -1,23 +1,8 @@
-"""Kernels that serve several models at once, executed by Triton's interpreter."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""Rules for vmap: the axis of the models is folded into another."""
 
 import torch
 
 from symmetries.ops._vmap_rules import fold, foldable
-
-SCRIPT = Path(__file__).with_name("folded_interpreted.py")
-
-
-def test_several_models_get_what_each_gets_alone():
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    command = [sys.executable, str(SCRIPT)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert len(done.stdout.splitlines()) == 10
 
 
 def test_rows_of_all_models_come_in_one_call_and_gradients_flow():

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from symmetries.report import figures
+from symmetries.report import densities, figures
 
 
 def small_curve(label="level"):
@@ -94,5 +94,7 @@ def test_film_strips_draw_one_picture_per_frame():
 @pytest.mark.filterwarnings("error")
 def test_names_in_any_script_are_no_reason_to_warn():
     with figures.style():
-        svg = figures.to_svg(figures.ridges([[1, 2], [2, 1]], ["名前", "ß"], ["1", "2"], ticks=[]))
+        svg = figures.to_svg(
+            densities.ridges([[1, 2], [2, 1]], ["名前", "ß"], ["1", "2"], ticks=[])
+        )
     assert "名前" in svg

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from symmetries.estimators import InvariantClassifier
+from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.symmetry_model import SymmetryModel
 
 
@@ -79,6 +80,29 @@ def test_a_forged_classifier_is_refused_in_our_words(run, tmp_path, pictures, cl
 )
 def test_a_forged_symmetry_model_is_refused_in_our_words(run, tmp_path, pictures, change):
     SymmetryModel("rotation", (1, 8, 8), "quick").save(tmp_path / "model")
+    forge(tmp_path / "model", change)
+    result = run("augment", "model", pictures, "--quiet", "--out", "more.npz")
+    assert result.exit_code == 3, result.output
+    assert "please report" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: {**meta, "shape": None},
+        lambda meta: {**meta, "shape": [1, 8]},
+        lambda meta: {**meta, "shape": [1, 10**5, 10**5]},
+        lambda meta: {**meta, "folds": 10**9},
+        lambda meta: {**meta, "folds": "two"},
+        lambda meta: {**meta, "config": []},
+        lambda meta: {**meta, "frame": [1]},
+        lambda meta: {**meta, "reach": {"rotation": "far"}},
+        lambda meta: {**meta, "learner": "symmetry_model"},
+        lambda meta: {k: v for k, v in meta.items() if k != "levels"},
+    ],
+)
+def test_a_forged_orbit_posterior_is_refused_in_our_words(run, tmp_path, pictures, change):
+    OrbitPosterior("rotation", (1, 8, 8), "quick").save(tmp_path / "model")
     forge(tmp_path / "model", change)
     result = run("augment", "model", pictures, "--quiet", "--out", "more.npz")
     assert result.exit_code == 3, result.output

@@ -7,22 +7,26 @@ import signal
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
-from symmetries.cli import output
+import symmetries.sweeps
+from symmetries.cli import app, output, replacing
 
 # A training of seconds, slow enough to be met while it runs; --out and the rest as given.
 TINY = """
 import sys, time
 from symmetries._utils.config import presets_of
 from symmetries.cli import app
-from symmetries.learners.symmetry_model import SymmetryConfig
-stage = {"steps": STEPS, "batch_size": 16}
-presets_of(SymmetryConfig)["quick"] = SymmetryConfig.preset("quick").replace(
-    widths=(16,), features=(16,), layers=2, inference=stage, generative=stage
+from symmetries.learners.orbit_posterior import OrbitConfig, fitting
+fitting.LOOKED_AT = 64
+presets_of(OrbitConfig)["quick"] = OrbitConfig.preset("quick").replace(
+    bins=12, folds=2, training={"steps": STEPS, "batch_size": 16, "rounds": 1},
+    network={"kind": "mlp", "features": 16}, reading={"pictures": 64, "resamples": 8},
 )
 app()
 """
@@ -32,7 +36,7 @@ DISCOVER = ["discover", "a.npz", "--group", "rotation", "--quiet", "--out", "out
 @pytest.fixture
 def pictures(tmp_path):
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "a.npz", images=rng.random((40, 8, 8)), labels=np.arange(40) % 2)
+    np.savez(tmp_path / "a.npz", images=rng.random((80, 8, 8)), labels=np.arange(80) % 2)
 
 
 def wait_for(condition, process, seconds=120):
@@ -149,6 +153,62 @@ def test_a_kill_at_any_rename_leaves_the_old_or_the_new(tmp_path):
     assert killed >= 5
     assert code == 0
     assert [p.name for p in tmp_path.iterdir()] == ["out"], "leftovers of killed runs"
+
+
+def swept(folder, trials, place=0):
+    """Sweep in a process that is killed just before its result's change number ``place``."""
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    count = itertools.count(1)
+
+    def watched(real):
+        def call(*arguments, **options):
+            if next(count) == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        return call
+
+    done = SimpleNamespace(
+        state=SimpleNamespace(name="COMPLETE"), value=0.5, params={}, user_attrs={}, duration=None
+    )
+
+    def join(settings, out, **options):  # a study without its runs
+        out.mkdir(exist_ok=True)
+        named = [SimpleNamespace(number=n, **vars(done)) for n in range(trials)]
+        return SimpleNamespace(trials=named)
+
+    symmetries.sweeps.join = join
+    for name in CHANGES:
+        setattr(os, name, watched(getattr(os, name)))
+    replacing.exchange = watched(replacing.exchange)
+    code = 1
+    try:
+        words = ["sweep", str(folder / "a.toml"), "--out", str(folder / "out"), "--device", "cpu"]
+        code = CliRunner().invoke(app, words).exit_code
+    finally:
+        os._exit(code)
+
+
+def test_a_killed_sweep_leaves_numbers_and_page_of_one_state(tmp_path):
+    """It replaced sweep.json first and report.html later."""
+    (tmp_path / "a.toml").write_text(
+        'learner = "relaxed"\ndata = "digits"\nmeasure = "accuracy"\n[search]\nlr = [1e-3]\n'
+    )
+    assert swept(tmp_path, 1) == 0
+    for place in range(1, 30):
+        code = swept(tmp_path, 1 + place, place)
+        shown = [p for p in (tmp_path / "out").rglob("*") if "/." not in str(p)]
+        (numbers,) = [p for p in shown if p.name == "sweep.json"]
+        (page,) = [p for p in shown if p.name == "report.html"]
+        count = len(json.loads(numbers.read_text())["trials"])
+        assert f"{count} runs were completed" in page.read_text(), f"mixed at operation {place}"
+        if code == 0:
+            break
+    assert code == 0
+    assert place > 5
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
 
 
 def latin(tmp_path):

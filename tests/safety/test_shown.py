@@ -29,7 +29,7 @@ def test_a_password_is_masked_in_results_and_errors(run, tmp_path):
     done = run("sweep", "a.toml", "--storage", f"sqlite:///{name}", "--out", "out")
     assert done.exit_code == 0, done.output
     for file in ("sweep.json", "report.html"):
-        text = (tmp_path / "out" / file).read_text()
+        text = (tmp_path / "out" / "result" / file).read_text()
         assert "s3cret" not in text
         assert "token=***" in text
 

@@ -5,7 +5,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from symmetries._validation.checks import check_whole, invalid, short, wrong_type
+from symmetries._utils.field_rules import check_field, field_types
+from symmetries._validation.checks import invalid, short, wrong_type
 
 # The presets of every kind of configuration: by class for learners, by name for commands.
 _PRESETS: dict[object, dict[str, Any]] = {}
@@ -30,6 +31,8 @@ def presets_of(kind: object) -> dict[str, Any]:
 class Config:
     """Base class of configurations, which are frozen dataclasses whose fields may be such parts.
 
+    Fields are checked by their types (:mod:`symmetries._utils.field_rules`) when they are set.
+
     Example:
         >>> @dataclasses.dataclass(frozen=True)
         ... class Network(Config):
@@ -46,6 +49,16 @@ class Config:
         Traceback (most recent call last):
         ValueError: width: expected a field of Model, got 8; did you mean widths?
     """
+
+    def __post_init__(self) -> None:
+        for name, kind in field_types(type(self)).items():  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if isinstance(kind, type) and issubclass(kind, Config):
+                if not isinstance(value, kind):
+                    expected = f"{kind.__name__}(...)"
+                    raise wrong_type(name, expected, value, f"try {kind.__name__}()")
+            else:
+                check_field(value, name, kind)
 
     @classmethod
     def preset(cls, name: str) -> Self:
@@ -130,14 +143,6 @@ def check_parts(config: Config, parts: Mapping[str, type[Config]]) -> None:
         value = getattr(config, name)
         if not isinstance(value, kind):
             raise wrong_type(name, f"{kind.__name__}(...)", value, f"try {kind.__name__}()")
-
-
-def check_sizes(sizes: object, name: str) -> None:
-    """Raise unless these are the sizes of layers: whole numbers of at least 1."""
-    if not isinstance(sizes, tuple | list):
-        raise invalid(name, "a tuple of whole numbers", short(sizes), "try (64, 32)")
-    for size in sizes:
-        check_whole(size, name, most=10**6)
 
 
 def renamed(data: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:

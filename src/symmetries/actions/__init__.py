@@ -1,9 +1,22 @@
-"""Actions of groups on data: images, colours, signals and points."""
+"""Actions of groups on data: images, colours, signals, points, nodes, items and volumes."""
 
 from symmetries.actions.base import Action
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction, SequenceAction
+from symmetries.actions.nodes import NodeAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
+from symmetries.actions.volumes import VolumeAction
 
-__all__ = ["Action", "ColourAction", "ImageAction", "PointAction", "SignalAction"]
+__all__ = [
+    "Action",
+    "ColourAction",
+    "ImageAction",
+    "NodeAction",
+    "PermutationAction",
+    "PointAction",
+    "SequenceAction",
+    "SignalAction",
+    "VolumeAction",
+]

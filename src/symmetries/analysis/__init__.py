@@ -2,7 +2,7 @@
 
 from symmetries.analysis.audits import audit
 from symmetries.analysis.augmentation import augment
-from symmetries.analysis.discovery import describe_symmetries, discover
+from symmetries.analysis.discovery import discover
 from symmetries.analysis.fits import describe_classifier, fit
 from symmetries.analysis.lie_generators import generators
 from symmetries.analysis.orbits import OrbitStudy, neighbour_distance, orbit, study_orbits
@@ -12,7 +12,6 @@ __all__ = [
     "audit",
     "augment",
     "describe_classifier",
-    "describe_symmetries",
     "discover",
     "fit",
     "generators",

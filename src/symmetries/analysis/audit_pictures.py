@@ -1,5 +1,6 @@
 """Pictures of an audit: outputs of the model along orbits, and saliency maps."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def draw_audit(
     device: torch.device,
     seed: int,
     without_gradients: str | None = None,
+    half_width: Sequence[float] | None = None,
 ) -> AuditPictures:
     """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
 
@@ -45,13 +47,14 @@ def draw_audit(
         device: of the model.
         seed: of the poses.
         without_gradients: why the model has no gradients; None if it has.
+        half_width: how far each parameter goes; the group's bounds by default.
     """
     chosen = example_indices(images, EXAMPLES)
     with untouched(model):
-        tracks = orbit_tracks(model, images, act, chosen, device)
+        tracks = orbit_tracks(model, images, act, chosen, device, half_width)
         maps = None
         if without_gradients is None:
-            maps = saliency_rows(model, images, act, chosen, device, seed)
+            maps = saliency_rows(model, images, act, chosen, device, seed, half_width)
     return AuditPictures(example_labels(images, chosen), tracks, maps, without_gradients)
 
 
@@ -61,8 +64,12 @@ def orbit_tracks(
     act: ImageAction,
     chosen: list[int],
     device: torch.device,
+    half_width: Sequence[float] | None = None,
 ) -> list[Track]:
-    """Probability of the right class along every parameter, or along the elements."""
+    """Probability of the right class along every parameter, or along the elements.
+
+    Where there are no labels, the right class is the one predicted for the image as it is.
+    """
     group = act.group
     side = max(images.images.shape[-2:])
     walks: list[tuple[str, str, list[float], Any]] = []
@@ -73,11 +80,12 @@ def orbit_tracks(
     else:
         for i, parameter in enumerate(group.parameters):
             eta = torch.zeros(STEPS, group.dim, device=device)
-            eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
+            end = parameter.bound if half_width is None else half_width[i]
+            eta[:, i] = torch.linspace(-end, end, STEPS, device=device)
             shown = [parameter.display(float(v), side) for v in eta[:, i]]
             walks.append((parameter.name, shown[0][1], [v for v, _ in shown], group.exp(eta)))
     x = images.images[:CURVE_EXAMPLES].to(device)
-    y = images.labels[:CURVE_EXAMPLES].to(device)  # type: ignore[index]
+    y = explained_classes(model, x, images.labels, slice(CURVE_EXAMPLES))
     examples = for_display(images.images[chosen].to(device))
     tracks = []
     for name, unit, values, element in walks:
@@ -86,6 +94,16 @@ def orbit_tracks(
         names = element_labels(group)
         tracks.append(Track(name, unit, values, p.tolist(), right.tolist(), frames, names))
     return tracks
+
+
+def explained_classes(
+    model: Model, x: Tensor, labels: Tensor | None, rows: slice | list[int]
+) -> Tensor:
+    """Labels of some images, or the classes that the model predicts for them."""
+    if labels is not None:
+        return labels[rows].to(x.device)
+    with torch.no_grad():
+        return model(x).argmax(1)
 
 
 def answers_along(
@@ -110,11 +128,12 @@ def saliency_rows(
     chosen: list[int],
     device: torch.device,
     seed: int,
+    half_width: Sequence[float] | None = None,
 ) -> NDArray[np.uint8]:
     """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
     x = images.images[chosen].to(device)
-    y = images.labels[chosen].to(device)  # type: ignore[index]
-    moves = make_moves(act, x, identity=True, samples=SHOWN, seed=seed)
+    y = explained_classes(model, x, images.labels, chosen)
+    moves = make_moves(act, x, identity=True, samples=SHOWN, half_width=half_width, seed=seed)
     columns = [for_display(x)[:, :1].cpu()]
     for element in list(moves.of(0, len(x), device))[:SHOWN]:
         found = saliency_map(model, moves.action(element, x), y, baseline=act.fill, threshold=0.2)

@@ -1,8 +1,7 @@
-"""How invariant a classifier is, with pictures: what ``symmetries audit`` computes."""
+"""How invariant a model of images is, with pictures: what ``symmetries audit`` computes."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,56 +9,60 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
 from symmetries.analysis.audit_pictures import draw_audit
+from symmetries.analysis.audit_time import expected_time
+from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
-from symmetries.analysis.inputs import (
-    Readable,
-    check_labelled,
-    read_splits,
-    resolve_background,
-)
+from symmetries.analysis.inputs import Readable, check_labelled, resolve_background
 from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import spread_indices
-from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.preprocessing import make_preprocessing
+from symmetries.analysis.progress import progress_bar, say_to_stderr
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
-from symmetries.analysis.stored_models import (
-    Loaded,
-    check_batches,
-    load_classifier,
-    unfit,
-)
+from symmetries.analysis.stored_models import Loaded, check_batches, load_classifier, unfit
 from symmetries.auditing import audit_model, drift_curve, saliency_map
 from symmetries.auditing.models import Model, untouched
-from symmetries.data import ImageSet, as_image_set, drift
+from symmetries.data import ImageSet, drift
+from symmetries.data.pictures import Fit
 from symmetries.groups import Group
 from symmetries.groups.names import as_group
-from symmetries.results import AuditResult, DriftPoint, RunInfo
+from symmetries.groups.ranges import Range, parse_range
+from symmetries.results import AuditResult, DriftPoint, Preprocessing, RunInfo
 
 PART = 50  # examples at a time, and in each file of an interrupted run
 DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-# Test images, and steps of the integrated gradients.
+# Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
+FAST = 30  # images for the effect of resampling alone, if only outputs are measured
+OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A classifier, the images that it is measured on, and how they are moved.
+    """A model, the images that it is measured on, and how they are moved.
 
     Args:
-        model: the classifier.
-        images: labelled, with the classifier's own numbers of the classes.
+        model: the model, a function of images in [0, 1].
+        images: with the model's own numbers of the classes, if they are labelled.
         action: how they are moved.
         device: of the model.
+        half_width: how far, by parameter in its own unit; None is the group's bounds.
+        preprocessing: what is done to images before the model sees them.
+        notes: what is to be said about the choice of images.
+        fast: whether only outputs are measured.
     """
 
     model: Loaded
     images: ImageSet
     action: ImageAction
     device: torch.device
+    half_width: tuple[float, ...] | None = None
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    notes: tuple[str, ...] = ()
+    fast: bool = False
 
 
 def audit(
@@ -67,9 +70,16 @@ def audit(
     data: Readable,
     group: str | Group[Any] | ImageAction = "c4",
     *,
+    range: Range | None = None,
+    output: str | None = None,
+    fast: bool = False,
     drift_to: Readable | None = None,
     preset: str | None = None,
     examples: int | None = None,
+    normalize: str | None = None,
+    channels: str | None = None,
+    size: tuple[int, int] | None = None,
+    fit: Fit = "stretch",
     fill: float | None = None,
     trust: bool = False,
     seed: int = 0,
@@ -78,58 +88,75 @@ def audit(
     progress: bool = True,
     **measures: Any,  # noqa: ANN401 - of audit_model
 ) -> AuditResult:
-    """Measure how invariant a classifier of images is: its outputs, where it looks, its layers.
+    """Measure how invariant a model of images is: its outputs, where it looks, its layers.
 
     :func:`symmetries.auditing.audit_model` takes data of any kind and draws nothing.
 
     Args:
-        model: a callable from images (N, C, H, W) to logits, a classifier of
+        model: a callable from images (N, C, H, W) to logits or probabilities, a classifier of
             :mod:`symmetries.estimators`, or the path of a saved one: the model/ of
             ``symmetries fit``, a .pt2 or .onnx file, "module:callable".
-        data: labelled images in [0, 1]: a name ("digits"), a file or a folder, whose test split
-            is used; or an :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair
-            (images, labels).
+        data: images in [0, 1], with labels if there are any (only accuracy needs them): a name
+            ("digits"), a file or a folder; or an :class:`~symmetries.data.ImageSet`, a
+            ``DataLoader``, or a pair (images, labels). All are used, of named data the test split
+            if there is one; if the model was fitted here on the data, those that it has not seen.
         group: a group or its name, or an ``ImageAction``.
+        range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
+            factors; its bounds by default. The result records it.
+        output: "logits" or "probabilities"; None to find out.
+        fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
-        preset: "quick" (200 images, 20 steps of integration), "default" (500, 50) or "paper"
-            (all, 50); None is "quick" on a CPU, "default" on a GPU.
-        examples: number of images, in place of the preset's.
+        preset: how closely to look at saliency, sensitivity and layers: "quick" (200 images, 20
+            steps of integration), "default" (500, 50) or "paper" (all, 50); None is "quick" on a
+            CPU, "default" on a GPU.
+        examples: number of images, spread over the data; all by default.
+        normalize: "imagenet", or means and standard deviations such as "0.5/0.25", of what the
+            model sees; images are moved before that.
+        channels: "bgr" if the model wants blue first; "rgb" or "bgr" give grey images three
+            channels.
+        size: (height, width) to resize images to.
+        fit: how: "stretch", "crop" or "pad".
         fill: background value from 0 to 1; None is the model's own, or found at the borders.
         trust: load TorchScript, which runs code in the file.
         seed: of everything drawn.
         device: "auto" (where a module is), "cpu", "cuda", ...
         precision: that the model computes in: "32-true", "64-true", "bf16-true", "bf16-mixed".
-        progress: show a bar.
+        progress: show a bar, and how long it will take if that is long.
         measures: further arguments of :func:`symmetries.auditing.audit_model`.
 
     Returns:
         All measures with their uncertainty; ``to_html`` and ``plot`` show the result.
     """
-    call = Call("audit", model=model, data=data, group=group, preset=preset, seed=seed)
+    call = Call("audit", model=model, data=data, group=group, range=range, preset=preset, seed=seed)
     place = _place(model, device)
     chosen = choose_preset(preset, place)
+    images, notes = audited_images(model, data, size=size, fit=fit)
     subject = prepare_audit(
         model,
-        audited_images(data),
+        images,
         group,
-        examples=examples or PRESETS[chosen][0],
+        range=range,
+        output=output,
+        preprocessing=make_preprocessing(normalize, channels, size, fit),
+        examples=examples,
         fill=fill,
         trust=trust,
         device=place,
         precision=precision,
+        notes=notes,
+        fast=fast,
     )
+    if progress:
+        text = expected_time(subject, *PRESETS[chosen])
+        if text:
+            say_to_stderr(text)
     total = -(-len(subject.images) // PART)
     with progress_bar("audit", total=total, quiet=not progress) as advance:
         over = in_parts(PART, advance)
         result = measure_invariance(subject, chosen, seed=seed, over=over, **measures)
-    other = None if drift_to is None else audited_images(drift_to)
+    other = None if drift_to is None else audited_images(model, drift_to, size=size, fit=fit)[0]
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     return describe_audit(result, subject, chosen, call.info(seed, place), name, other)
-
-
-def audited_images(data: Readable) -> ImageSet:
-    """The test split of named data; data in memory is taken as it is."""
-    return read_splits(data)[1] if isinstance(data, str | Path) else as_image_set(data)
 
 
 def prepare_audit(
@@ -137,50 +164,47 @@ def prepare_audit(
     images: ImageSet,
     group: str | Group[Any] | ImageAction,
     *,
+    range: Range | None = None,
+    output: str | None = None,
+    preprocessing: Preprocessing | None = None,
     examples: int | None,
     fill: float | None,
     trust: bool,
     device: torch.device,
     precision: str,
+    notes: tuple[str, ...] = (),
+    fast: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Subject:
     """Load the model and choose the images; raise early if they do not fit each other.
 
     Arguments are those of :func:`audit`, but ``images`` are read, ``examples`` None is all of them,
-    and ``say`` is told about a background that was found.
+    ``notes`` are about their choice, and ``say`` is told about a background that was found.
     """
-    check_labelled(images)
-    images = images.subset(spread_indices(len(images), examples or len(images)))
+    done = preprocessing or Preprocessing()
+    images, more = choose_images(images, examples)
     some = images.images[:16].to(device)
-    loaded = load_classifier(model, trust, device, precision, some)
+    loaded = load_classifier(
+        model, trust, device, precision, some, done, labels=images.labels, output=output
+    )
+    notes += more + loaded.notes
     if loaded.labels is not None:
-        images = with_labels(images, loaded.labels)
+        images, more = with_labels(images, loaded.labels)
+        notes += more
     with untouched(loaded.call):
         check_batches(loaded.call, some)
-    if isinstance(group, Action):
-        return Subject(loaded, images, group, device)
-    value = resolve_background(images, loaded.fill if fill is None else fill, say)
-    return Subject(loaded, images, ImageAction(as_group(group), fill=value), device)
-
-
-def with_labels(images: ImageSet, labels: tuple[int, ...]) -> ImageSet:
-    """The images whose label is among these, with its position there as their label."""
-    known = torch.tensor(labels)
-    match = check_labelled(images)[:, None] == known
-    kept = match.any(1)
-    if int(kept.sum()) < 2:
-        remedy = "audit it on data with the classes that it was fitted to"
-        raise invalid("data", "images of classes that the model knows", "fewer than 2", remedy)
-    if not bool(kept.all()):
-        text = f"{int((~kept).sum())} images of classes that the model does not know are left out"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
-    chosen = images.subset(kept)
-    names = chosen.class_names or tuple(str(label) for label in range(chosen.classes))
-    return replace(
-        chosen,
-        labels=match[kept].long().argmax(1),
-        class_names=tuple(names[label] for label in labels if label < len(names)),
+    notes += (
+        () if loaded.without_gradients is None else (f"no gradients: {loaded.without_gradients}",)
     )
+    if isinstance(group, Action):
+        action = group
+    else:
+        value = resolve_background(images, loaded.fill if fill is None else fill, say)
+        action = ImageAction(as_group(group), fill=value)
+    side = max(images.images.shape[-2:])
+    widths = None if range is None else parse_range(action.group, range, side)
+    notes += (OUTPUTS_ONLY,) if fast else ()
+    return Subject(loaded, images, action, device, widths, done, notes, fast)
 
 
 def measure_invariance(
@@ -195,26 +219,37 @@ def measure_invariance(
 
     Args:
         subject: what is measured.
-        preset: decides the steps of the integrated gradients.
+        preset: decides the steps of the integrated gradients, and how many images are looked at
+            closely.
         seed: of everything drawn.
         over: how to go through the examples.
         measures: further arguments of :func:`symmetries.auditing.audit_model`.
     """
     model, action = subject.model, subject.action
+    closely, steps = PRESETS[preset]
     options: dict[str, Any] = {
-        "steps": PRESETS[preset][1],
+        "steps": steps,
+        "closely": FAST if subject.fast else closely,
         "baseline": action.fill,
-        "layers": None if model.layers else (),
-        "gradients": model.without_gradients is None,
+        "half_width": subject.half_width,
+        "layers": None if model.layers and not subject.fast else (),
+        "gradients": model.without_gradients is None and not subject.fast,
         "progress": False,
     }
-    inputs, labels = _tensors(subject.images, subject.device)
+    x = subject.images.images.to(subject.device)
+    y = subject.images.labels
+    data = x if y is None else (x, y.to(subject.device))
     try:
-        return audit_model(
-            model.call, (inputs, labels), action, seed=seed, over=over, **(options | measures)
-        )
+        found = audit_model(model.call, data, action, seed=seed, over=over, **(options | measures))
     except AssertionError as error:  # an exported program that takes only so many images
-        raise unfit(error, inputs) from error
+        raise unfit(error, x) from error
+    notes = (*subject.notes, *found.notes)
+    if not subject.fast and found.closely is not None and found.closely < found.examples:
+        seen = f"{found.closely:,} of {found.examples:,} images"
+        notes += (f"saliency, sensitivity and resampling alone were measured on {seen}",)
+    done = subject.preprocessing
+    update = {"notes": notes, "preprocessing": done if str(done) else None, "output": model.kind}
+    return found.model_copy(update=update)
 
 
 def describe_audit(
@@ -237,13 +272,15 @@ def describe_audit(
     """
     rows = () if other is None else drift_points(subject, other, preset, run.seed)
     update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
+    left_out = OUTPUTS_ONLY if subject.fast else subject.model.without_gradients
     pictures = draw_audit(
         subject.model.call,
         subject.images,
         subject.action,
         subject.device,
         run.seed,
-        subject.model.without_gradients,
+        left_out,
+        subject.half_width,
     )
     return result.model_copy(update=update).attach(pictures)
 
@@ -264,7 +301,8 @@ def drift_points(
         subject.action,
         betas=BETAS,
         saliency=partial(saliency_map, steps=PRESETS[preset][1], baseline=fill),
-        gradients=subject.model.without_gradients is None,
+        gradients=subject.model.without_gradients is None and not subject.fast,
+        half_width=subject.half_width,
         seed=seed,
     )
 

@@ -1,29 +1,39 @@
 """New versions of images, moved as the data moves: what ``symmetries augment`` computes."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import as_path, wrong_type
+from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import to_bytes
 from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.provenance import data_hash
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.data import ImageSet
+from symmetries.learners.orbit_posterior import OrbitPosterior
+from symmetries.learners.orbit_posterior.versions import new_versions as versions_by_fits
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.results import SymmetryResult
+from symmetries.training import load_state
 from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
 
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
 REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
+Learned = OrbitPosterior | SymmetryModel
+KINDS: dict[str, type[Learned]] = {
+    "orbit_posterior": OrbitPosterior,
+    "symmetry_model": SymmetryModel,
+}
 
 
 def augment(
-    model: str | Path | SymmetryModel | SymmetryResult,
+    model: str | Path | Learned | SymmetryResult,
     data: Readable,
     copies: int = 1,
     *,
@@ -36,13 +46,14 @@ def augment(
     """New natural versions of every image, labels carried along.
 
     Args:
-        model: a fitted :class:`~symmetries.SymmetryModel`, what :func:`symmetries.discover`
-            returned, or the folder that ``symmetries discover`` wrote.
+        model: what :func:`symmetries.discover` returned, the folder that ``symmetries discover``
+            wrote, or a fitted :class:`~symmetries.OrbitPosterior` or
+            :class:`~symmetries.SymmetryModel`.
         data: a name ("digits"), a file or a folder; or a tensor or array, an
             :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
         copies: new versions of each image.
-        preset: how often a prototype is inferred again from itself: "quick" never, "default"
-            twice, "paper" five times; None is "quick" on a CPU, "default" on a GPU.
+        preset: how often a two-stage model infers a prototype again from itself: "quick" never,
+            "default" twice, "paper" five times; None is "quick" on a CPU, "default" on a GPU.
         seed: of the samples.
         device: "auto", "cpu", "cuda", ...
         precision: "32-true", "64-true", "bf16-true" or "bf16-mixed".
@@ -62,6 +73,7 @@ def augment(
             copies,
             choose_preset(preset, place),
             over=in_parts(AT_ONCE, advance),
+            folds=unseen_folds(model, learner, images),
             seed=seed,
             precision=precision,
         )
@@ -71,30 +83,65 @@ def augment(
 
 
 def load_symmetry_model(
-    model: str | Path | SymmetryModel | SymmetryResult, device: torch.device, precision: str
-) -> SymmetryModel:
-    """A symmetry model; one that is read goes to the device, in the precision of this name."""
+    model: str | Path | Learned | SymmetryResult, device: torch.device, precision: str
+) -> Learned:
+    """The model of ``discover``; one that is read goes to the device.
+
+    A two-stage model computes in the precision of this name, an orbit posterior in single.
+    """
     if isinstance(model, SymmetryResult) and model.fitted is not None:
         model = model.fitted
     if isinstance(model, str | Path):
-        folder = as_path(model, "model").expanduser()
-        folder = folder / "model" if (folder / "model").is_dir() else folder
-        with rebuilding(folder, "a symmetry model"):
-            read = SymmetryModel.load(folder, device)
-        return read.to(DTYPES.get(precision, torch.float32))
-    if not isinstance(model, SymmetryModel):
-        remedy = "give a fitted SymmetryModel, or the folder of one"
-        raise wrong_type("model", "a symmetry model", model, remedy)
+        folder = _model_folder(model)
+        with rebuilding(folder, "an orbit posterior or a symmetry model"):
+            found = load_state(folder)[1].get("learner")
+            if found not in KINDS:
+                got, remedy = f"a model of learner {found!r}", "give what symmetries discover wrote"
+                raise invalid(str(folder), "a saved orbit posterior or symmetry model", got, remedy)
+            read = KINDS[found].load(folder, device)
+        return (
+            read
+            if isinstance(read, OrbitPosterior)
+            else read.to(DTYPES.get(precision, torch.float32))
+        )
+    if not isinstance(model, OrbitPosterior | SymmetryModel):
+        remedy = "give what discover returned, or the folder that it wrote"
+        raise wrong_type("model", "an orbit posterior or a symmetry model", model, remedy)
     return model
 
 
+def unseen_folds(
+    model: str | Path | Learned | SymmetryResult, learner: Learned, images: ImageSet
+) -> Tensor | None:
+    """For each image (N,) the fit of an orbit posterior that has not seen it.
+
+    None where that is not known: the images are others than those of the result, or there is no
+    result. Then all fits take their turns.
+    """
+    if not isinstance(learner, OrbitPosterior):
+        return None
+    result = model if isinstance(model, SymmetryResult) else None
+    if isinstance(model, str | Path):
+        with suppress(ValueError, OSError):
+            result = SymmetryResult.load(_model_folder(model).parent / "symmetries.json")
+    if result is None or result.data.sha256 != data_hash(images):
+        return None
+    return learner.folds(len(images))
+
+
+def _model_folder(model: str | Path) -> Path:
+    folder = as_path(model, "model").expanduser()
+    return folder / "model" if (folder / "model").is_dir() else folder
+
+
 def new_versions(
-    model: SymmetryModel,
+    model: Learned,
     images: ImageSet,
     copies: int,
     preset: str,
     *,
     over: Over,
+    folds: Tensor | None = None,
     seed: int,
     precision: str = "32-true",
 ) -> Tensor:
@@ -104,19 +151,26 @@ def new_versions(
         model: fitted, in its precision.
         images: that versions are made of.
         copies: versions of each.
-        preset: how often prototypes are inferred again.
+        preset: how often a two-stage model infers prototypes again.
         over: how to go through the images.
+        folds: (N,) which fit of an orbit posterior to ask; None asks all in turn.
         seed: of the samples.
-        precision: "bf16-mixed" computes products in bfloat16.
+        precision: "bf16-mixed" computes products of a two-stage model in bfloat16.
     """
     first = next(model.parameters())
 
     def part(start: int, stop: int) -> dict[str, Tensor]:
         # The seed of a part follows from its place, so that parts can be made by any process.
-        generator = torch.Generator(first.device).manual_seed(mix(seed, start))
         given = images.images[start:stop].to(first)
-        with torch.autocast(first.device.type, torch.bfloat16, enabled=precision == "bf16-mixed"):
-            versions = model.sample(given, copies, generator, REFINE[preset]).flatten(0, 1)
-        return {"images": torch.from_numpy(to_bytes(versions.float()))}
+        if isinstance(model, OrbitPosterior):
+            numbers = torch.Generator().manual_seed(mix(seed, start))
+            own = None if folds is None else folds[start:stop]
+            versions = versions_by_fits(model, given, copies, numbers, own)
+        else:
+            numbers = torch.Generator(first.device).manual_seed(mix(seed, start))
+            mixed = precision == "bf16-mixed"
+            with torch.autocast(first.device.type, torch.bfloat16, enabled=mixed):
+                versions = model.sample(given, copies, numbers, REFINE[preset])
+        return {"images": torch.from_numpy(to_bytes(versions.flatten(0, 1).float()))}
 
     return over(part, len(images))["images"]

@@ -1,47 +1,53 @@
 """Which transformations occur in data, and how much: what ``symmetries discover`` computes."""
 
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from symmetries.analysis.densities import PoseDensity, mean_density, pose_densities
+from symmetries._validation.checks import check_choice, invalid
+from symmetries.analysis.collected_warnings import collect_warnings
 from symmetries.analysis.inputs import (
     Readable,
     Reading,
     Say,
+    check_pictures,
     read_images,
     resolve_background,
     without_constant,
 )
-from symmetries.analysis.pictures import spread_indices
-from symmetries.analysis.provenance import Call, class_names, data_summary
+from symmetries.analysis.orbit_densities import (
+    check_orbit_group,
+    check_orbit_preset,
+    describe_orbits,
+    fit_orbits,
+)
+from symmetries.analysis.provenance import Call, Info
 from symmetries.analysis.settings import choose_device, choose_preset
-from symmetries.analysis.symmetry_pictures import draw_symmetries
+from symmetries.analysis.two_stage import describe_two_stage, fit_two_stage
 from symmetries.data import ImageSet
 from symmetries.groups import Group
-from symmetries.groups.names import as_group, group_name
+from symmetries.groups.names import as_group
+from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.results import (
-    ClassSymmetries,
-    Histogram,
-    Quality,
-    RunInfo,
-    SymmetryResult,
-    SymmetrySummary,
-)
-from symmetries.training import History
+from symmetries.results import SymmetryResult
 
-LOOKED_AT = 512  # images that widths are measured on
+METHODS = ("orbit", "two-stage")
+STAGES = ("inference", "generative")  # folders of a two-stage model's checkpoints
 
 
 def discover(
     data: Readable,
     group: str | Group[Any] = "affine",
     *,
+    method: str = "orbit",
     preset: str | None = None,
+    check: bool = True,
     fill: float | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: bool = True,
-    **training: Any,  # noqa: ANN401 - of SymmetryModel.fit
+    **training: Any,  # noqa: ANN401 - of the learner's fit
 ) -> SymmetryResult:
     """Find the symmetries of images, without labels: which transformations occur, how much.
 
@@ -49,98 +55,115 @@ def discover(
         data: a name ("digits"), a file or a folder; or a tensor or array (N, C, H, W), an
             :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
         group: the transformations to look for, a group or its name.
-        preset: "quick", "default" or "paper"; None is "quick" on a CPU, "default" on a GPU.
+        method: "orbit" learns the density of poses along the orbit of each picture
+            (:class:`~symmetries.OrbitPosterior`); "two-stage" learns prototypes and how they are
+            moved (:class:`~symmetries.SymmetryModel`), as published.
+        preset: "quick", "default" or, for the two-stage model, "paper"; None is "quick" on a CPU,
+            "default" on a GPU.
+        check: plant known transformations into the data and report what is recovered of them, which
+            takes about as long again; the two-stage model has no such test.
         fill: background value from 0 to 1; None looks for it at the borders.
         seed: of the initial weights, training and samples.
         device: "auto", "cpu", "cuda", ...
         progress: show bars.
-        training: further options of :meth:`~symmetries.SymmetryModel.fit`, such as ``out`` and
-            ``resume``.
+        training: further options of the learner's ``fit``, such as ``out`` and ``resume``.
 
     Returns:
-        Widths, noise floors and verdicts; ``fitted`` is the :class:`~symmetries.SymmetryModel`,
-        ``to_html`` and ``plot`` show the result.
+        Warnings, widths with intervals, and verdicts; ``fitted`` is the model, ``to_html`` and
+        ``plot`` show the result. The warnings are issued as Python's, too.
     """
-    call = Call("discover", data=data, group=group, preset=preset, fill=fill, seed=seed)
+    given = {"method": None if method == METHODS[0] else method, "check": None if check else False}
+    call = Call("discover", data=data, group=group, **given, preset=preset, fill=fill, seed=seed)
     place = choose_device(device)
     training |= {"device": device, "progress": progress}
-    chosen = choose_preset(preset, place)
-    found = train_symmetry_model(data, group, chosen, fill=fill, seed=seed, **training)
-    return describe_symmetries(*found, call.info(seed, place))
+    how = Discovery(method, choose_preset(preset, place), check, fill, seed)
+    found = how.train(data, group, **training)
+    result = found.describe(lambda: call.info(seed, place))
+    for text in result.warnings:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return result
 
 
-def train_symmetry_model(
-    data: Readable,
-    group: str | Group[Any],
-    preset: str,
-    *,
-    fill: float | None,
-    seed: int,
-    say: Say | None = None,
-    reading: Reading | None = None,
-    **training: Any,  # noqa: ANN401 - of SymmetryModel.fit
-) -> tuple[ImageSet, SymmetryModel, dict[str, History]]:
-    """The images, a symmetry model fitted to them, and the log of each stage of its training.
+@dataclass(frozen=True)
+class Discovered:
+    """A fitted model, what it was fitted to, and what was warned of on the way."""
 
-    Arguments are those of :func:`discover`; ``say`` is told about a background that was found, and
-    ``reading`` says how data is read.
-    """
-    group = as_group(group)
-    images = without_constant(read_images(data, **(reading or {})))
-    _, channels, height, width = images.images.shape
-    value = resolve_background(images, fill, say)
-    model = SymmetryModel(group, (channels, height, width), preset, fill=value, seed=seed)
-    return images, model, model.fit(images, **training).stages
+    images: ImageSet
+    model: OrbitPosterior | SymmetryModel
+    warnings: list[str] = field(default_factory=list)
 
+    def describe(self, info: Info) -> SymmetryResult:
+        """Widths, verdicts and pictures; warnings of the training come first.
 
-def describe_symmetries(
-    images: ImageSet, model: SymmetryModel, histories: dict[str, History], run: RunInfo
-) -> SymmetryResult:
-    """The numbers and the pictures of a fitted symmetry model.
-
-    Args:
-        images: that it was fitted to.
-        model: fitted.
-        histories: the log of each stage.
-        run: how it was fitted.
-    """
-    some = images.subset(spread_indices(len(images), LOOKED_AT))
-    summary = model.summary(some, most=LOOKED_AT, seed=model.seed)
-    densities = pose_densities(model, summary, some.images.to(model.device), model.seed)
-    transformations = tuple(
-        part.model_copy(
-            update={
-                "histogram": Histogram(edges=found.shown, density=mean_density(found, part.unit))
-            }
-        )
-        for part, found in zip(summary.transformations, densities, strict=True)
-    )
-    result = SymmetryResult(
-        group=group_name(model.group),
-        data=data_summary(images),
-        transformations=transformations,
-        classes=_classes(some, summary, densities),
-        quality=Quality(
-            images=summary.images,
-            content_kept=summary.content_kept,
-            losses={stage: history.last for stage, history in histories.items()},
-        ),
-        run=run,
-    )
-    return result.attach(draw_symmetries(images, model, summary), model)
+        Args:
+            info: says how the model was fitted, and how long all of it took.
+        """
+        texts = list(self.warnings)
+        with collect_warnings(texts):
+            if isinstance(self.model, OrbitPosterior):
+                result = describe_orbits(self.images, self.model, info)
+            else:
+                result = describe_two_stage(self.images, self.model, info)
+        every = tuple(dict.fromkeys((*result.warnings, *texts)))
+        whole = result.model_copy(update={"warnings": every})
+        return whole.attach(result.pictures, result.fitted)
 
 
-def _classes(
-    images: ImageSet, summary: SymmetrySummary, densities: list[PoseDensity]
-) -> dict[str, ClassSymmetries]:
-    """The widths of each class with its densities."""
-    if images.labels is None:
-        return {}
-    names = class_names(images)
-    pairs = list(zip(summary.transformations, densities, strict=True))
-    found = {}
-    for label in sorted(set(images.labels.tolist())):
-        chosen = images.labels == label
-        density = {part.name: mean_density(p, part.unit, chosen) for part, p in pairs}
-        found[names[label]] = summary.classes[names[label]].model_copy(update={"density": density})
-    return found
+@dataclass(frozen=True)
+class Discovery:
+    """How symmetries are looked for; arguments as in :func:`discover`."""
+
+    method: str
+    preset: str
+    check: bool = True
+    fill: float | None = None
+    seed: int = 0
+
+    def train(
+        self,
+        data: Readable,
+        group: str | Group[Any],
+        *,
+        say: Say | None = None,
+        reading: Reading | None = None,
+        **training: Any,  # noqa: ANN401 - of the learner's fit
+    ) -> Discovered:
+        """Read images and fit a model to them.
+
+        Args:
+            data: images, or where they are.
+            group: the transformations to look for.
+            say: told about a background that was found.
+            reading: how data is read.
+            training: of the learner's fit.
+        """
+        check_choice(self.method, METHODS, "method")
+        group = as_group(group)
+        if self.method == "orbit":
+            check_orbit_preset(self.preset)
+            check_orbit_group(group)
+        if training.get("resume"):
+            _check_same_method(self.method, Path(training["out"]))
+        texts: list[str] = []
+        with collect_warnings(texts):
+            images = without_constant(read_images(data, **(reading or {})))
+            check_pictures(images)
+            fill = resolve_background(images, self.fill, say)
+            training |= {"fill": fill, "seed": self.seed}
+            model: OrbitPosterior | SymmetryModel
+            if self.method == "orbit":
+                model = fit_orbits(images, group, self.preset, check=self.check, **training)
+            else:
+                model = fit_two_stage(images, group, self.preset, **training)
+        return Discovered(images, model, texts)
+
+
+def _check_same_method(method: str, out: Path) -> None:
+    """Raise an error if what there is to go on from is of the other method."""
+    if not out.is_dir():
+        return
+    stages = any((out / name).is_dir() for name in STAGES)
+    found = "two-stage" if stages else "orbit" if any(out.glob("fold*")) else method
+    if found != method:
+        expected = f"{found}, as in the checkpoints of {out.name}"
+        raise invalid("method", expected, method, "resume with that method, or start anew")

@@ -8,16 +8,18 @@ from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
+from torch.nn.functional import interpolate, pad
 
 from symmetries._validation.checks import as_path, invalid
 from symmetries.data import NAMES, ImageSet, as_image_set, background, load, picture_folder
 from symmetries.data.arrays import npz_members
 from symmetries.data.checked_files import check_memory
 from symmetries.data.convert import Images
+from symmetries.data.pictures import Fit, fitted_size
 
 Readable = str | Path | Images
 Say = Callable[[str], None]
+SMALLEST = 8  # pixels of a side
 
 
 class Reading(TypedDict, total=False):
@@ -25,6 +27,7 @@ class Reading(TypedDict, total=False):
 
     folder: str | Path | None
     size: tuple[int, int] | None
+    fit: Fit
     skip_bad: bool
 
 
@@ -34,6 +37,7 @@ def read_images(
     *,
     folder: str | Path | None = None,
     size: tuple[int, int] | None = None,
+    fit: Fit = "stretch",
     skip_bad: bool = False,
 ) -> ImageSet:
     """The images of one split.
@@ -44,16 +48,18 @@ def read_images(
         split: "train" or "test".
         folder: where files of named sets are.
         size: (H, W) to resize to.
+        fit: how pictures of another shape get there: "stretch" them, "crop" what is too long, or
+            "pad" what is too short with black.
         skip_bad: leave out pictures that cannot be read.
     """
     if not isinstance(data, str | Path):
         images = as_image_set(data)
-        return images if size is None else resized(images, size)
+        return images if size is None else resized(images, size, fit)
     name, path = str(data), as_path(data, "data").expanduser()
     if name not in NAMES and path.is_dir():
-        return picture_folder(path, split, size, skip_bad=skip_bad)
+        return picture_folder(path, split, size, fit=fit, skip_bad=skip_bad)
     images = load(name, split, folder)
-    return images if size is None else resized(images, size)
+    return images if size is None else resized(images, size, fit)
 
 
 def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, ImageSet]:
@@ -63,7 +69,7 @@ def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, I
     seen. Arguments as in :func:`read_images`.
     """
     train = read_images(data, **reading)
-    if isinstance(data, str | Path) and _has_test(str(data)):
+    if isinstance(data, str | Path) and has_test_split(str(data)):
         return train, read_images(data, "test", **reading)
     if len(train) < 2:
         raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
@@ -72,7 +78,8 @@ def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, I
     return train.subset(order[held_out:]), train.subset(order[:held_out])
 
 
-def _has_test(data: str) -> bool:
+def has_test_split(data: str) -> bool:
+    """Whether data of this name or path has a test split of its own."""
     path = as_path(data, "data").expanduser()
     if path.is_dir() and data not in NAMES:
         return (path / "test").is_dir()
@@ -81,12 +88,26 @@ def _has_test(data: str) -> bool:
     return path.suffix != ".npy"
 
 
-def resized(images: ImageSet, size: tuple[int, int]) -> ImageSet:
-    """Images of another size, with what would alias filtered out."""
+def resized(images: ImageSet, size: tuple[int, int], fit: Fit = "stretch") -> ImageSet:
+    """Images of another size, with what would alias filtered out.
+
+    Args:
+        images: the images.
+        size: (height, width).
+        fit: "stretch" them, "crop" what is too long, or "pad" what is too short with black.
+    """
     check_memory("size", 4 * len(images) * images.images.shape[1] * size[0] * size[1])
-    smaller = size[0] < images.images.shape[-2] or size[1] < images.images.shape[-1]
-    pictures = interpolate(images.images, size, mode="bilinear", antialias=smaller).clamp(0, 1)
-    return replace(images, images=pictures)
+    given = tuple(images.images.shape[-2:])
+    inner = fitted_size((given[0], given[1]), size, fit)
+    smaller = inner[0] < given[0] or inner[1] < given[1]
+    pictures = interpolate(images.images, inner, mode="bilinear", antialias=smaller).clamp(0, 1)
+    top, left = ((inner[axis] - size[axis]) // 2 for axis in (0, 1))
+    if fit == "crop":
+        pictures = pictures[..., top : top + size[0], left : left + size[1]]
+    elif fit == "pad":
+        bottom, right = size[0] - inner[0] + top, size[1] - inner[1] + left
+        pictures = pad(pictures, (-left, right, -top, bottom))
+    return replace(images, images=pictures.contiguous())
 
 
 def resolve_background(images: ImageSet, fill: float | None, say: Say | None = None) -> float:
@@ -117,6 +138,16 @@ def check_content(images: ImageSet) -> None:
     """Raise if all images are of one colour; some may be, as a class of its own, for example."""
     if not bool(_varied(images).any()):
         raise invalid("data", "images with some content", "constant ones only", "check the data")
+
+
+def check_pictures(images: ImageSet) -> None:
+    """Raise if these are no pictures, such as an array of points or of short signals."""
+    height, width = images.images.shape[-2:]
+    if min(height, width) < SMALLEST:
+        expected = f"pictures of at least {SMALLEST} x {SMALLEST} pixels"
+        got = f"{len(images):,} arrays of {height} x {width} numbers"
+        remedy = "points, signals and tables are no pictures; enlarge pictures that are so small"
+        raise invalid("data", expected, got, remedy)
 
 
 def without_constant(images: ImageSet) -> ImageSet:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
+
+from symmetries.auditing.examine import joined
 
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
@@ -17,6 +18,7 @@ def in_parts(size: int, advance: Callable[[str], None]) -> Over:
         advance: called after each part.
 
     Example:
+        >>> import torch
         >>> over = in_parts(2, lambda done: None)
         >>> over(lambda start, stop: {"x": torch.arange(start, stop)}, 5)["x"].tolist()
         [0, 1, 2, 3, 4]
@@ -27,6 +29,6 @@ def in_parts(size: int, advance: Callable[[str], None]) -> Over:
         for start in range(0, count, size):
             found.append(part(start, min(start + size, count)))
             advance("")
-        return {name: torch.cat([values[name] for values in found]) for name in found[0]}
+        return joined(found)
 
     return over

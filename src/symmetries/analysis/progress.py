@@ -13,6 +13,11 @@ from rich.progress import (
 )
 
 
+def say_to_stderr(text: str) -> None:
+    """A line beside a bar."""
+    Console(stderr=True, highlight=False).print(text, soft_wrap=True, markup=False)
+
+
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """A bar on stderr; the function it gives advances it by one and names what was done."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import torch
@@ -12,6 +13,8 @@ from symmetries._utils.text import masked, printable
 from symmetries.data import ImageSet
 from symmetries.groups.base import Group
 from symmetries.results import DataSummary, RunInfo
+
+Info = Callable[[], RunInfo]  # of a run that may still go on
 
 
 def data_summary(images: ImageSet) -> DataSummary:

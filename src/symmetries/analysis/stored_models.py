@@ -13,11 +13,14 @@ from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
 from symmetries.analysis.precision import in_precision
+from symmetries.analysis.preprocessing import preprocessed
+from symmetries.auditing.answers import read_logits
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.onnx_check import first_line
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
 from symmetries.auditing.saved_files import saved_weights
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
+from symmetries.results import Preprocessing
 from symmetries.training import load_state
 from symmetries.training.checkpoint import rebuilding
 
@@ -40,6 +43,8 @@ class Loaded:
         labels: for each logit the label of the data that it stands for; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
         digest: of its files, weights and answers; see :func:`model_digest`.
+        kind: of its output before it was made logits.
+        notes: what is to be said about that.
     """
 
     call: Model
@@ -48,6 +53,8 @@ class Loaded:
     labels: tuple[int, ...] | None = None
     fill: float | None = None
     digest: str | None = None
+    kind: str = "logits"
+    notes: tuple[str, ...] = ()
 
 
 def load_classifier(
@@ -56,6 +63,10 @@ def load_classifier(
     device: torch.device | str,
     precision: str = "32-true",
     images: Tensor | None = None,
+    preprocessing: Preprocessing | None = None,
+    *,
+    labels: Tensor | None = None,
+    output: str | None = None,
 ) -> Loaded:
     """A classifier in memory, or the one that a name stands for.
 
@@ -71,9 +82,16 @@ def load_classifier(
         device: where a module goes; a plain callable stays as it is.
         precision: that it computes in.
         images: (N, C, H, W), some of those that it will see, to find out what it gives.
+        preprocessing: what is done to images before the model sees them.
+        labels: of all images, if there are any.
+        output: "logits" or "probabilities" where that is known.
     """
+    if images is not None and preprocessing is not None:
+        seen: Tensor | None = preprocessed(lambda x: x, preprocessing)(images)
+    else:
+        seen = images
     if isinstance(model, str | Path):
-        found = _by_name(str(model), trust, images)
+        found = _by_name(str(model), trust, seen)
     elif isinstance(model, InvariantClassifier | RelaxedClassifier):
         found = _from_estimator(model)
     elif callable(model):
@@ -87,9 +105,11 @@ def load_classifier(
         script = found.call
         found = replace(found, call=lambda x: script(x))  # a module that is not quite one
     found = replace(found, call=in_precision(found.call, precision))
+    if preprocessing is not None:
+        found = replace(found, call=preprocessed(found.call, preprocessing))
     if images is None:
         return found
-    found = giving_logits(found, images)
+    found = giving_logits(found, images, labels, output)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
     except Exception:  # a model that does not take the images, which is told later
@@ -132,40 +152,26 @@ def _from_estimator(classifier: Classifier) -> Loaded:
     return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
 
 
-def giving_logits(model: Loaded, images: Tensor) -> Loaded:
-    """The model, or its logarithm where it gives probabilities; warns about that."""
+def giving_logits(
+    model: Loaded, images: Tensor, labels: Tensor | None = None, output: str | None = None
+) -> Loaded:
+    """The model with logits as its output, whatever it gives; warns where it gives another thing.
+
+    Args:
+        model: as it was loaded.
+        images: (N, C, H, W), some of those that it will see.
+        labels: (N,) of all images, if there are any.
+        output: what it gives, where that is known.
+    """
     try:
         with untouched(model.call), torch.no_grad():
-            found = model.call(images)
-        whole = bool((found >= 0).all()) and bool(((found.sum(1) - 1).abs() < 1e-3).all())
+            model.call(images[:2])
     except Exception:  # the checks that follow name the problem
         return model
-    if not whole or found.ndim != 2:
-        return model
-    text = "the model gives probabilities: their logarithms are taken for its logits"
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
-    call = model.call
-    return replace(model, call=Logarithm(call) if isinstance(call, nn.Module) else _log_of(call))
-
-
-class Logarithm(nn.Module):
-    """Logarithms of the probabilities that a module gives."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Log-probabilities (N, K)."""
-        return _log(self.model(x))
-
-
-def _log(probabilities: Tensor) -> Tensor:
-    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
-
-
-def _log_of(call: Model) -> Model:
-    return lambda x: _log(call(x))
+    found = read_logits(model.call, images, labels, output)
+    for note in found.notes:
+        warnings.warn(note, RuntimeWarning, stacklevel=2)
+    return replace(model, call=found.model, kind=found.kind, notes=found.notes)
 
 
 def _from_onnx(path: Path, images: Tensor | None) -> Loaded:

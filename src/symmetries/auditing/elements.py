@@ -17,12 +17,15 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
+from symmetries.actions.volumes import VolumeAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.names import named_group
+from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
 from symmetries.groups.signal import Signal
 
@@ -59,6 +62,10 @@ class Moves:
             self, elements=tuple(_map(lambda t: t[start:stop], e) for e in self.elements)
         )
 
+    def some(self, element: Any, indices: Tensor) -> Any:  # noqa: ANN401
+        """Return the element of the examples at ``indices`` of a batch."""
+        return element if self.shared else _map(lambda t: t[indices], element)
+
     def inverse(self, element: Any) -> Any:  # noqa: ANN401 - elements differ by group
         """Return the inverse element."""
         return self.action.group.inverse(element)
@@ -89,7 +96,8 @@ def make_moves(
 ) -> Moves:
     """Choose the elements: all of a finite group, ``samples`` per example of a continuous one.
 
-    Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w.
+    Elements of a continuous group are exp(eta) with eta uniform in the box of half-widths w; of a
+    compact group that can (rotations of space, permutations), uniform without half-widths.
 
     Args:
         group: a group or its name, which then acts in its usual way on data of this shape; or an
@@ -101,13 +109,12 @@ def make_moves(
         half_width: half-widths w, one or one per parameter; the group's bounds by default.
         seed: random seed of the sample.
     """
-    found = named_group(group)
-    action = found if isinstance(found, Action) else _usual_action(found, x)
+    action = resolve_action(group, x)
     acting = action.group
     every = _all_elements(acting)
     if every is None:
         check_whole(samples, "samples", most=10**6)
-        elements = _sample(acting, x, samples, _half_widths(acting, half_width), seed)
+        elements = _sample(acting, x, samples, half_width, seed)
     else:
         elements = every if identity else every[1:]
         if not elements:
@@ -115,6 +122,12 @@ def make_moves(
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves
+
+
+def resolve_action(group: str | Group[Any] | Action, x: Tensor) -> Action:
+    """The action as given, or the usual one of a group, or of its name, on data of this shape."""
+    found = named_group(group)
+    return found if isinstance(found, Action) else _usual_action(found, x)
 
 
 def check_moves(x: Tensor, moves: Moves, batch_size: int) -> None:
@@ -156,6 +169,10 @@ def _usual_action(group: object, x: Tensor) -> Action:
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
     if isinstance(group, Signal):
         return SignalAction(group)
+    if isinstance(group, Permutation):
+        return PermutationAction(group)
+    if x.ndim == 5 and group.coordinates == 3:
+        return VolumeAction(group)
     if x.ndim == 4:
         return ImageAction(group)
     return PointAction(group)
@@ -183,9 +200,18 @@ def _half_widths(group: Group[Any], half_width: float | Sequence[float] | None) 
 
 
 def _sample(
-    group: Group[Any], x: Tensor, samples: int, width: Tensor, seed: int
+    group: Group[Any],
+    x: Tensor,
+    samples: int,
+    half_width: float | Sequence[float] | None,
+    seed: int,
 ) -> tuple[Any, ...]:
     generator = torch.Generator().manual_seed(seed)
+    if half_width is None:  # a compact group has a uniform distribution of its own
+        drawn = [group.haar(len(x), generator=generator, dtype=x.dtype) for _ in range(samples)]
+        if all(element is not None for element in drawn):
+            return tuple(drawn)
+    width = _half_widths(group, half_width)
     eta = (2 * torch.rand(samples, len(x), group.dim, generator=generator) - 1) * width
     return tuple(group.exp(part) for part in eta.to(x.dtype))
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import invalid, wrong_type
 from symmetries._validation.loading import gather_batches
 from symmetries.auditing.models import Model
 
@@ -51,23 +51,24 @@ def inputs_of(data: Any, model: Model) -> Tensor:  # noqa: ANN401 - whatever the
     return _inputs(inputs, _float_dtype(model)) if isinstance(inputs, np.ndarray) else inputs
 
 
-def labelled_inputs(data: Labelled, model: Model) -> tuple[Tensor, Tensor]:
-    """Inputs (N, ...) and class numbers (N,) as tensors.
+def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Tensor | None]:
+    """Inputs (N, ...) and class numbers (N,) as tensors; None where there are no labels.
 
     Args:
-        data: a pair of tensors or arrays, an ``ImageSet`` with labels, or a ``DataLoader`` of both.
+        data: inputs alone, a pair of inputs and labels, an ``ImageSet``, or a ``DataLoader``.
         model: decides the dtype of arrays of floats.
     """
-    data = _parts(data)
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        got = type(data).__name__
-        raise TypeError(str(invalid("data", "a pair (x, y)", got, "give inputs and labels")))
-    x, y = data
+    found = _parts(data)
+    if isinstance(found, Tensor | np.ndarray):
+        found = (found, None)
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        remedy = "give inputs, or a pair of inputs and labels"
+        raise wrong_type("data", "inputs (N, ...), or a pair (x, y)", found, remedy)
+    x, y = found
     x = inputs_of(x, model)
     y = _labels(y) if isinstance(y, np.ndarray) else y
-    if not isinstance(y, Tensor):
-        got = type(y).__name__
-        raise TypeError(str(invalid("y", "a tensor of class numbers", got, "use torch.tensor")))
+    if y is not None and not isinstance(y, Tensor):
+        raise wrong_type("y", "a tensor of class numbers", y, "use torch.tensor")
     if isinstance(x, Tensor) and len(x) < 2:
         raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
     return x, y

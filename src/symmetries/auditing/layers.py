@@ -11,6 +11,7 @@ from symmetries._validation.checks import check_finite, check_whole, invalid, wr
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.auditing.answers import named_modules
 from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import check_examples, model_device, untouched
@@ -106,7 +107,7 @@ def layer_equivariance(
 
 
 def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
-    every = dict(model.named_modules())
+    every = named_modules(model)
     if layers is None:
         whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}
         return {name: module for name, module in whole.items() if name}

@@ -71,6 +71,21 @@ def distribution_error(logits: Tensor, moved: Tensor) -> Tensor:
     return (log_u.exp() * (log_u - log_q)).sum(-1)
 
 
+def margin(logits: Tensor, classes: Tensor | None = None) -> Tensor:
+    """Return the lead (...) of the first logit over the second.
+
+    Args:
+        logits: (..., K), K >= 2.
+        classes: (..., 2), which two; the largest two of these logits by default.
+
+    Example:
+        >>> margin(torch.tensor([[3.0, 1.0, 2.5]])).tolist()
+        [0.5]
+    """
+    two = logits.topk(2, -1).values if classes is None else logits.gather(-1, classes)
+    return two[..., 0] - two[..., 1]
+
+
 def logit_invariance(
     model: Model,
     x: Inputs,

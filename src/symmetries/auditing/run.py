@@ -1,33 +1,36 @@
 """All measures of invariance of a classifier in one call."""
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_finite, check_flag, invalid
+from symmetries._validation.checks import check_flag, check_whole, invalid
 from symmetries.actions.base import Action
-from symmetries.auditing.elements import make_moves
-from symmetries.auditing.estimate import estimate
-from symmetries.auditing.examine import OUTPUT_ERRORS, ROUND_TRIP, SIMILARITY, examine
-from symmetries.auditing.inputs import Labelled, labelled_inputs
+from symmetries.actions.images import ImageAction
+from symmetries.auditing.answers import read_logits
+from symmetries.auditing.elements import make_moves, resolve_action
+from symmetries.auditing.examine import examine
+from symmetries.auditing.inputs import Inputs, Labelled, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.models import Model, check_callable, check_classifier, untouched
-from symmetries.auditing.saliency import Saliency, saliency_map
+from symmetries.auditing.saliency import Saliency
 from symmetries.auditing.spectrum import largest_singular_value
+from symmetries.auditing.summarise import summarise
+from symmetries.auditing.thresholds import SalientPixels
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
-from symmetries.results import AuditResult, Estimate, LayerError
+from symmetries.groups.ranges import Range, parse_range, shown_range
+from symmetries.results import AuditResult, LayerError, ParameterRange
 
 Part = Callable[[int, int], dict[str, Tensor]]
 Over = Callable[[Part, int], dict[str, Tensor]]
 
-SHARES = ("accuracy", "accuracy_moved", SIMILARITY)
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
 
@@ -38,9 +41,11 @@ def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
 
 def audit_model(
     model: Model,
-    data: Labelled,
+    data: Labelled | Inputs,
     group: Group[Any] | Action | str,
     *,
+    output: str | None = None,
+    range: Range | None = None,
     saliency: Saliency | None = None,
     steps: int = 50,
     baseline: float | Tensor = 0.0,
@@ -49,6 +54,7 @@ def audit_model(
     half_width: float | Sequence[float] | None = None,
     layers: Sequence[str] | None = None,
     gradients: bool = True,
+    closely: int | None = None,
     over: Over = in_one_piece,
     level: float = 0.95,
     batch_size: int = 256,
@@ -57,27 +63,35 @@ def audit_model(
 ) -> AuditResult:
     """Measure the invariance of a classifier under a group.
 
-    The result has accuracy, logit invariance LI, distribution invariance DI, saliency similarity
-    SI, sensitivity, and equivariance error by layer, each with the effect of resampling alone. All
+    The result has agreement of predictions, accuracy if there are labels, logit invariance LI,
+    distribution invariance DI, saliency similarity SI, sensitivity, and equivariance error by
+    layer, each with the effect of resampling alone. All
     elements of a finite group are used; a continuous group is sampled for each example. The model's
     mode, its gradients and all random states are left unchanged.
 
     Args:
-        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode.
-        data: x (N, ...) and y (N,), class numbers, tensors or arrays; an ``ImageSet`` with labels;
-            or a ``DataLoader`` of both. Moved to where the model is, batch by batch. Arrays of
-            floats become float64 for a model of float64, torch's default dtype for others.
+        model: any callable from (N, ...) to logits (N, K), deterministic in evaluation mode; see
+            :func:`~symmetries.auditing.answers.read_logits` for softmax, one logit, ``.logits``.
+        data: inputs x (N, ...), or a pair of x and class numbers y (N,), tensors or arrays; an
+            ``ImageSet``; or a ``DataLoader``. Labels are needed for accuracy only. Moved to where
+            the model is, batch by batch. Arrays of floats become float64 for a model of float64,
+            torch's default dtype for others.
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
+        output: "logits" or "probabilities"; None to find out.
+        range: how far the parameters of a continuous group go, "rotation=10,shift=2px" in degrees,
+            pixels and factors, or a mapping; the group's bounds by default.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x; the paper's by default.
         steps: of the integrated gradients, for the default saliency.
         baseline: of the integrated gradients, for the default saliency.
         identity: whether the identity of a finite group counts in the means.
         samples: number of elements drawn for each example if the group is continuous.
-        half_width: half-width of the box of parameters that they are drawn from; the group's bounds
-            by default.
+        half_width: the same as ``range`` in the group's own units (radians, half-images, logarithms
+            of factors): one number, or one for each parameter.
         layers: names of layers for the table; all by default, () for none.
         gradients: False for a model without gradients; SI and sensitivity are then left out.
+        closely: number of examples, spread over the data, for saliency, sensitivity and the effect
+            of resampling alone; all by default.
         over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
             the numbers of some examples: in parts, with resumption, on several machines, ...
         level: level of the confidence intervals (normal approximation).
@@ -105,80 +119,105 @@ def audit_model(
         check_flag(flag, name)
     check_callable(model)
     x, y = labelled_inputs(data, model)
+    answers = read_logits(model, x, y, output)
+    model = answers.model
     with untouched(model):
         classes = check_classifier(model, x, y)
+    action = resolve_action(group, x)
+    side = max(x.shape[-2:]) if isinstance(action, ImageAction) else None
+    half_width = _half_widths(action.group, range, half_width, side)
     moves = make_moves(
-        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
+        action, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
-    look = saliency or partial(saliency_map, steps=steps, baseline=baseline)
+    chosen = spread_mask(len(x), closely)
+    look = saliency or SalientPixels(steps, baseline)
     watch = partial(_bar, shown=progress)
 
     def part(start: int, stop: int) -> dict[str, Tensor]:
-        rows = slice(start, stop)
         found = examine(
             model,
-            x[rows],
-            y[rows],
+            x[start:stop],
+            None if y is None else y[start:stop],
             moves.rows(start, stop),
             look if gradients else None,
+            closely=chosen[start:stop],
             batch_size=batch_size,
             watch=watch,
         )
-        if gradients:
-            sigma = largest_singular_value(model, x[rows], batch_size=batch_size, seed=seed)
+        some = x[start:stop][chosen[start:stop].to(x.device)]
+        if gradients and len(some):
+            sigma = largest_singular_value(model, some, batch_size=batch_size, seed=seed)
             found["sensitivity"] = sigma.cpu()
         return found
 
-    values = over(part, len(x))
-    _check_values(values)
-    measures: dict[str, Any] = {
-        name: _measure(values, name, level)
-        for name in ("accuracy", "accuracy_moved", *OUTPUT_ERRORS, SIMILARITY, "sensitivity")
-        if name in values
-    }
-    measures = dict.fromkeys((SIMILARITY, "sensitivity")) | measures
+    measures = summarise(over(part, len(x)), level)
     rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)):
         rows = layer_equivariance(
             model,
-            x[:LAYER_EXAMPLES],
-            group,
+            x[spread_mask(len(x), LAYER_EXAMPLES).to(x.device)],
+            action,
             layers=layers,
             identity=identity,
             half_width=half_width,
             seed=seed,
         )
     return AuditResult(
-        group=_name(moves.action.group),
+        group=_name(action.group),
         elements=len(moves),
         exhaustive=moves.shared,
         identity=identity and moves.shared,
+        range=() if moves.shared else _range(action.group, half_width, side),
         examples=len(x),
+        closely=int(chosen.sum()),
+        output=answers.kind,
         classes=classes,
         level=level,
         layers=rows,
+        notes=answers.notes,
         seconds=time.perf_counter() - begin,
         **measures,
     )
 
 
-def _check_values(values: dict[str, Tensor]) -> None:
-    silent = int(values["normalised_logit_invariance"].isinf().sum())
-    if silent:
-        expected, got = "logits that are not all zero", f"only zeros for {silent} of the images"
-        raise invalid("model", expected, got, "check the model: most of its units may be inactive")
-    for name, numbers in values.items():
-        check_finite(numbers, name.replace("_", " "))
+def spread_mask(count: int, most: int | None) -> Tensor:
+    """Mark at most ``most`` of ``count`` examples, spread evenly over them; None marks all.
+
+    Example:
+        >>> spread_mask(5, 2).tolist()
+        [True, False, True, False, False]
+    """
+    if most is None or most >= count:
+        return torch.ones(count, dtype=torch.bool)
+    check_whole(most, "closely")
+    found = torch.zeros(count, dtype=torch.bool)
+    found[torch.arange(most) * count // most] = True
+    return found
 
 
-def _measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
-    """One measure; no interval goes below 0, and that of a share does not go beyond 1."""
-    most = 1.0 if name in SHARES else math.inf
-    found = estimate(values[name], level=level, least=0.0, most=most)
-    back = values.get(name + ROUND_TRIP)
-    if back is None:
-        return found
-    return found.model_copy(update={"discretisation": float(back.double().mean())})
+def _half_widths(
+    group: Group[Any],
+    given: Range | None,
+    half_width: float | Sequence[float] | None,
+    side: int | None,
+) -> float | Sequence[float] | None:
+    if given is None:
+        return half_width
+    if half_width is not None:
+        remedy = "range is in degrees, pixels and factors, half_width in the group's own units"
+        raise invalid("range", "one of range and half_width", "both", remedy)
+    return parse_range(group, given, side)
+
+
+def _range(
+    group: Group[Any], half_width: float | Sequence[float] | None, side: int | None
+) -> tuple[ParameterRange, ...]:
+    widths: Sequence[float] = group.bounds
+    if half_width is not None:
+        one = isinstance(half_width, int | float)
+        widths = [half_width] * group.dim if one else [*half_width]  # type: ignore[list-item, misc]
+    rows = shown_range(group, widths, side)
+    return tuple(ParameterRange(name=n, low=a, high=b, unit=u) for n, a, b, u in rows)
 
 
 def _name(group: Group[Any]) -> str:

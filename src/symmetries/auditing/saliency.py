@@ -66,9 +66,19 @@ def saliency_map(
     found = integrated_gradients(
         model, x, target, steps=steps, baseline=baseline, absolute=absolute
     )
-    largest = found.flatten(1).amax(1).reshape(-1, *[1] * (found.ndim - 1))
-    kept = torch.where(found < threshold * largest, torch.zeros_like(found), found)
+    kept = keep_largest(found, threshold)
     return smooth(kept, sigma) if x.ndim == 4 and sigma > 0 else kept
+
+
+def keep_largest(maps: Tensor, threshold: float) -> Tensor:
+    """Non-negative maps (N, ...) without what is below a share of each map's largest value.
+
+    Example:
+        >>> keep_largest(torch.tensor([[1.0, 0.5, 0.2]]), 0.5).tolist()
+        [[1.0, 0.5, 0.0]]
+    """
+    largest = maps.flatten(1).amax(1).reshape(-1, *[1] * (maps.ndim - 1))
+    return torch.where(maps < threshold * largest, torch.zeros_like(maps), maps)
 
 
 def smooth(maps: Tensor, sigma: float) -> Tensor:

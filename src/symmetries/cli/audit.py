@@ -10,6 +10,7 @@ from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from symmetries.analysis.audits import Subject
+    from symmetries.data.pictures import Fit
     from symmetries.results import AuditResult
 
 
@@ -26,6 +27,24 @@ def audit(
     data: options.Data,
     *,
     group: options.GroupName = "c4",
+    range: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            metavar="NAME=VALUE,...",
+            help="How far a continuous group goes, in degrees, pixels and factors: "
+            "rotation=10,shift=2px,zoom=1.2. Without it: as far as the group goes.",
+        ),
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Measure the model's outputs only.")] = False,
+    output_kind: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="KIND",
+            help="What the model gives, where that cannot be found out: logits or probabilities.",
+        ),
+    ] = None,
     drift: Annotated[
         str | None,
         typer.Option(
@@ -39,15 +58,40 @@ def audit(
         str | None,
         typer.Option(
             "--preset",
-            help="quick (200 test images, 20 steps of integration), default (500, 50) or paper "
-            "(all, 50). Without it: default on a GPU, quick on a CPU.",
+            help="How closely to look: quick (saliency of 200 images in 20 steps), default (500 in "
+            "50) or paper (all in 50). Without it: default on a GPU, quick on a CPU.",
             show_default=False,
         ),
     ] = None,
     examples: Annotated[
         int | None,
-        typer.Option("--examples", help="Test images, in place of the preset's.", min=2),
+        typer.Option("--examples", help="Number of images; else all of them.", min=2),
     ] = None,
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            "--normalize",
+            metavar="MEAN/STD",
+            help="What the model was trained with: imagenet, or 0.5,0.5,0.5/0.25,0.25,0.25.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            "--channels",
+            help="Order of colours that the model wants: rgb or bgr; grey images get three.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    fit: Annotated[
+        str,
+        typer.Option(
+            "--fit",
+            help="How --resize treats other shapes: stretch, crop or pad.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = "stretch",
     fill: Annotated[
         float | None,
         typer.Option(
@@ -72,30 +116,46 @@ def audit(
     [dim]Example:[/] symmetries audit out/fit-digits/model digits --group c4
     """
     from symmetries.analysis import audits
-    from symmetries.analysis.inputs import read_splits
+    from symmetries.analysis.audit_time import expected_time
+    from symmetries.analysis.audited_data import audited_images
+    from symmetries.analysis.preprocessing import make_preprocessing
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.parts import Parts, stop_processes
     from symmetries.cli.runs import begin
 
-    words = [model, data, *options.given(group=group, drift_to=drift, examples=examples)]
-    words += [*options.given(fill=fill, trust=trust), *reading.words()]
+    words = [model, data, *options.given(group=group, range=range, fast=fast, output=output_kind)]
+    words += options.given(drift_to=drift, examples=examples, fill=fill, trust=trust)
+    stretched = None if fit == "stretch" else fit
+    words += options.given(normalize=normalize, channels=channels, fit=stretched)
+    words += reading.words()
     run = begin("audit", words, output.folder("audit", data), machine, output, preset)
     helper = is_helper(run.processes)
     how = reading_arguments(reading)
+    how["fit"] = check_fit(fit)
+    done = make_preprocessing(normalize, channels, how.get("size"), fit)
 
     def measure() -> "tuple[Subject, AuditResult]":
+        images, notes = audited_images(model, data, **how)
         subject = audits.prepare_audit(
             model,
-            read_splits(data, **how)[1],
+            images,
             group,
-            examples=examples or audits.PRESETS[run.preset][0],
+            range=range,
+            output=output_kind,
+            preprocessing=done,
+            examples=examples,
             fill=fill,
             trust=trust,
             device=run.place,
             precision=run.machine.precision,
+            notes=notes,
+            fast=fast,
             say=run.say,
         )
+        text = expected_time(subject, *audits.PRESETS[run.preset])
+        if text and not helper:
+            run.say(text)
         parts = -(-len(subject.images) // audits.PART)
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
             over = Parts(run, audits.PART, advance, subject.images, subject.model.digest)
@@ -112,28 +172,43 @@ def audit(
     with run.folder() as into:
         subject, measured = measure()
         with progress_bar("report", total=2, quiet=run.quiet) as advance:
-            other = None if drift is None else read_splits(drift, **how)[1]
+            other = None if drift is None else audited_images(model, drift, **how)[0]
             result = audits.describe_audit(measured, subject, run.preset, run.info(), model, other)
             result.save(into / "audit.json")
             advance("numbers")
             result.to_html(into / "report.html")
             advance("page")
     run.show(result, table(result), ("audit.json", "report.html"))
+    for line in about(result):
+        run.say(line)
+
+
+def check_fit(name: str) -> "Fit":
+    """How pictures are fitted into a size, by its name."""
+    from symmetries._validation.checks import check_choice
+    from symmetries.data.pictures import FITS
+
+    check_choice(name, FITS, "fit")
+    return name  # type: ignore[return-value]
+
+
+def about(result: "AuditResult") -> list[str]:
+    """Lines below the table: how far images were moved, what was done to them, and notes."""
+    from symmetries.report.audit_words import logit_words, range_words
+
+    lines = [range_words(result), logit_words(result)]
+    if result.preprocessing is not None:
+        lines.append(f"Images: {result.preprocessing}.")
+    return [line for line in (*lines, *(f"Note: {note}." for note in result.notes)) if line]
 
 
 def table(result: "AuditResult") -> Table:
     """The table that the command prints."""
-    from symmetries.report.audit_report import MEASURES
+    from symmetries.report.audit_words import measure_rows
 
     shown = Table("measure", box=None, pad_edge=False, header_style="dim")
-    shown.add_column("value", justify="right")
-    shown.add_column("± standard error", justify="right")
-    shown.add_column("resampling alone", justify="right")
-    for name, meaning in MEASURES.items():
-        measure = getattr(result, name)
-        if measure is None:
-            shown.add_row(meaning, "[dim]needs gradients[/]", "", "")
-            continue
-        alone = "" if measure.discretisation is None else f"{measure.discretisation:.3g}"
-        shown.add_row(meaning, f"{measure.mean:.3g}", f"{measure.standard_error:.2g}", alone)
+    for title in ("value", f"{100 * result.level:.0f} % interval", "resampling alone"):
+        shown.add_column(title, justify="right")
+    for row in measure_rows(result):
+        shown.add_row(*row)
     return shown

@@ -43,8 +43,8 @@ def augment(
     """Write new natural versions of every image to a .npz file, labels carried along.
 
     The file holds images (N copies, H, W[, 3]) as bytes, labels and class_names where there are
-    any, and source, the number of the image that each version comes from. Presets differ in how
-    often a prototype is inferred again from itself: never, twice, or five times.
+    any, and source, the number of the image that each version comes from. For a two-stage model
+    presets differ in how often a prototype is inferred again: never, twice, or five times.
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
@@ -101,6 +101,7 @@ def make(
             copies,
             run.preset,
             over=Parts(run, size, advance, images, model_digest(model, learner)),
+            folds=augmentation.unseen_folds(model, learner, images),
             seed=run.seed,
             precision=precision,
         ).numpy()

@@ -1,8 +1,9 @@
 """``symmetries discover``: which transformations occur in data, and how much."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
 from symmetries.cli import options
@@ -12,7 +13,12 @@ from symmetries.cli.shown import escape
 if TYPE_CHECKING:
     from symmetries.results import SymmetryResult
 
-VERDICTS = {"absent": "dim", "partial": "green", "full": "bold green"}
+VERDICTS = {
+    "absent": "dim",
+    "partial": "green",
+    "full": "bold green",
+    "cannot be told": "yellow",
+}
 
 
 @options.unbundled
@@ -20,6 +26,21 @@ def discover(
     data: options.Data,
     *,
     group: options.GroupName = "affine",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="orbit: the density of poses along the orbit of each picture. "
+            "two-stage: prototypes and how they are moved, as published.",
+        ),
+    ] = "orbit",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check/--no-check",
+            help="Plant known transformations and report what is recovered; takes as long again.",
+        ),
+    ] = True,
     preset: options.Preset = None,
     fill: options.Fill = None,
     output: options.Output,
@@ -29,25 +50,24 @@ def discover(
     """Find the symmetries of data, without labels: which transformations occur, and how much.
 
     Writes symmetries.json (the numbers), report.html (a page to look at) and model/ (for
-    symmetries augment).
+    symmetries augment). Warnings stand at the top of all of them.
 
     [dim]Example:[/] symmetries discover digits --group rotation,translation --out out/digits
     """
-    from symmetries.analysis.discovery import describe_symmetries, train_symmetry_model
+    from symmetries.analysis.discovery import METHODS, Discovery
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
-    words = [data, *options.given(group=group, fill=fill), *reading.words()]
+    other = None if method == METHODS[0] else method
+    words = [data, *options.given(group=group, method=other, no_check=not check, fill=fill)]
+    words += reading.words()
     run = begin("discover", words, output.folder("discover", data), machine, output, preset)
 
     train = partial(
-        train_symmetry_model,
+        Discovery(method, run.preset, check, fill, run.seed).train,
         data,
         group,
-        run.preset,
-        fill=fill,
-        seed=run.seed,
         say=run.say,
         reading=reading_arguments(reading),
         **run.training(),
@@ -56,31 +76,37 @@ def discover(
         train()
         return
     with run.folder() as into:
-        images, model, histories = train()
+        found = train()
         with progress_bar("report", total=3, quiet=run.quiet) as advance:
-            model.save(into / "model")
-            advance("model")
-            result = describe_symmetries(images, model, histories, run.info())
+            found.model.save(into / "model")
+            advance("reads widths" + " and tests itself" * (check and other is None))
+            result = found.describe(run.info)
             result.save(into / "symmetries.json")
             advance("numbers")
             result.to_html(into / "report.html")
             advance("page")
-    run.show(result, table(result), ("symmetries.json", "report.html", "model"))
+    run.show(result, table(result), ("symmetries.json", "report.html", "model"), result.warnings)
 
 
 def table(result: "SymmetryResult") -> Table:
     """The table that the command prints."""
-    from symmetries.report.words import width_text
+    from symmetries.report.words import interval_text, share_text, width_text
 
     shown = Table("transformation", box=None, pad_edge=False, header_style="dim")
-    shown.add_column("90 % width", justify="right")
-    shown.add_column("noise floor", justify="right")
+    orbit = result.method == "orbit"
+    names = ("90 % width", "interval", "told from") if orbit else ("90 % width", "noise floor")
+    for name in names:
+        shown.add_column(name, justify="right")
     shown.add_column("verdict")
     for part in result.transformations:
+        floor = width_text(part.noise_floor, part.unit)
+        cells = (interval_text(part), share_text(part)) if orbit else (floor,)
         shown.add_row(
             escape(part.name),
             width_text(part.width90, part.unit),
-            width_text(part.noise_floor, part.unit),
+            *cells,
             f"[{VERDICTS[part.verdict]}]{part.verdict}[/]",
         )
+    if result.check is not None:
+        shown.caption, shown.caption_justify = escape(result.check.sentence), "left"
     return shown

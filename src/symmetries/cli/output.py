@@ -3,27 +3,30 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from symmetries.cli.errors import OutputError
 from symmetries.cli.replacing import recover, replace_folder
-from symmetries.training.atomic_files import file_lock
+from symmetries.training.atomic_files import FolderInUseError, file_lock
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-NEW, OLD = ".symmetries-new", ".symmetries-old"  # after the name of the output, while it is written
-LONGEST = 255 - len(f"..{OLD}")  # bytes of a name
+# Endings of hidden neighbours of an output, while it is written.
+NEW, OLD, LOCK = ".symmetries-new", ".symmetries-old", ".symmetries-lock"
+LONGEST = 255 - len(f".{LOCK}")  # bytes of a name
 
 
 @contextmanager
-def owned(out: Path) -> Iterator[None]:
+def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
     """Own an output path while the block runs: a second run into it is refused.
 
     Whoever holds it removes what a killed run left, and nobody else removes anything.
 
     Args:
         out: the folder or file that the run will write.
+        wait: for how many seconds to wait for another run that owns it.
 
     Raises:
         FolderInUseError: naming the process that holds it.
@@ -34,11 +37,24 @@ def owned(out: Path) -> Iterator[None]:
         stack.callback(remove_empty, made)
         try:
             real.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(file_lock(beside(real, ".lock"), out, remove=True))
+            _acquire(stack, real, out, wait)
         except OSError as error:
             raise no_place(out, error) from error
         recover(real, beside(real, NEW), beside(real, OLD))
         yield
+
+
+def _acquire(stack: ExitStack, real: Path, out: Path, wait: float) -> None:
+    """Take the lock of an output, and give it back when the stack is left."""
+    last = time.monotonic() + wait
+    while True:
+        try:
+            stack.enter_context(file_lock(beside(real, LOCK), out, remove=True))
+            return
+        except FolderInUseError:
+            if time.monotonic() >= last:
+                raise
+        time.sleep(0.02)
 
 
 def check_name(out: Path) -> None:

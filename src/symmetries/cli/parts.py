@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
+from symmetries.auditing.examine import joined
 from symmetries.training import TrainConfig, load_state
 from symmetries.training.batches import Data
 from symmetries.training.checkpoint import has_state, write_state
@@ -69,8 +70,7 @@ class Parts:
             self.advance("")
         if world > 1:
             found = self._gather(found)
-        parts = [found[start] for start in sorted(found)]
-        return {name: torch.cat([values[name] for values in parts]) for name in parts[0]}
+        return joined([found[start] for start in sorted(found)])
 
     def _one(self, part: Part, start: int, stop: int) -> Values:
         name = f"part-{start}-{stop}"

@@ -96,11 +96,19 @@ class Run:
             quiet = self.quiet or self.output.json
             Console(stderr=True, quiet=quiet, highlight=False).print(escape(text), soft_wrap=True)
 
-    def show(self, result: Result, table: Table, names: Sequence[str]) -> None:
-        """Print a result and name the files that were written."""
+    def show(
+        self, result: Result, table: Table, names: Sequence[str], warnings: Sequence[str] = ()
+    ) -> None:
+        """Print a result under its warnings and name the files that were written.
+
+        Warnings are printed with ``--quiet``, too: on the standard error, as with ``--json``.
+        """
         console = Console(stderr=self.output.json, quiet=self.quiet)
         if self.output.json:
             write_json(result.model_dump(mode="json"))
+        said = Console(stderr=self.output.json or self.quiet, soft_wrap=True, highlight=False)
+        for text in warnings:
+            said.print(f"[bold yellow]warning[/]: {escape(text)}")
         console.print(table)
         say_written(console, self.out, names)
 

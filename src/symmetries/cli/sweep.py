@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from symmetries.results import SweepResult
 
 SHOWN = 10
+RESULT = "result"  # the folder in OUT whose files appear together
+WAIT = 60.0  # seconds for another process that writes the result, too
 STORAGE = "SYMMETRIES_STORAGE"  # gives --storage where no list of processes shows it
 
 
@@ -55,7 +57,8 @@ def sweep(
     """Search for the best settings of a learner; go on with what is there.
 
     Start the same command on as many machines as you like: they share the study in OUT. A sweep
-    that was interrupted goes on when it is started again. Writes sweep.json and report.html.
+    that was interrupted goes on when it is started again. Writes sweep.json and report.html into
+    OUT/result, both in one step.
 
     [dim]Example:[/] symmetries sweep papers/relaxed-equivariance/sweep-quick.toml --processes 2
     """
@@ -63,15 +66,17 @@ def sweep(
 
     from symmetries.analysis.provenance import run_info
     from symmetries.analysis.settings import choose_device
+    from symmetries.cli.output import check_name, output_folder, owned
+    from symmetries.cli.runs import say_written
     from symmetries.sweeps import collect, join, read_config
     from symmetries.sweeps.study import process_name
-    from symmetries.training.atomic_files import write_atomic
 
     settings = read_config(config)
     if seed is not None:
         settings = settings.model_copy(update={"seed": seed})
     place = choose_device(device)
     out = out or Path("out") / f"sweep-{config.stem}"
+    check_name(out)
     words = ["sweep", str(config), "--out", str(out)]
     words += [] if folder is None else ["--folder", str(folder)]
     words += [] if device == "auto" else ["--device", device]
@@ -97,20 +102,24 @@ def sweep(
         for process in helpers:
             process.terminate()
     if any(codes):
-        raise RuntimeError(f"a process of the sweep ended with {max(codes)}; see above")
+        raise RuntimeError(
+            f"a process of the sweep ended with {next(filter(None, codes))}; see above"
+        )
     words += [] if storage is None else ["--storage", masked(storage)]
     command = shlex.join(["symmetries", *words])
-    seconds = time.perf_counter() - started
-    result = collect(study, settings, run_info(command, settings.seed, place, seconds))
-    result.save(out / "sweep.json")
-    write_atomic(out / "report.html", result.to_html().encode())
+    target = out / RESULT
+    # The study is read by who owns the result, so that an earlier state never replaces a later one.
+    with owned(target, WAIT), output_folder(target, overwrite=True) as partial:
+        seconds = time.perf_counter() - started
+        result = collect(study, settings, run_info(command, settings.seed, place, seconds))
+        result.save(partial / "sweep.json")
+        (partial / "report.html").write_text(result.to_html(), encoding="utf-8")
     if json:
         write_json(result.model_dump(mode="json"))
     console = Console(stderr=json, quiet=quiet)
     console.print(table(result))
     console.print(f"{len(result.trials)} runs by {workers(study)} processes")
-    for name in ("sweep.json", "report.html"):
-        console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
+    say_written(console, target, ("sweep.json", "report.html"))
 
 
 def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna

@@ -3,6 +3,7 @@
 import math
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.data.checked_files import check_memory
 
+Fit = Literal["stretch", "crop", "pad"]
+FITS = ("stretch", "crop", "pad")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 # The formats of Pillow that neither run other programs nor load further files.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
@@ -56,7 +59,35 @@ def over_white(picture: Image.Image) -> Image.Image:
     return shown.convert("L" if picture.mode in _GREY else "RGB")
 
 
-def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
+def fitted_size(given: tuple[int, int], size: tuple[int, int], fit: Fit) -> tuple[int, int]:
+    """Size (height, width) of the whole picture before it is cropped or padded to ``size``.
+
+    Example:
+        >>> [fitted_size((100, 200), (50, 50), how) for how in ("stretch", "crop", "pad")]
+        [(50, 50), (50, 100), (25, 50)]
+    """
+    check_choice(fit, FITS, "fit")
+    if fit == "stretch":
+        return size
+    ratios = [new / old for new, old in zip(size, given, strict=True)]
+    factor = max(ratios) if fit == "crop" else min(ratios)
+    whole = [max(1, round(factor * side)) for side in given]
+    ends = zip(whole, size, strict=True)
+    kept = [max(a, b) if fit == "crop" else min(a, b) for a, b in ends]
+    return kept[0], kept[1]
+
+
+def _fitted(picture: Image.Image, size: tuple[int, int], fit: Fit) -> Image.Image:
+    """A picture of this (height, width): stretched, cropped around its centre, or on black."""
+    height, width = fitted_size((picture.height, picture.width), size, fit)
+    whole = picture.resize((width, height), Image.Resampling.BILINEAR)
+    left, top = (width - size[1]) // 2, (height - size[0]) // 2
+    if (height, width) == tuple(size):
+        return whole
+    return whole.crop((left, top, left + size[1], top + size[0]))  # black outside
+
+
+def read_picture(path: Path, size: tuple[int, int] | None, fit: Fit = "stretch") -> Image.Image:
     """Read a picture, on white if it is transparent, resized to (height, width) if given."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
@@ -73,7 +104,7 @@ def read_picture(path: Path, size: tuple[int, int] | None) -> Image.Image:
     if size is None:
         return picture
     full = picture.convert("RGB" if picture.mode in _COLOUR else "L")
-    return full.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    return _fitted(full, size, fit)
 
 
 def _check_budget(files: list[Path], size: tuple[int, int] | None) -> None:
@@ -94,7 +125,7 @@ def _check_budget(files: list[Path], size: tuple[int, int] | None) -> None:
 
 
 def _read_all(
-    files: list[Path], size: tuple[int, int] | None, skip_bad: bool
+    files: list[Path], size: tuple[int, int] | None, fit: Fit, skip_bad: bool
 ) -> tuple[list[Path], list[NDArray[np.uint8]]]:
     """The pictures as bytes, (H, W) or (H, W, 3), and the files they came from."""
     pictures: list[NDArray[np.uint8]] = []
@@ -102,7 +133,7 @@ def _read_all(
     _check_budget(files, size)
     for file in files:
         try:
-            picture = read_picture(file, size)
+            picture = read_picture(file, size, fit)
             mode = "L" if picture.mode in _GREY else "RGB"
             pictures.append(np.asarray(picture.convert(mode)))
             good.append(file)
@@ -156,6 +187,7 @@ def picture_folder(
     split: str = "train",
     size: tuple[int, int] | None = None,
     *,
+    fit: Fit = "stretch",
     skip_bad: bool = False,
 ) -> ImageSet:
     """Load the pictures in a folder: grey if all are grey, else colour; on white if transparent.
@@ -167,13 +199,15 @@ def picture_folder(
         path: the folder.
         split: "train" or "test".
         size: (height, width) to resize all pictures to; without it they must be of equal size.
+        fit: how pictures of another shape get that size: "stretch" them, "crop" what is too long,
+            or "pad" what is too short with black.
         skip_bad: if True, skip pictures that cannot be read, with a warning that names them.
     """
     root = as_path(path)
     if size is not None:
         check_pair(size, "size")
     files, classes = picture_files(root, split)
-    files, pictures = _read_all(files, size, skip_bad)
+    files, pictures = _read_all(files, size, fit, skip_bad)
     for file, picture in zip(files, pictures, strict=True):
         if picture.shape[:2] != pictures[0].shape[:2]:
             sizes = [one.shape[1::-1] for one in (picture, pictures[0])]

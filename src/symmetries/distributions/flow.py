@@ -116,14 +116,7 @@ class ConditionalFlow(nn.Module):
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
         points = eta.reshape(-1, self.dim)
-        found = spline_flow_log_prob(self, points, context)
-        if found is None:
-            context = context.to(eta.dtype)
-            base = self.base(context) if self.straight else None
-            samples = len(points) // max(1, len(context))
-            parts = projected_parts(context, self.project, self.hidden, samples, range(self.layers))
-            found = self.density(None, points, parts, base)
-        return found.reshape(shape[:-1])
+        return spline_flow_log_prob(self, points, context).reshape(shape[:-1])
 
     def parts_of(
         self, projected: Tensor, samples: int, order: Sequence[int] | None = None

@@ -1,11 +1,11 @@
 """Mixture of Gaussians with full covariances, fitted to points."""
 
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from symmetries._validation.checks import (
     check_finite,
@@ -53,14 +53,9 @@ class GaussianMixture(nn.Module):
         dim = self.mean.shape[1]
         check_floats(z, "z", "...", dim)
         check_together(weights=self.mean, z=z)
-        parts = [self.log_joint(part).logsumexp(1) for part in self.in_parts(z.reshape(-1, dim))]
+        rows = max(1, ENTRIES // (dim * max(self.mean.shape)))  # at a time, for the memory
+        parts = [self.log_joint(part).logsumexp(1) for part in z.reshape(-1, dim).split(rows)]
         return torch.cat(parts).reshape(z.shape[:-1]).to(z.dtype)
-
-    def in_parts(self, z: Tensor) -> tuple[Tensor, ...]:
-        """Split rows into chunks that limit the memory."""
-        components, dim = self.mean.shape
-        parts: tuple[Tensor, ...] = z.split(max(1, ENTRIES // (dim * max(components, dim))))
-        return parts
 
     def log_joint(self, z: Tensor) -> Tensor:
         """Return the logarithms (N, K) of w_k N(z; m_k, L_k L_k^T), in double precision."""
@@ -150,45 +145,27 @@ def fit_mixture(
 
 
 def maximised(rows: Tensor, number: int, seed: int) -> GaussianMixture:
-    """Run expectation maximisation from the clusters of k-means until the density converges.
+    """Run scikit-learn's expectation maximisation from the clusters of k-means.
 
     Args:
         rows: (N, dim) of mean 0 and variance 1, in double precision.
         number: number of components.
         seed: random seed of k-means.
     """
-    from sklearn import cluster
+    from sklearn import mixture
 
-    means = cluster.KMeans(number, n_init=1, random_state=seed % 2**32)  # takes 32 bits
-    near = means.fit_predict(rows.cpu().numpy())
-    which = torch.from_numpy(near).long().to(rows.device)
+    fitted = mixture.GaussianMixture(
+        number,
+        tol=LEAST_GAIN,
+        reg_covar=LEAST_VARIANCE,
+        max_iter=ROUNDS,
+        random_state=seed % 2**32,  # takes 32 bits
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=UserWarning)  # the rounds may end first
+        fitted.fit(rows.cpu().numpy())
     found = GaussianMixture(number, rows.shape[1]).to(rows)
-    pieces = found.in_parts(rows)
-    shares: Iterable[Tensor] = found.in_parts(one_hot(which, number).to(rows))
-    before = -math.inf
-    for _ in range(ROUNDS):
-        _maximise(found, zip(pieces, shares, strict=True))
-        joint = [found.log_joint(part) for part in pieces]
-        value = float(torch.cat([part.logsumexp(1) for part in joint]).mean())
-        if value - before < LEAST_GAIN:
-            break
-        before, shares = value, (part.softmax(1) for part in joint)
+    found.weight.copy_(torch.from_numpy(fitted.weights_))
+    found.mean.copy_(torch.from_numpy(fitted.means_))
+    found.factor.copy_(torch.linalg.cholesky(torch.from_numpy(fitted.covariances_)))
     return found
-
-
-def _maximise(found: GaussianMixture, moments: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Set weights, means and covariances from points (N, dim) and responsibilities (N, K)."""
-    count, mean = torch.zeros_like(found.weight), torch.zeros_like(found.mean)
-    second = torch.zeros_like(found.factor)
-    for rows, share in moments:
-        count += share.sum(0)
-        mean += share.T @ rows
-        pairs = (rows[:, :, None] * rows[:, None]).flatten(1)
-        second += (share.T @ pairs).view_as(second)
-    count += torch.finfo(count.dtype).eps
-    mean /= count[:, None]
-    covariance = second / count[:, None, None] - mean[:, :, None] * mean[:, None]
-    least = LEAST_VARIANCE * torch.eye(mean.shape[1]).to(mean)
-    found.weight.copy_(count / count.sum())
-    found.mean.copy_(mean)
-    found.factor.copy_(torch.linalg.cholesky(covariance + least))

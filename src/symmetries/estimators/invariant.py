@@ -251,7 +251,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         """A copy as a module from images (N, C, H, W) to logits, in single precision.
 
         Pixels as in ``fit``. For audits, loops of one's own, and exports
-        (:func:`~symmetries.nn.convert.export`, :func:`~symmetries.nn.convert.export_onnx`).
+        (:func:`~symmetries.nn.conversion.export`, :func:`~symmetries.nn.conversion.export_onnx`).
         """
         check_is_fitted(self)
         model = copy.deepcopy(self.model_).float()

@@ -15,6 +15,7 @@ from torch import nn
 from symmetries._validation.checks import invalid
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.orbit_posterior import OrbitConfig
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Invariance, SymmetrySummary
 from symmetries.training import load_state, save_model
@@ -32,6 +33,7 @@ class Saved:
 
     _fitted: ClassVar[tuple[str, ...]] = ()
     _former_names: ClassVar[tuple[str, ...]] = ()  # of the class, in older files
+    _former_arguments: ClassVar[dict[str, Any]] = {}  # what they meant in older files, without them
     model_: Any
 
     def save(self, folder: str | Path) -> Path:
@@ -70,7 +72,8 @@ class Saved:
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
         with rebuilding(folder, f"a {cls.__name__}"):
-            parameters = {name: decode(value) for name, value in meta["parameters"].items()}
+            given = {name: decode(value) for name, value in meta["parameters"].items()}
+            parameters = cls._former_arguments | given
             _check_sizes(parameters, folder)
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
@@ -120,6 +123,8 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return {"invariance": value.model_dump(mode="json")}
         case SymmetryConfig():
             return {"symmetry_config": value.to_dict()}
+        case OrbitConfig():
+            return {"orbit_config": value.to_dict()}
         case SymmetrySummary():
             return {"symmetries": value.model_dump(mode="json")}
         case dict():
@@ -147,6 +152,8 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return _invariance(fields)
         case {"symmetry_config": fields}:
             return SymmetryConfig.from_dict(fields)
+        case {"orbit_config": fields}:
+            return OrbitConfig.from_dict(fields)
         case {"symmetries": fields}:
             return SymmetrySummary.model_validate(fields)
         case {"mapping": parts}:

@@ -1,4 +1,4 @@
-"""The symmetry model as a transformer of scikit-learn."""
+"""Which transformations occur in images, as a transformer of scikit-learn."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,49 +12,57 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import check_choice, invalid
 from symmetries.estimators.arrays import read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups.base import Group
-from symmetries.learners import symmetry_model as learner
+from symmetries.groups.names import as_group
+from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
+from symmetries.learners.orbit_posterior.record import symmetry_summary
+from symmetries.learners.orbit_posterior.versions import action_on, centred, new_versions
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 
 LEAST_SIDE = 8
+METHODS = ("orbit", "two-stage")
 
 
 class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):  # type: ignore[misc]
-    """Learns which transformations occur in images, without labels; maps images to prototypes.
+    """Learns which transformations occur in images, without labels.
 
-    Every image is a prototype moved by a random transformation, x = T_eta(x_hat); p(eta | x_hat)
-    says how much of each transformation occurs (Allingham et al. 2024). See
-    :class:`symmetries.learners.symmetry_model.SymmetryModel` for everything else it can be asked;
-    ``model_`` is one.
-
-    Images smaller than 8 x 8 are put in a frame of the background's value, with a warning.
+    The method "orbit" learns the density of poses along the orbit of each picture
+    (:class:`symmetries.OrbitPosterior`); ``transform`` moves pictures to the middle of the poses
+    that occur, along the parameters that are absent or partial. The method "two-stage" sees every
+    image as a prototype moved by a random transformation, x = T_eta(x_hat) (Allingham et al. 2024,
+    :class:`symmetries.SymmetryModel`); ``transform`` gives prototypes, of full symmetries, too.
 
     Args:
         group: names such as "rotation" or "rotation,translation", or a ``Group``.
+        method: "orbit" or "two-stage".
         image_shape: (H, W) or (C, H, W) of flattened images.
-        config: "quick" (about a minute on a CPU), "default" (for a GPU), "paper", or a
-            :class:`symmetries.learners.symmetry_model.SymmetryConfig`.
-        bounds: how far transformations may go, by name or one for each; None for the usual.
+        config: "quick" (a minute or two on a CPU), "default" (for a GPU), of the two-stage model
+            also "paper"; or an ``OrbitConfig`` or a ``SymmetryConfig``.
+        bounds: how far transformations of the two-stage model may go, by name or one for each; None
+            for the usual.
         fill: value of the background, in the units of X; None looks for it at the borders.
-        refine: how often prototypes are treated as images again, for prototypes that agree better.
+        refine: how often prototypes of the two-stage model are treated as images again, for
+            prototypes that agree better.
         device: "cpu" or "cuda".
         random_state: of everything random.
 
     Attributes:
-        symmetries_: a :class:`symmetries.results.SymmetrySummary`: for each
-            parameter its width, the model's noise and a verdict.
+        symmetries_: a :class:`symmetries.results.SymmetrySummary`: for each parameter its width and
+            a verdict, and warnings, which ``fit`` issues, too.
         fill_: value of the background.
         model_: the fitted model; its images are X divided by ``scale_``.
 
     Example:
         >>> from sklearn.datasets import load_digits
-        >>> from symmetries.learners.symmetry_model import SymmetryConfig
+        >>> from symmetries.learners.orbit_posterior import OrbitConfig
         >>> X = load_digits().data[:200]
-        >>> short = {"steps": 5, "batch_size": 32}
-        >>> quick = SymmetryConfig.preset("quick").replace(inference=short, generative=short)
-        >>> model = SymmetryEstimator("rotation", config=quick).fit(X)
+        >>> short = OrbitConfig.preset("quick").replace(check=False, training={"steps": 2})
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # two steps are too few, and it says so
+        ...     model = SymmetryEstimator("rotation", config=short).fit(X)
         >>> model.transform(X[:3]).shape, model.sample(X[:3], 2).shape
         ((3, 64), (3, 2, 64))
         >>> model.symmetries_["rotation"].unit
@@ -62,6 +70,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
     """
 
     _former_names: ClassVar[tuple[str, ...]] = ("SymmetryModel",)
+    _former_arguments: ClassVar[dict[str, Any]] = {"method": "two-stage"}
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",
@@ -69,14 +78,16 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         "n_features_in_",
         "seed_",
         "symmetries_",
+        "orbit_",
     )
 
     def __init__(
         self,
         group: str | Group[Any] = "rotation",
         *,
+        method: str = "orbit",
         image_shape: tuple[int, ...] | None = None,
-        config: str | learner.SymmetryConfig = "quick",
+        config: str | OrbitConfig | SymmetryConfig = "quick",
         bounds: Mapping[str, float] | Sequence[float] | None = None,
         fill: float | None = None,
         refine: int = 0,
@@ -84,6 +95,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.group = group
+        self.method = method
         self.image_shape = image_shape
         self.config = config
         self.bounds = bounds
@@ -94,32 +106,49 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from images X; y is ignored."""
-        images = self._framed(self._images(X, reset=True)).float()
-        if min(self.image_size_[1:]) < LEAST_SIDE:
-            warnings.warn(
-                f"X: images of {self.image_size_[1]} x {self.image_size_[2]} pixels were put in a "
-                f"frame of at least {LEAST_SIDE} x {LEAST_SIDE}; enlarge them first, or give "
-                "image_shape if they are larger images, flattened",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        check_choice(self.method, METHODS, "method")
+        images = self._images(X, reset=True).float()
+        self._check_side()
+        images = self._framed(images)
         flat = images.flatten(1)
         images = images[flat.amax(1) > flat.amin(1)]
         if len(images) == 0:
             expected, got = "images that are not all of one value", "constant images only"
             raise invalid("X", expected, got, "every transformation leaves those alone")
         self.seed_ = read_seed(self.random_state)
+        if self.method == "orbit":
+            return self._fit_orbits(images)
         self.model_ = self._build().to(self.device)
         self.model_.fit(images, device=self.device, progress=False)
         self.symmetries_ = self.model_.summary(images)
         self.model_.double()  # the prototype of one image then does not depend on the others
         return self
 
+    def _fit_orbits(self, images: Tensor) -> Self:
+        for name, usual in (("bounds", None), ("refine", 0)):
+            if getattr(self, name) != usual:
+                remedy = "it belongs to the method 'two-stage'"
+                raise invalid(name, f"{usual} with the method 'orbit'", getattr(self, name), remedy)
+        action = action_on(images, as_group(self.group), self.fill_ / self.scale_)
+        config: Any = self.config
+        self.model_ = OrbitPosterior(action, self.image_size_, config, self.seed_).to(self.device)
+        self.model_.fit(images, device=self.device, progress=False)
+        self.orbit_ = self.model_.meta()
+        self.symmetries_ = symmetry_summary(self.model_.summary(images, seed=self.seed_))
+        for text in self.symmetries_.warnings:
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        return self
+
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Prototypes of images, in the shape of X."""
+        """Pictures in the middle of their poses, or prototypes, in the shape of X."""
         images = self._checked(X)
-        prototypes = self.model_.prototype(images, self.refine)
-        return self._back(prototypes, np.asarray(X).shape[1:])
+        if self.method == "orbit":
+            parts = self.symmetries_.transformations
+            told = {part.name for part in parts if part.verdict in ("absent", "partial")}
+            moved = centred(self.model_, images, told)
+        else:
+            moved = self.model_.prototype(images, self.refine)
+        return self._back(moved, np.asarray(X).shape[1:])
 
     def sample(self, X: ArrayLike, n: int = 1) -> NDArray[np.float64]:
         """New versions (N, n, ...) of images, as likely as the data have them.
@@ -130,25 +159,50 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         """
         images = self._checked(X)
         seed = read_seed(self.random_state)
-        generator = torch.Generator(images.device).manual_seed(seed)
-        new = self.model_.sample(images, n, generator)
+        if self.method == "orbit":
+            new = new_versions(self.model_, images, n, torch.Generator().manual_seed(seed))
+        else:
+            generator = torch.Generator(images.device).manual_seed(seed)
+            new = self.model_.sample(images, n, generator)
         shape = np.asarray(X).shape[1:]
         return self._back(new.flatten(0, 1), shape).reshape(len(images), n, *shape)
 
-    def _build(self) -> learner.SymmetryModel:
+    def _build(self) -> OrbitPosterior | SymmetryModel:
+        if self.method == "orbit":
+            return OrbitPosterior.from_meta(self.orbit_)
         channels, height, width = self.image_size_
-        return learner.SymmetryModel(
+        config: Any = self.config
+        return SymmetryModel(
             self.group,
             (channels, max(height, LEAST_SIDE), max(width, LEAST_SIDE)),
-            self.config,
+            config,
             bounds=self.bounds,
             fill=self.fill_ / self.scale_,
             seed=self.seed_,
         )
 
+    def _check_side(self) -> None:
+        """Refuse what is no picture; the two-stage model puts it in a frame, with a warning."""
+        _, height, width = self.image_size_
+        if min(height, width) >= LEAST_SIDE:
+            return
+        if self.method == "orbit":
+            expected = f"pictures of at least {LEAST_SIDE} x {LEAST_SIDE} pixels"
+            got = f"arrays of {height} x {width} numbers"
+            remedy = "give image_shape if they are larger pictures, flattened; else enlarge them"
+            raise invalid("X", expected, got, remedy)
+        warnings.warn(
+            f"X: images of {height} x {width} pixels were put in a "
+            f"frame of at least {LEAST_SIDE} x {LEAST_SIDE}; enlarge them first, or give "
+            "image_shape if they are larger images, flattened",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
     def _checked(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
-        return self._framed(self._images(X, reset=False))
+        images = self._framed(self._images(X, reset=False))
+        return images.float() if self.method == "orbit" else images
 
     def _margins(self) -> tuple[int, int]:
         """Pixels added on top and on the left."""

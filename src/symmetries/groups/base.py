@@ -138,6 +138,20 @@ class Group(ABC, Generic[Element]):
         return False
 
     @property
+    def coordinates(self) -> int | None:
+        """Coordinates of the points that elements move as matrices; None where any will do."""
+        return 2 if self.planar else None
+
+    def haar(
+        self,
+        *batch: int,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Element | None:
+        """Elements drawn uniformly from a compact group; None where there is no such way."""
+        return None
+
+    @property
     def positional(self) -> bool:
         """Whether shift_x and shift_y come first, and :meth:`generator_shifts` knows them.
 

@@ -59,6 +59,11 @@ class FiniteGroup(Group[Tensor]):
         """Return all elements (order,), the identity first."""
         return torch.arange(self.order, device=device)
 
+    @property
+    def coordinates(self) -> int | None:
+        """2 for groups that have matrices, which are of the plane."""
+        return 2 if hasattr(self, "matrix") else None
+
     def compose(self, *elements: Tensor) -> Tensor:
         """Return the product of the elements; the rightmost element acts first."""
         check_indices(*elements)

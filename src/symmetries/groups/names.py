@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from symmetries._validation.checks import invalid, short, wrong_type
@@ -9,8 +10,13 @@ from symmetries.groups.affine import SIX, Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
+from symmetries.groups.lorentz import Lorentz
 from symmetries.groups.matrix import MatrixGroup
+from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
+from symmetries.groups.rigid import E3, SE3
+from symmetries.groups.rotations import O3, SO3
+from symmetries.groups.scale import Scale1
 from symmetries.groups.se2 import SE2
 from symmetries.groups.signal import ALL, Signal
 
@@ -26,9 +32,16 @@ _NUMBERED: dict[str, Callable[[int, str], Group[Any]]] = {
     "r": lambda n, _: Cyclic(n),
     "d": lambda n, _: Dihedral(n),
     "t": lambda n, axis: CyclicShift(axis or "x", n),
+    "s": lambda n, _: Permutation(n),
 }
 _PLAIN: dict[str, Callable[[], Group[Any]]] = {
     "se2": SE2,
+    "so3": SO3,
+    "o3": O3,
+    "se3": SE3,
+    "e3": E3,
+    "lorentz": Lorentz,
+    "scale1": Scale1,
     "flip_x": lambda: Flip("x"),
     "flip_y": lambda: Flip("y"),
 }
@@ -47,7 +60,9 @@ def parse_group(text: str) -> Group[Any]:
     - parameters of :class:`Colour` ("hue", "saturation", "value"), or "colour" for the three;
     - parameters of :class:`Signal` ("shift", "time_scale", ...), or "signal" for all;
     - "c4" or "r4" (any number): rotations; "d4": rotations and flips; "t3" or "t3x", "t3y": cyclic
-      shifts; "flip_x", "flip_y"; "se2".
+      shifts; "flip_x", "flip_y"; "se2";
+    - of space: "so3", "o3", "se3", "e3"; of four-momenta: "lorentz"; of points: "scale1"; of items:
+      "s5" (any number), their permutations.
 
     Several groups give their :class:`Product`, with colour last: an action applies the last factor
     first, and colours are best changed before pixels are resampled.
@@ -122,8 +137,10 @@ def group_name(group: Group[Any]) -> str:
             return f"d{n}"
         case CyclicShift(axis, fold):
             return f"t{fold}{axis}"
-        case SE2():
-            return "se2"
+        case Permutation(n):
+            return f"s{n}"
+        case SE2() | SO3() | O3() | SE3() | E3() | Lorentz() | Scale1():
+            return type(group).__name__.lower()
         case MatrixGroup():
             return ",".join(group.names)
     raise invalid("group", "a group that has a name", repr(group), f"known: {_known()}")
@@ -132,15 +149,45 @@ def group_name(group: Group[Any]) -> str:
 def _single(name: str, text: str) -> Group[Any]:
     if name in _PLAIN:
         return _PLAIN[name]()
-    found = re.fullmatch(r"([crd])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
+    found = re.fullmatch(r"([crds])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
     if found is None:
         got = f"{short(name)} in {short(text)}"
-        raise invalid("group", f"names among {_known()}", got, "check it")
+        raise invalid("group", f"names among {_known()}", got, _did_you_mean(name))
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
 
 
+# What other libraries and people call these.
+_ALIASES = {
+    **dict.fromkeys(("hflip", "horizontal_flip", "flip", "mirror", "fliplr"), "flip_x"),
+    **dict.fromkeys(("vflip", "vertical_flip", "flipud"), "flip_y"),
+    **dict.fromkeys(("color", "colors", "colours", "colorjitter", "jitter"), "colour"),
+    **dict.fromkeys(("brightness", "lightness"), "value"),
+    **dict.fromkeys(("rot", "rotate", "rotations", "so2", "turns"), "rotation"),
+    **dict.fromkeys(("translate", "shifts", "translations"), "translation"),
+    **dict.fromkeys(("resize", "size"), "zoom"),
+    **dict.fromkeys(("rot90", "quarter_turns"), "c4"),
+    **dict.fromkeys(("rigid", "euclidean"), "se2 (or se3 in space)"),
+    **dict.fromkeys(("permutation", "permutations"), "s5, for 5 items"),
+    **dict.fromkeys(("boost", "boosts", "so13"), "lorentz"),
+}
+
+
+def _did_you_mean(name: str) -> str:
+    """The remedy for a name that is not known."""
+    known = (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, *_ALIASES)
+    near = get_close_matches(name, known, 1, 0.7)
+    meant = _ALIASES.get(name) or (near and _ALIASES.get(near[0], near[0]))
+    return f"did you mean {meant}?" if meant else "see the page of all groups"
+
+
 def _known() -> str:
     return ", ".join(
-        (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, "c4, r4, d4, t3, t3y (any number)")
+        (
+            *AFFINE_NAMES,
+            *COLOUR_NAMES,
+            *SIGNAL_NAMES,
+            *_PLAIN,
+            "c4, r4, d4, t3, t3y, s5 (any number)",
+        )
     )

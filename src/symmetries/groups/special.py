@@ -54,3 +54,50 @@ def _smooth(
     for coefficient in reversed(series):
         total = coefficient + power * total
     return torch.where(near, total, far(torch.where(near, 1.0, x)))
+
+
+# Entire functions of s = x^2, whose series have no odd powers: no square root near zero.
+_VERSINE = tuple((-1) ** n / math.factorial(2 * n + 2) for n in range(8))
+_CUBIC = tuple((-1) ** n / math.factorial(2 * n + 3) for n in range(8))
+_COT = tuple(-c / 4 ** (n + 1) for n, c in enumerate(_X_COT_X[1:]))
+_ASIN = tuple(
+    math.factorial(2 * n) / (4**n * math.factorial(n) ** 2 * (2 * n + 1)) for n in range(14)
+)
+
+
+def sinc_root(s: Tensor) -> Tensor:
+    """Return sin(x) / x with x^2 = s >= 0, smooth in s."""
+    return _smooth_root(s, _SINC, lambda x: torch.sin(x) / x)
+
+
+def versine_root(s: Tensor) -> Tensor:
+    """Return (1 - cos x) / x^2 with x^2 = s >= 0, smooth in s."""
+    return _smooth_root(s, _VERSINE, lambda x: 2 * (torch.sin(x / 2) / x).square())
+
+
+def cubic_root(s: Tensor) -> Tensor:
+    """Return (x - sin x) / x^3 with x^2 = s >= 0, smooth in s."""
+    return _smooth_root(s, _CUBIC, lambda x: (x - torch.sin(x)) / x**3)
+
+
+def half_cot_root(s: Tensor) -> Tensor:
+    """Return (1 - (x / 2) cot(x / 2)) / x^2 with x^2 = s in [0, (2 pi)^2), smooth in s."""
+    return _smooth_root(s, _COT, lambda x: (1 - x / (2 * torch.tan(x / 2))) / x.square())
+
+
+def angle_over_sine(s: Tensor, cosine: Tensor) -> Tensor:
+    """Return x / sin(x) from s = sin(x)^2 and cos(x) >= 0, smooth in both."""
+    near = s < _NEAR**2
+    total = torch.zeros_like(s)
+    for coefficient in reversed(_ASIN):
+        total = coefficient + s * total
+    sine = torch.where(near, 1.0, s).sqrt()
+    return torch.where(near, total, torch.atan2(sine, torch.where(near, 1.0, cosine)) / sine)
+
+
+def _smooth_root(s: Tensor, series: Sequence[float], far: Callable[[Tensor], Tensor]) -> Tensor:
+    near = s < _NEAR**2
+    total = torch.zeros_like(s)
+    for coefficient in reversed(series):
+        total = coefficient + s * total
+    return torch.where(near, total, far(torch.where(near, 1.0, s).sqrt()))

@@ -16,20 +16,17 @@ if TYPE_CHECKING:
     from symmetries.learners.invariant_weights import refitted_elbo as refitted_elbo
     from symmetries.learners.invariant_weights import search_widths as search_widths
     from symmetries.learners.invariant_weights import width_interval as width_interval
+    from symmetries.learners.orbit_posterior import OrbitConfig as OrbitConfig
+    from symmetries.learners.orbit_posterior import OrbitPosterior as OrbitPosterior
     from symmetries.learners.penalties import ConstrainedWeight as ConstrainedWeight
     from symmetries.learners.penalties import orbit_penalty as orbit_penalty
     from symmetries.learners.penalties import pair_penalty as pair_penalty
     from symmetries.learners.penalties import regularised_loss as regularised_loss
-    from symmetries.learners.penalties import start_in_orbits as start_in_orbits
-    from symmetries.learners.relaxed import cross_validate as cross_validate
     from symmetries.learners.relaxed import relaxed_loss as relaxed_loss
-    from symmetries.learners.sparse_gp import SparseGP as SparseGP
     from symmetries.learners.symmetry_model import SymmetryConfig as SymmetryConfig
     from symmetries.learners.symmetry_model import SymmetryModel as SymmetryModel
-    from symmetries.learners.symmetry_model import at_mean_size as at_mean_size
     from symmetries.learners.vae import VAE as VAE
     from symmetries.learners.vae import InvVAE as InvVAE
     from symmetries.learners.vae import VAEConfig as VAEConfig
-    from symmetries.learners.vae import fixed_augmentation as fixed_augmentation
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

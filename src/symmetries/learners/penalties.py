@@ -17,7 +17,6 @@ from torch.nn import functional as F
 from symmetries._utils.per_example_random import per_example_random
 from symmetries._validation.checks import (
     check_choice,
-    check_class_range,
     check_classes,
     check_floats,
     check_held,
@@ -25,7 +24,6 @@ from symmetries._validation.checks import (
     check_number,
     check_positive,
     check_some,
-    check_tensors,
     check_whole,
     invalid,
     short,
@@ -292,56 +290,6 @@ class ConstrainedWeight(nn.Module):
         low, high = (math.log(bound) for bound in self.bounds)
         moved = self.log_nu + self.rate * excess.log().clamp(-1, 1)
         self.log_nu.copy_(moved.clamp(low, high))
-
-
-def start_in_orbits(first: nn.Linear, second: nn.Linear, permutations: Tensor) -> None:
-    """Set two layers so that filters come in whole orbits and are summed alike: invariant, untied.
-
-    The first |G| units get one filter in all its poses, the next |G| another, ...; the second
-    layer weighs the units of an orbit alike. Units left over get filters that are their own orbit
-    mean. The network behind is then exactly invariant, with all weights free; a loss over whole
-    orbits has gradients of the same symmetry, so training keeps it up to rounding, and a penalty
-    on the invariance error keeps rounding from growing.
-
-    Args:
-        first: changed in place.
-        second: changed in place.
-        permutations: (|G|, D) of :func:`symmetries.nn.tied.pixel_permutations`.
-
-    Example:
-        >>> from symmetries.groups import Cyclic
-        >>> from symmetries.nn.tied import pixel_permutations
-        >>> first, second = nn.Linear(16, 8), nn.Linear(8, 3)
-        >>> start_in_orbits(first, second, pixel_permutations(Cyclic(4), (1, 4, 4)))
-        >>> f = lambda x: second(first(x.flatten(1)).relu())
-        >>> x = torch.rand(2, 1, 4, 4)
-        >>> torch.allclose(f(x), f(x.rot90(1, (2, 3))), atol=1e-6)
-        True
-    """
-    for name, layer in (("first", first), ("second", second)):
-        if not isinstance(layer, nn.Linear):
-            raise wrong_type(name, "an nn.Linear", layer, "give two layers in a row")
-    check_tensors(permutations=permutations)
-    if permutations.ndim != 2 or permutations.dtype != torch.int64 or not len(permutations):
-        got = f"shape {tuple(permutations.shape)}, {permutations.dtype}"
-        raise invalid("permutations", "int64 (|G|, D)", got, "use pixel_permutations(...)")
-    order, inputs = permutations.shape
-    check_held(permutations, "permutations")
-    check_class_range(permutations, inputs, "permutations")
-    units = first.weight.shape[0]
-    if first.weight.shape[1] != inputs or second.weight.shape[1] != units:
-        got = f"{tuple(first.weight.shape)} and {tuple(second.weight.shape)}"
-        expected = f"layers from {inputs} inputs on, in a row"
-        raise invalid("first, second", expected, got, "make them of these sizes")
-    whole = units - units % order
-    with torch.no_grad():
-        table = permutations.to(first.weight.device)
-        leaders = first.weight[:whole:order]
-        first.weight[:whole] = leaders[:, table].flatten(0, 1)
-        first.weight[whole:] = first.weight[whole:][:, table].mean(1)
-        if first.bias is not None:
-            first.bias[:whole] = first.bias[:whole:order].repeat_interleave(order)
-        second.weight[:, :whole] = second.weight[:, :whole:order].repeat_interleave(order, 1)
 
 
 def _by_image(element: Any, n: int, s: int) -> Any:  # noqa: ANN401 - elements differ by group

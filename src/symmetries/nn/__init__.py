@@ -7,10 +7,10 @@ from symmetries._utils.lazy import lazy_names
 if TYPE_CHECKING:
     from symmetries.nn.autoencoder import ConvDecoder as ConvDecoder
     from symmetries.nn.autoencoder import ConvEncoder as ConvEncoder
-    from symmetries.nn.convert import bake as bake
-    from symmetries.nn.convert import export as export
-    from symmetries.nn.convert import export_onnx as export_onnx
-    from symmetries.nn.convert import relax_convolutions as relax_convolutions
+    from symmetries.nn.conversion import bake as bake
+    from symmetries.nn.conversion import export as export
+    from symmetries.nn.conversion import export_onnx as export_onnx
+    from symmetries.nn.conversion import relax_convolutions as relax_convolutions
     from symmetries.nn.diagonal_gaussian import GaussianPrior as GaussianPrior
     from symmetries.nn.diagonal_gaussian import gaussian_log_prob as gaussian_log_prob
     from symmetries.nn.diagonal_gaussian import importance_bound as importance_bound

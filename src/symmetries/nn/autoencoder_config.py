@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from symmetries._utils.config import Config, check_sizes
-from symmetries._validation.checks import check_flag, check_whole
+from symmetries._utils.config import Config
+from symmetries._utils.field_rules import Size
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,8 @@ class AutoencoderConfig(Config):
         half: convolutions in bfloat16 on CUDA.
     """
 
-    latent: int = 20
+    latent: Size = 20
     channels: tuple[int, ...] = (64, 128)
     strides: tuple[int, ...] = (2, 2)
-    hidden: int = 256
+    hidden: Size = 256
     half: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("latent", "hidden"):
-            check_whole(getattr(self, name), name, most=10**6)
-        for name in ("channels", "strides"):
-            check_sizes(getattr(self, name), name)
-        check_flag(self.half, "half")

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -24,9 +25,8 @@ from symmetries.nn.gconv_sampling import (
 )
 from symmetries.nn.plane_checks import check_signature, may_keep, plain
 from symmetries.nn.version_cache import VersionCache
-from symmetries.ops.group_filters import FusedNetwork, Network, prepare_filters
-from symmetries.ops.kernel_network import Sampled, fourier_features
-from symmetries.ops.network_features import network_features, network_filters
+from symmetries.ops.group_filters import Network, Sampler, prepare_filters
+from symmetries.ops.kernel_network import Sampled, filter_bank, fourier_features
 from symmetries.ops.position_conv import Geometry, neighbourhoods
 from symmetries.ops.positional_features import PositionNetwork, prepare_features
 
@@ -87,7 +87,7 @@ class ConvKernel(nn.Module):
         self._cache: VersionCache[Sampled] = VersionCache(CONSTANTS)
         self._features: VersionCache[_Features] = VersionCache(CONSTANTS)
         self._positions: VersionCache[Tensor] = VersionCache(CONSTANTS)  # of the absolute elements
-        self._prepared: VersionCache[FusedNetwork | str] = VersionCache(CONSTANTS)
+        self._prepared: VersionCache[Sampler] = VersionCache(CONSTANTS)
 
         self.signature: Tensor
         self.frequency: Tensor
@@ -144,18 +144,15 @@ class ConvKernel(nn.Module):
                 self._cache.put(self, kernel, made_for)
         return kernel
 
-    def at_once(self, size: tuple[int, int]) -> Sampled | None:
-        """The same by prepared kernels in few launches; None without them."""
-        fused = self._fused(size)
-        made = None if fused is None else fused()
-        return made._replace(bias=self.bias) if made is not None and self._positional else made
-
     def generate(self, size: tuple[int, int]) -> Sampled:
         """Sample the kernel, in full precision whatever autocast says."""
         check_pair(size, "size")
-        made = self.at_once(size)
-        if made is not None:
-            return made
+        turned = self.training and self._buffers["turn"] is not None
+        if turned or torch.compiler.is_compiling():
+            return self._sample(size)
+        return self._sampler(size)()
+
+    def _sample(self, size: tuple[int, int]) -> Sampled:
         with torch.autocast(self.frequency.device.type, enabled=False):
             scale = self.membership() if self.mode == "partial" else None
             bias: Tensor | None = None
@@ -167,9 +164,9 @@ class ConvKernel(nn.Module):
             z = self._projected_relative()
             if self.relaxed:
                 z = z + self._projected_absolute(None)
-            kernel = self.kernel
-            filters = network_filters(z, self.mask, kernel.later_layers(), kernel.output, scale)
-            return Sampled(filters, bias)
+            phi = self._phi(z)
+            phi = phi if scale is None else phi * scale[:, None, None, None]
+            return Sampled(filter_bank(phi, self.kernel.output, self.geometry.kernel_size), bias)
 
     def membership(self) -> Tensor:
         """(|H|,) for "partial": 1 for the rotations within the learned fraction, 0 for the others.
@@ -212,36 +209,34 @@ class ConvKernel(nn.Module):
         self._features.put(self, kept, parameters="free")
         return kept
 
-    def _fused(self, size: tuple[int, int]) -> FusedNetwork | None:
-        """Kernels that sample this one, kept with the tensors they read; None without them."""
-        if torch.compiler.is_compiling() or (self.training and self._buffers["turn"] is not None):
-            return None
+    def _sampler(self, size: tuple[int, int]) -> Sampler:
+        """What samples this kernel, kept with the tensors that it reads."""
         made_for = size if self._positional else None
         kept = self._prepared.get(self, made_for)
         if kept is None:
             features = self._kept_features()
             if features is None or not may_keep(self.relative):  # or a graph is captured
-                return None
-            kept = self._prepare(features, size) or "no"
+                return partial(self._sample, size)
+            kept = self._prepare(features, size)
             self._prepared.put(self, kept, made_for, "written")
-        return None if isinstance(kept, str) else kept
+        return kept
 
-    def _prepare(self, features: _Features, size: tuple[int, int]) -> FusedNetwork | None:
-        g, k = self.geometry, self.kernel
+    def _prepare(self, features: _Features, size: tuple[int, int]) -> Sampler:
+        g, k, plain = self.geometry, self.kernel, partial(self._sample, size)
         if self.mode == "partial" or len(k.weights) != 1:
-            return None
+            return plain
         omega = self.relaxed_frequency if self.relaxed else None
         layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1])
         relaxed = () if omega is None else (k.absolute_directions, omega, k.absolute_weight)
         if not self._positional:
             parts = (features.gamma, *layers, k.output, self.mask, self.bias)
             absolute = () if omega is None else (features.absolute, *relaxed)
-            return prepare_filters(Network(*parts, *absolute), self.lifting)
+            return prepare_filters(Network(*parts, *absolute), self.lifting, plain)
         if omega is None or g.stride != 1 or self.group.order != 1:
-            return None
+            return plain
         positions = self._absolute(size)[0].flatten(0, 1)
         network = PositionNetwork(features.gamma[0, 0], *layers, self.mask, positions, *relaxed)
-        return prepare_features(network, g.out_size(*size))
+        return prepare_features(network, g.out_size(*size), self.bias, plain)
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
         """The relaxed coordinates of the absolute elements, at each pixel for a size."""
@@ -269,8 +264,12 @@ class ConvKernel(nn.Module):
 
     def _positional_phi(self, size: tuple[int, int]) -> Tensor:
         z = self._projected_relative()[:, :, None] + self._projected_absolute(size)
-        phi = network_features(z, self.mask, self.kernel.later_layers())
-        return phi.permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
+        return self._phi(z).permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
+
+    def _phi(self, z: Tensor) -> Tensor:
+        """The network's features (..., k k, hidden), zero at taps outside the support."""
+        phi = self.kernel.finish(z)
+        return phi if self.mask is None else phi * self.mask[:, None]
 
     def _forget(self) -> None:
         self._cache.clear()

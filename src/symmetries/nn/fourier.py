@@ -185,10 +185,6 @@ class KernelFunction(nn.Module):
         gamma = fourier_features(absolute, self.absolute_directions, frequency)
         return gamma @ self.absolute_weight.T
 
-    def later_layers(self) -> list[Tensor]:
-        """Weights of the hidden layers after the first, then their biases."""
-        return [*self.weights, *list(self.biases)[1:]]
-
     def finish(self, z: Tensor) -> Tensor:
         """Apply the remaining hidden layers: phi from the sum of both projections."""
         check_floats(z, "z", "...", self.relative_weight.shape[0])

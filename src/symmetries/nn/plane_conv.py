@@ -11,6 +11,7 @@ from symmetries._utils.exporting import exporting
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import ConvKernel
+from symmetries.nn.fixed_position_conv import PositionConv2d
 from symmetries.nn.gconv_sampling import (
     PointGroup,
     as_point_group,
@@ -21,7 +22,6 @@ from symmetries.nn.gconv_sampling import (
     relaxed_coordinates,
 )
 from symmetries.nn.plane_checks import check_fields, plain
-from symmetries.nn.position_conv import PositionConv2d
 from symmetries.nn.tile_conv import pays, tile_conv2d
 from symmetries.ops.position_conv import ORDERS, Geometry, cheaper_order, position_conv2d
 
@@ -62,7 +62,7 @@ class PlaneConv2d(ConvKernel):
         features: number D of Fourier features of the kernel network.
         hidden: number of units of the kernel network.
         depth: number of hidden layers of the kernel network.
-        order: for relaxed translation, see :func:`~symmetries.nn.position_conv.position_conv2d`.
+        order: for relaxed translation, see :func:`~symmetries.ops.position_conv.position_conv2d`.
         generator: random generator of the weights.
     """
 
@@ -156,18 +156,15 @@ class PlaneConv2d(ConvKernel):
         if not isinstance(x, Tensor) or (x.shape, x.dtype, x.device) != self._last_input:
             self._check(x)
         _, _, height, width = x.shape
-        made = None
-        if self.training:
-            if torch.compiler.is_compiling() and exporting():
-                remedy = "call model.eval()"
-                raise invalid("model", "eval mode for an export", "training", remedy)
-            made = self.at_once((height, width))
-        weight, bias = made or self.sampled((height, width))
+        if self.training and torch.compiler.is_compiling() and exporting():
+            remedy = "call model.eval()"
+            raise invalid("model", "eval mode for an export", "training", remedy)
+        weight, bias = self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; later operations keep the layout.
         x = x.contiguous(memory_format=torch.channels_last)
-        if made is None and self.training and g.stride == 1 and pays(x, weight, g.padding):
+        if self.training and g.stride == 1 and pays(x, weight, g.padding):
             return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 

@@ -20,6 +20,7 @@ FEATURES = (32, 64, 128)
 TOLERANCE = 3e-5  # of float32; a product in plain tf32 is off by 1e-3
 _KNOWN: dict[tuple[object, ...], bool] = {}  # results of verifications
 Parts = Network | PositionNetwork
+Sampler = Callable[[], Sampled]
 
 
 class Kernels(Protocol):
@@ -41,10 +42,13 @@ class Kernels(Protocol):
 
 
 class FusedNetwork(NamedTuple):
-    """A layer's network: its name in the registry, its learned parts, its kernels, its torch form.
+    """The fused form of a layer's network, and the torch form of the same.
 
-    Calling it gives the filters or features, or None if something of this call is in the way:
-    torch.func, a switch, weights that changed their type.
+    Args:
+        operation: its name in the registry.
+        parts: what is learned.
+        kernels: that compute it.
+        reference: its definition in torch's operations.
     """
 
     operation: str
@@ -52,10 +56,23 @@ class FusedNetwork(NamedTuple):
     kernels: Kernels
     reference: Callable[[], Sampled]
 
-    def __call__(self) -> Sampled | None:
-        """Return what the network makes."""
-        free = enabled(self.operation) and not torch._C._are_functorch_transforms_active()
-        return made(self) if record(self.operation, free and self.kernels.fit()) else None
+    def sampler(self, plain: Sampler, bias: Tensor | None = None) -> Sampler:
+        """Return a function that gives the filters or features.
+
+        Args:
+            plain: the layer's own torch form, for calls that the kernels cannot serve: under
+                torch.func, switched off, or with weights that changed their type.
+            bias: of features, which the kernels do not make.
+        """
+
+        def sample() -> Sampled:
+            free = enabled(self.operation) and not torch._C._are_functorch_transforms_active()
+            if not record(self.operation, free and self.kernels.fit()):
+                return plain()
+            found = made(self)
+            return found if bias is None else found._replace(bias=bias)
+
+        return sample
 
 
 def made(network: FusedNetwork) -> Sampled:

@@ -58,7 +58,7 @@ class _FusedSteps(Adam):
                 torch.nn.utils.clip_grad_norm_(self._clipped(), self.largest)
             super().step()
             return
-        from symmetries.ops.cuda.adam import move, sum_squares
+        from symmetries.ops.cuda.adam_cuda import move, sum_squares
 
         sums = None
         if self.largest is not None:

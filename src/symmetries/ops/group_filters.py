@@ -13,11 +13,11 @@ from functools import partial
 
 import torch.nn.functional as F
 
-from symmetries.ops._fused_network import FusedNetwork, can_take, is_right
+from symmetries.ops._fused_network import FusedNetwork, Sampler, can_take, is_right
 from symmetries.ops._networks import Network
 from symmetries.ops.kernel_network import Sampled, filter_bank, fourier_features, unit_relu
 
-__all__ = ["FusedNetwork", "Network", "group_filters", "prepare_filters"]
+__all__ = ["Network", "Sampler", "group_filters", "prepare_filters"]
 
 NAME = "group_filters"
 MOST = 2**20  # numbers in a bank: beyond, matrix products are faster than one small kernel
@@ -56,26 +56,26 @@ def group_filters(network: Network, lifting: bool) -> Sampled:
     return Sampled(bank, None if bias is None else bias.repeat_interleave(phi.shape[0]))
 
 
-def prepare_filters(network: Network, lifting: bool) -> FusedNetwork | None:
-    """Return the fused form of :func:`group_filters` for repeated calls, or None without one.
+def prepare_filters(network: Network, lifting: bool, plain: Sampler) -> Sampler:
+    """Return a function that samples filters, for repeated calls; it reads the tensors at each.
 
-    It reads the network's tensors at each call. None is the answer for large layers, for tensors
-    that are not float32 on a GPU, and if the kernels disagree with torch on this device.
+    Kernels serve small layers of float32 tensors on a GPU where they agree with torch.
 
     Args:
         network: of the layer; the values of its tensors may change later, their shapes may not.
         lifting: whether the absolute element is that of the output.
+        plain: the layer's own torch form, where there are no kernels.
     """
     gamma, absolute = network.gamma, network.coordinates
     pairs = network.output[..., 0].numel()
     small = pairs <= PAIRS and pairs * gamma[..., 0].numel() <= MOST
     if not (small and can_take(NAME, network)):
-        return None
+        return plain
     build = partial(_fused, lifting=lifting)
     relaxed = 0 if absolute is None else absolute.shape[1]
     sizes = (network.output.shape[2], gamma.shape[3], relaxed, lifting)
     case = (NAME, network.mask is not None, network.bias is not None, *sizes)
-    return build(network) if is_right(case, network, build) else None
+    return build(network).sampler(plain) if is_right(case, network, build) else plain
 
 
 def _fused(network: Network, lifting: bool) -> FusedNetwork:

@@ -25,7 +25,7 @@ def linear_head(x: Tensor, linear: nn.Linear) -> Tensor:
     weight, bias = linear.weight, linear.bias
     takes = bias is not None and usable("head", weight, bias)
     if takes and usable("head", x, dtypes=_DTYPES) and x.ndim == 2:
-        from symmetries.ops.triton.heads import KernelHead, suits
+        from symmetries.ops.triton.linear_head import KernelHead, suits
 
         if suits(x, weight):
             made: Tensor = KernelHead.apply(x, weight, bias)  # type: ignore[no-untyped-call]

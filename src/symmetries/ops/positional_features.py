@@ -12,13 +12,14 @@ import math
 from functools import partial
 
 import torch.nn.functional as F
+from torch import Tensor
 
-from symmetries.ops._fused_network import FusedNetwork, can_take, is_right
+from symmetries.ops._fused_network import FusedNetwork, Sampler, can_take, is_right
 from symmetries.ops._networks import PositionNetwork
 from symmetries.ops.kernel_network import Sampled, fourier_features, unit_relu
 from symmetries.ops.position_conv import Geometry, neighbourhoods
 
-__all__ = ["FusedNetwork", "PositionNetwork", "positional_features", "prepare_features"]
+__all__ = ["PositionNetwork", "positional_features", "prepare_features"]
 
 NAME = "positional_features"
 MOST = 2**26  # numbers in phi: beyond, launches do not matter
@@ -57,17 +58,21 @@ def positional_features(network: PositionNetwork, size: tuple[int, int]) -> Samp
     return Sampled(phi[:, :, None], None)
 
 
-def prepare_features(network: PositionNetwork, size: tuple[int, int]) -> FusedNetwork | None:
-    """Return the fused form of :func:`positional_features` for repeated calls, or None without one.
+def prepare_features(
+    network: PositionNetwork, size: tuple[int, int], bias: Tensor | None, plain: Sampler
+) -> Sampler:
+    """Return a function that samples features, for repeated calls: see ``prepare_filters``.
 
     Args:
         network: of the layer; the values of its tensors may change later, their shapes may not.
         size: height and width of the layer's output.
+        bias: of the layer, which goes with the features.
+        plain: the layer's own torch form, where there are no kernels.
     """
     taps, units = len(network.gamma), len(network.first)
     small = taps <= TAPS and size[0] * size[1] * taps * units <= MOST
     if not (small and can_take(NAME, network)):
-        return None
+        return plain
     sizes = (taps, units, network.gamma.shape[1], network.omega.numel())
     case = (NAME, network.mask is not None, *sizes)
     # Over many positions sums cancel, and torch's own rounding errors reach the tolerance.
@@ -75,8 +80,8 @@ def prepare_features(network: PositionNetwork, size: tuple[int, int]) -> FusedNe
     few = network.coordinates.new_empty(pixels, network.omega.numel())
     example = network._replace(coordinates=few)
     if not is_right(case, example, partial(_fused, size=EXAMPLE)):
-        return None
-    return _fused(network, size)
+        return plain
+    return _fused(network, size).sampler(plain, bias)
 
 
 def _fused(network: PositionNetwork, size: tuple[int, int]) -> FusedNetwork:

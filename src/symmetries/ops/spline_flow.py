@@ -8,14 +8,15 @@ the results differ, the torch form runs instead.
 
 import copy
 import math
-import warnings
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.ops._dispatch import usable
+from symmetries.ops._dispatch import usable, verified
+from symmetries.ops.context_projection import projected_parts
 from symmetries.ops.linear_head import linear_head
 from symmetries.ops.rational_quadratic import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.ops.rounded import RoundedLinear
@@ -33,8 +34,8 @@ _verified: dict[tuple[object, ...], bool] = {}
 Flow = Any  # a ConditionalFlow; distributions stand above ops
 
 
-def spline_flow_log_prob(flow: Flow, eta: Tensor, context: Tensor) -> Tensor | None:
-    """Return log p(eta | c) of a flow by its fused form, None where that cannot run.
+def spline_flow_log_prob(flow: Flow, eta: Tensor, context: Tensor) -> Tensor:
+    """Return the log-densities log p(eta | c) of a flow.
 
     Args:
         flow: a conditional flow.
@@ -42,15 +43,17 @@ def spline_flow_log_prob(flow: Flow, eta: Tensor, context: Tensor) -> Tensor | N
         context: (N, features), float32 or bfloat16.
 
     Returns:
-        (N S,), or None.
+        (N S,).
     """
-    coupled = not flow.around and flow.dim > 1 and flow.hidden <= _MAX_HIDDEN
-    both = (torch.float32, torch.bfloat16)
-    if not (coupled and usable("flow", eta, flow.bounds) and usable("flow", context, dtypes=both)):
-        return None
-    shape = shape_of(flow, len(eta) // len(context))
-    if not is_verified(flow, shape, eta.device):
-        return None
+    samples = len(eta) // max(1, len(context))
+    shape = _fused_shape(flow, eta, context, samples)
+    if shape is None:
+        context = context.to(eta.dtype)
+        base = flow.base(context) if flow.straight else None
+        layers = range(flow.layers)
+        parts = projected_parts(context, flow.project, flow.hidden, samples, layers)
+        found: Tensor = flow.density(None, eta, parts, base)
+        return found
     mask = None
     if shape.dropout:
         # Through torch's function, so that several processes drop what one would.
@@ -58,6 +61,16 @@ def spline_flow_log_prob(flow: Flow, eta: Tensor, context: Tensor) -> Tensor | N
         ones = torch.ones(size, dtype=torch.bfloat16, device=eta.device)
         mask = (F.dropout(ones, shape.dropout) != 0).to(torch.uint8)
     return fused_density(flow, shape, mask, eta, *_products(flow, context))
+
+
+def _fused_shape(flow: Flow, eta: Tensor, context: Tensor, samples: int) -> Shape | None:
+    """Return the sizes for the fused form, None where it cannot run."""
+    coupled = not flow.around and flow.dim > 1 and flow.hidden <= _MAX_HIDDEN
+    both = (torch.float32, torch.bfloat16)
+    if not (coupled and usable("flow", eta, flow.bounds) and usable("flow", context, dtypes=both)):
+        return None
+    shape = shape_of(flow, samples)
+    return shape if is_verified(flow, shape, eta.device) else None
 
 
 def shape_of(flow: Flow, samples: int) -> Shape:
@@ -84,7 +97,7 @@ def fused_density(
     flow: Flow, shape: Shape, mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor
 ) -> Tensor:
     """Return log-densities from what the context gives; units are dropped where the mask is 0."""
-    from symmetries.ops.triton.flow import KernelFlow
+    from symmetries.ops.triton.spline_flow import KernelFlow
 
     def plain(mask: Tensor | None, eta: Tensor, projected: Tensor, base: Tensor) -> Tensor:
         kept = None if mask is None else (mask != 0) / (1 - shape.dropout)
@@ -124,26 +137,13 @@ def _products(flow: Flow, context: Tensor) -> tuple[Tensor, Tensor]:
 def is_verified(flow: Flow, shape: Shape, device: torch.device) -> bool:
     """Return whether the kernels agree with float64 for flows of this shape on a device.
 
-    The comparison runs at the first use of a shape; while a CUDA graph is captured values cannot be
-    read, and an unknown shape counts as wrong.
+    The comparison runs at the first use of a shape.
     """
     shape = shape._replace(samples=min(shape.samples, _MOST_SAMPLES))
     precision = torch.get_float32_matmul_precision()
-    key = (shape, device, precision)
-    if key not in _verified:
-        if device.type == "cuda" and (
-            torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
-        ):
-            return False
-        from symmetries.ops.cuda.compiler import error_of
-
-        rounded = device.type == "cuda" and precision == "medium"
-        error = error_of(lambda: _largest_error(type(flow), shape, device, rounded=rounded))
-        _verified[key] = error < _LARGEST_ERROR
-        if not _verified[key]:
-            message = "the flow's fused form is wrong on this device; torch's operations are used"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return _verified[key]
+    rounded = device.type == "cuda" and precision == "medium"
+    trial = partial(_largest_error, type(flow), shape, device, rounded=rounded)
+    return verified(("flow", shape, precision), device, trial, _LARGEST_ERROR, _verified)
 
 
 @torch.inference_mode(mode=False)

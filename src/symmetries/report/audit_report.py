@@ -5,6 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from symmetries.report import figures
+from symmetries.report.audit_words import (
+    answer_words,
+    logit_words,
+    measure_rows,
+    range_words,
+    verdict,
+)
 from symmetries.report.lines import shares
 from symmetries.report.orbit_report import quantity, run_settings, spread, title
 from symmetries.report.page import (
@@ -20,18 +27,6 @@ from symmetries.report.page import (
 from symmetries.results import AuditResult, DriftPoint
 from symmetries.results.pictures import AuditPictures, Track
 
-MEASURES = {
-    "accuracy": "accuracy",
-    "accuracy_moved": "accuracy when moved",
-    "logit_invariance": "logit invariance error",
-    "normalised_logit_invariance": "logit invariance error, relative to the logits",
-    "distribution_invariance": "change of the probabilities (KL)",
-    "saliency_similarity": "saliency similarity",
-    "sensitivity": "sensitivity",
-}
-# Largest relative change of the logits for which a model is called invariant.
-INVARIANT, NEARLY = 1e-6, 0.05
-
 
 def audit_page(result: AuditResult) -> Page:
     """The page for an audit; a result that was read from a file has no pictures."""
@@ -40,16 +35,25 @@ def audit_page(result: AuditResult) -> Page:
     missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
     of_data = "" if result.data is None else f" of {result.data.name}"
     settings = {} if result.model is None else {"model": result.model}
+    if result.preprocessing is not None:
+        settings["images"] = str(result.preprocessing)
     if result.data is not None and result.run is not None:
         settings |= run_settings(result.data, result.run, result.group)
     return Page(
         title=f"Is it invariant to {title(result.group).replace(',', ', ')}?",
         lede=verdict(result),
-        note=f"Measured on {result.examples:,} images{of_data}, "
-        f"{result.elements} transformations each." + missing,
-        answers=_answers(result),
+        note=" ".join(
+            [
+                f"Measured on {result.examples:,} images{of_data}, "
+                f"{result.elements} transformations each.{missing}",
+                *([range_words(result)] if result.range else []),
+                *(f"{note[0].upper()}{note[1:]}." for note in result.notes if note != left_out),
+            ]
+        ),
+        answers=[Answer(name, text) for name, text in answer_words(result)],
         sections=[
             *([] if pictures is None else _picture_sections(pictures)),
+            *_curve_sections(result),
             *_drift_sections(result.drift),
             *_layer_sections(result),
             Section("The numbers", _more(result), blocks=[_table(result)]),
@@ -57,31 +61,6 @@ def audit_page(result: AuditResult) -> Page:
         settings=settings,
         rerun="" if result.run is None else result.run.command,
     )
-
-
-def verdict(result: AuditResult) -> str:
-    """The answer in one sentence, from the relative change of the logits."""
-    measure = result.normalised_logit_invariance
-    change, alone = measure.mean, measure.discretisation or 0.0
-    drop = result.accuracy.mean - result.accuracy_moved.mean
-    if change <= max(INVARIANT, 2 * alone):
-        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
-        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
-    words = f"accuracy falls by {100 * drop:.1f} points" if drop > 0 else "accuracy does not fall"
-    if change <= NEARLY:
-        return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
-    return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
-
-
-def _answers(result: AuditResult) -> list[Answer]:
-    still, moved = 100 * result.accuracy.mean, 100 * result.accuracy_moved.mean
-    answers = [Answer("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved")]
-    looks = result.saliency_similarity
-    if looks is not None:
-        answers.append(
-            Answer("looks at the same pixels", f"{looks.mean:.2f} (1 is always, 0 never)")
-        )
-    return answers
 
 
 def _picture_sections(pictures: AuditPictures) -> list[Section]:
@@ -188,24 +167,44 @@ def _layer_sections(result: AuditResult) -> list[Section]:
     return [Section("Layer by layer", text, blocks=[table])]
 
 
+def _curve_sections(result: AuditResult) -> list[Section]:
+    if not result.saliency_curve:
+        return []
+    rows = [
+        (
+            f"{point.threshold:.1f}",
+            "not measured" if point.similarity is None else f"{point.similarity.mean:.2f}",
+            f"{point.pixels:.1f}",
+        )
+        for point in result.saliency_curve
+    ]
+    kept = [point for point in result.saliency_curve if point.similarity is not None]
+    blocks: list[Block] = []
+    if len(kept) > 1:
+        similar = [point.similarity.mean for point in kept if point.similarity is not None]
+        with figures.style(salt="saliency curve"):
+            axes = shares([point.threshold for point in kept], {"saliency similarity": similar})
+            svg = figures.to_svg(axes)
+        blocks.append(Drawing(svg, alt="Saliency similarity by threshold."))
+    text = (
+        "How similar the salient pixels are when an image is moved depends on what is called "
+        "salient: all that is above a share of the largest value. Where fewer than two pixels are "
+        "left, they agree or disagree by chance, and nothing is said. The paper's share is 0.9."
+    )
+    header = ("share of the largest", "similarity", "pixels of an image")
+    return [Section("Salient by how much", text, blocks=[*blocks, Table(header, rows)])]
+
+
 def _more(result: AuditResult) -> str:
-    """What else could be measured."""
-    if result.drift:
-        return ""
-    return (
+    """What a logit error means, and what else could be measured."""
+    if result.drift or result.accuracy is None:
+        return logit_words(result)
+    return (logit_words(result) + " " if result.margin else "") + (
         "Does the invariance hold on other data? Run the command again with --drift-to DATA to "
         "measure it on data that drifts there."
     )
 
 
 def _table(result: AuditResult) -> Table:
-    rows = []
-    for name, meaning in MEASURES.items():
-        found = getattr(result, name)
-        if found is None:
-            continue
-        alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
-        interval = f"{found.low:.3g} to {found.high:.3g}"
-        rows.append((meaning, f"{found.mean:.3g}", interval, alone))
     level = f"{100 * result.level:.0f} % interval"
-    return Table(("measure", "mean", level, "resampling alone"), rows)
+    return Table(("measure", "mean", level, "resampling alone"), measure_rows(result))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -208,78 +207,6 @@ def curve(
     return figure
 
 
-def density(
-    values: Sequence[float], *, ticks: Sequence[tuple[float, str]], bars: bool = False
-) -> Figure:
-    """Draw a density as a filled curve, or as bars, over an axis from 0 to 1 that spans ``SPAN``.
-
-    Args:
-        values: one per bin, or per bar.
-        ticks: positions on the axis and their labels.
-        bars: if True, draw bars.
-    """
-    figure = Figure(figsize=(4.4, 1.25))
-    axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
-    middles = (np.arange(len(values)) + 0.5) / len(values)
-    if bars:
-        axes.bar(middles, values, 0.82 / len(values), color=WASH, edgecolor=ACCENT)
-    else:
-        x, y = np.concatenate(([0.0], middles, [1.0])), _ended(values)
-        axes.fill_between(x, 0, y, color=WASH, linewidth=0)
-        axes.plot(x, y, color=ACCENT)
-    _bare(axes, ticks, 1.08 * max([*values, 1e-12]))
-    return figure
-
-
-def box(low: float, high: float, *, ticks: Sequence[tuple[float, str]]) -> Figure:
-    """Draw a uniform density on an interval of an axis from 0 to 1 that spans ``SPAN``.
-
-    Args:
-        low: start of the interval.
-        high: end of the interval.
-        ticks: positions on the axis and their labels.
-    """
-    figure = Figure(figsize=(4.4, 1.25))
-    axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
-    axes.fill_between((low, high), 0, 1, color=WASH, linewidth=0)
-    axes.plot((0, low, low, high, high, 1), (0, 0, 1, 1, 0, 0), color=ACCENT)
-    _bare(axes, ticks, 1.08)
-    return figure
-
-
-def ridges(
-    rows: Sequence[Sequence[float]],
-    names: Sequence[str],
-    notes: Sequence[str],
-    *,
-    ticks: Sequence[tuple[float, str]],
-) -> Figure:
-    """Draw densities above each other, each with a name on the left and a note on the right.
-
-    Args:
-        rows: one density per row, over the same bins, the first on top.
-        names: one per row.
-        notes: one per row.
-        ticks: positions on the axis from 0 to 1 and their labels.
-    """
-    count, step, overlap = len(rows), 0.3, 1.5
-    height = 0.3 + step * (count + overlap - 1) + 0.06
-    figure = Figure(figsize=(4.4, height))
-    axes = figure.add_axes((0.2, 0.28 / height, 0.62, 1 - 0.34 / height))
-    most = max(max(row) for row in rows) or 1.0
-    for place, (row, name, note) in enumerate(zip(rows, names, notes, strict=True)):
-        base = float(count - 1 - place)
-        x = np.concatenate(([0.0], (np.arange(len(row)) + 0.5) / len(row), [1.0]))
-        y = base + overlap * _ended(row) / most
-        axes.fill_between(x, base, y, color=WASH, linewidth=0, zorder=place)
-        axes.plot(x, y, color=ACCENT, linewidth=1.2, zorder=place)
-        style: dict[str, Any] = {"va": "bottom", "size": 8, "clip_on": False}
-        axes.text(-0.03, base, shortened(name), ha="right", color=INK, **style)
-        axes.text(1.03, base, note, ha="left", color=MUTED, **style)
-    _bare(axes, ticks, count - 1 + overlap * 1.02)
-    return figure
-
-
 def shortened(text: str, most: int = 14) -> str:
     """Shorten a name so that it fits beside a plot.
 
@@ -288,21 +215,6 @@ def shortened(text: str, most: int = 14) -> str:
         'a name that i…'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _ended(values: Sequence[float]) -> NDArray[np.float64]:
-    """Return values at the centres of bins, with the first and the last repeated at the ends."""
-    return np.concatenate((values[:1], values, values[-1:])).astype(np.float64)
-
-
-def _bare(axes: Axes, ticks: Sequence[tuple[float, str]], top: float) -> None:
-    """Reduce axes to the ticks at the bottom."""
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, top)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
-    axes.tick_params(length=3, labelsize=8)
 
 
 def answers(

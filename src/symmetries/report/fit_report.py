@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from symmetries.report import figures
+from symmetries.report import densities, figures
 from symmetries.report.lines import histories, history
 from symmetries.report.orbit_report import quantity, run_settings, spread, title
 from symmetries.report.page import (
@@ -263,7 +263,7 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
     inside = _inside(part, values)
     ticks = [(i / (len(steps) - 1), steps[i]) for i in spread(len(steps), 5)]
     with figures.style(salt=f"box {part.name}"):
-        svg = figures.to_svg(figures.box(*_ends(part, values), ticks=ticks))
+        svg = figures.to_svg(densities.box(*_ends(part, values), ticks=ticks))
     _, _, height, width, _ = frames.shape
     weights = [1.0 if flag else EDGE**2 for flag in inside]
     return OrbitViewer(

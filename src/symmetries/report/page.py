@@ -112,7 +112,25 @@ class OrbitViewer:
     weights: Sequence[Sequence[float]] = ()
 
 
-Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer
+@dataclass(frozen=True)
+class Card:
+    """A picture as a data URI over small drawings, each with a caption."""
+
+    picture: str
+    label: str
+    drawings: Sequence[tuple[Markup, str]]
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Cards side by side under a title."""
+
+    kind: ClassVar[str] = "cards"
+    title: str
+    cards: Sequence[Card]
+
+
+Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer | Cards
 
 
 @dataclass(frozen=True)
@@ -142,6 +160,7 @@ class Page:
     settings: Mapping[str, str] = field(default_factory=dict)
     rerun: str = ""
     note: str = ""
+    warnings: Sequence[str] = ()
 
 
 def render(page: Page) -> str:

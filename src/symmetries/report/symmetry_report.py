@@ -1,159 +1,153 @@
 """Report of ``symmetries discover``: which transformations occur in data, and how widely."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
-from markupsafe import Markup
-
-from symmetries.report import figures
-from symmetries.report.orbit_report import quantity, run_settings, spread, title
+from symmetries.report import densities, figures
+from symmetries.report.orbit_report import run_settings, title
 from symmetries.report.page import (
     Answer,
     Block,
+    Card,
+    Cards,
     Drawing,
     Gallery,
-    OrbitViewer,
     Page,
     Section,
     Table,
 )
-from symmetries.report.words import advice, headline, sentence, width_text
+from symmetries.report.prototype_report import capital, density_drawing, prototype_page, viewer
+from symmetries.report.words import (
+    ends_text,
+    headline,
+    interval_text,
+    sentence,
+    share_text,
+    width_text,
+)
 from symmetries.results import SymmetryResult, Transformation
-from symmetries.results.pictures import Film, SymmetryPictures
+from symmetries.results.pictures import Portrait, PosePictures
 
-MOST_CLASSES = 12
+MOST_CLASSES = 20
 
 
 def symmetry_page(result: SymmetryResult) -> Page:
     """The page for a symmetry result; without pictures it shows the densities alone."""
+    if result.method == "two-stage":
+        return prototype_page(result)
     data, parts = result.data, result.transformations
     size = f"{data.width} × {data.height}"
+    check = "" if result.check is None else f" {result.check.sentence}"
     return Page(
         title=f"Symmetries of {data.name}",
         lede=headline(parts),
-        note=f"Learned from {data.count:,} images of {size} pixels, without labels. "
-        + advice(parts),
-        answers=[Answer(title(part.name), sentence(part), part.verdict) for part in parts],
+        note=f"Learned from {data.count:,} images of {size} pixels, without labels.{check}",
+        answers=[
+            Answer(title(part.name), answer_text(part), part.verdict.replace("cannot be ", "un"))
+            for part in parts
+        ],
         sections=[
             *_density_sections(parts, result.pictures),
+            *_picture_sections(parts, result.pictures),
             *_class_sections(result),
-            Section(
-                "The numbers",
-                "A set of this width holds 90 % of the learned distribution. The noise floor is "
-                "the same width for repeated predictions on one image, which the method cannot "
-                "resolve. A transformation narrower than twice the noise floor counts as absent, "
-                "unless it is an angle that is practically uniform.",
-                blocks=[_table(result)],
-            ),
+            *_width_sections(parts),
+            *_check_sections(result),
+            _numbers(parts),
         ],
         settings=_settings(result),
         rerun=result.run.command,
+        warnings=[capital(text) for text in result.warnings],
     )
 
 
+def answer_text(part: Transformation) -> str:
+    """One transformation in words, with the interval of its width.
+
+    Example:
+        >>> from symmetries.results import Histogram
+        >>> part = Transformation(name="rotation", unit="degrees", width90=64, noise_floor=3,
+        ...     interval=(60, 70), verdict="partial", histogram=Histogram(edges=(), density=()))
+        >>> answer_text(part)
+        'rotated by about ±32° (90 % width 60° to 70°)'
+    """
+    text = sentence(part)
+    if part.verdict != "partial" or part.interval is None:
+        return text
+    return f"{text} (90 % width {interval_text(part)})"
+
+
 def _density_sections(
-    parts: Sequence[Transformation], pictures: SymmetryPictures | None
+    parts: Sequence[Transformation], pictures: PosePictures | None
 ) -> list[Section]:
-    """Learned densities, under pictures that move where there are pictures."""
+    """Mean densities, under pictures that move where there are pictures."""
+    told = (
+        "The density is the mean over the pictures whose pose can be told, each laid on the centre "
+        "of the smallest set that holds 90 % of its own density: poses that are equally likely "
+        "within a range look like a box. Zero is the middle of the poses that occur."
+    )
     if pictures is None:
         drawings: list[Block] = [
-            Drawing(svg, alt=f"Learned density along {name}.", title=name)
-            for name, svg in ((title(part.name), _density(part)) for part in parts)
+            Drawing(
+                density_drawing(part), f"Density of {title(part.name)}.", title=title(part.name)
+            )
+            for part in parts
         ]
-        text = "The learned density of each transformation around the most common pose."
-        return [Section("Transformation by transformation", text, blocks=drawings, columns=True)]
-    return [
-        Section(
-            "Pictures and their prototypes",
-            "The model sees every picture as a prototype that was moved. On the left a "
-            "picture, then the prototype it was led back to, then new versions of it: the "
-            "same picture, moved as the data moves its like.",
-            blocks=[_gallery(pictures)],
-        ),
-        Section(
-            "Move them yourself",
-            "Drag a slider to move the examples. Under it is the learned density, and a "
-            "picture fades where the model finds it unlikely. Zero is the most common pose "
-            "of each picture.",
-            blocks=[
-                _viewer(part, film, pictures.labels)
-                for part, film in zip(parts, pictures.films, strict=True)
-            ],
-            columns=True,
-        ),
+        return [Section("How far the pictures go", told, blocks=drawings, columns=True)]
+    blocks = [
+        viewer(part, film, pictures.labels)
+        for part, film in zip(parts, pictures.films, strict=True)
     ]
+    text = "Drag a slider to move the examples; one fades where its own density is low. "
+    return [Section("How far the pictures go", text + told, blocks=blocks, columns=True)]
 
 
-def _step_labels(part: Transformation) -> list[str]:
-    """Labels of the values along a transformation, where no film has any."""
-    edges = part.histogram.edges
-    if part.unit == "elements":
-        return [str(i) for i in range(len(edges) - 1)]
-    return [value_text(edge, part) for edge in edges]
-
-
-def _density(part: Transformation, steps: Sequence[str] | None = None) -> Markup:
-    """The learned density of a transformation as a drawing."""
-    finite = part.unit == "elements"
-    ticks = _ticks(part, steps or _step_labels(part))
-    with figures.style(salt=f"density {part.name}"):
-        return figures.to_svg(figures.density(part.histogram.density, ticks=ticks, bars=finite))
-
-
-def _gallery(pictures: SymmetryPictures) -> Gallery:
-    versions = pictures.gallery.shape[1] - 2
+def _picture_sections(
+    parts: Sequence[Transformation], pictures: PosePictures | None
+) -> list[Section]:
+    if pictures is None:
+        return []
+    versions = pictures.gallery.shape[1] - 1
     rows = [
         (label, [figures.picture_uri(frame) for frame in row])
         for label, row in zip(pictures.labels, pictures.gallery, strict=True)
     ]
-    return Gallery((("image", 1), ("prototype", 1), ("new versions", versions)), rows, marked=True)
+    units = {part.name: part.unit for part in parts}
+    return [
+        Section(
+            "New versions",
+            "On the left a picture as it is, then new versions of it, moved as the data moves its "
+            "like: drawn from its own density, by a fit that has not seen it.",
+            blocks=[Gallery((("image", 1), ("new versions", versions)), rows)],
+        ),
+        Section(
+            "The surest and the least sure",
+            "The pictures whose poses are known best and worst, by fits that have not seen them, "
+            "with the density of each on the whole range, around its own centre. A width is read "
+            "from sure pictures only: a picture that looks alike in every pose tells nothing.",
+            blocks=[
+                _cards("The surest", pictures.surest, units),
+                _cards("The least sure", pictures.least_sure, units),
+            ],
+        ),
+    ]
 
 
-def _viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
-    steps = film.labels or [value_text(value, part) for value in film.values]
-    finite = part.unit == "elements"
-    name = title(part.name)
-    _, _, height, width, _ = film.frames.shape
-    return OrbitViewer(
-        title=name,
-        text=capital(sentence(part)) + ".",
-        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(film.frames))),
-        examples=labels,
-        steps=steps,
-        start=0 if finite else len(steps) // 2,
-        curve=Drawing(_density(part, steps), alt=f"Learned density along {name}."),
-        span=_slider_span(len(steps)) if finite else figures.SPAN,
-        tile=(width, height),
-        weights=[[round(float(w), 3) for w in row] for row in film.weights],
-    )
-
-
-def _slider_span(steps: int) -> tuple[float, float]:
-    """Return the span of a slider that ends at the centres of the first and the last bar."""
-    left, right = figures.SPAN
-    half = (right - left) / steps / 2
-    return left + half, right - half
-
-
-def _ticks(part: Transformation, steps: Sequence[str]) -> list[tuple[float, str]]:
-    """Return positions on the axis from 0 to 1 with their labels."""
-    count = len(steps)
-    if part.unit == "elements":
-        return [((i + 0.5) / count, steps[i]) for i in spread(count, 8)]
-    return [(i / (count - 1), steps[i]) for i in spread(count, 5)]
-
-
-def value_text(value: float, part: Transformation) -> str:
-    """Format a value of a transformation as a label."""
-    return f"{value:.0f}" if part.unit == "elements" else quantity(value, part.unit)
-
-
-def capital(text: str) -> str:
-    """Capitalise a sentence."""
-    return text[:1].upper() + text[1:]
+def _cards(name: str, portraits: Sequence[Portrait], units: Mapping[str, str]) -> Cards:
+    cards = []
+    for one in portraits:
+        drawings = [
+            (
+                densities.sparkline(one.densities[part]),
+                f"{title(part)} {width_text(one.widths[part], unit)}",
+            )
+            for part, unit in units.items()
+        ]
+        cards.append(Card(figures.picture_uri(one.picture), one.label, drawings))
+    return Cards(name, cards)
 
 
 def _class_sections(result: SymmetryResult) -> list[Section]:
-    """Build the section on densities by class, with a ridge for each."""
+    """Widths by class with their intervals, the largest classes only."""
     ranked = sorted(result.classes.items(), key=lambda item: -item[1].images)[:MOST_CLASSES]
     names = {name for name, _ in ranked}
     chosen = [(name, found) for name, found in result.classes.items() if name in names]
@@ -161,44 +155,108 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
         return []
     drawings: list[Block] = []
     for part in result.transformations:
-        edges = part.histogram.edges
-        labels = [value_text(edges[i], part) for i in spread(len(edges), 5)]
-        places = [i / (len(edges) - 1) for i in spread(len(edges), 5)]
-        with figures.style(salt=f"ridges {part.name}"):
-            svg = figures.to_svg(
-                figures.ridges(
-                    [found.density[part.name] for _, found in chosen],
-                    [name for name, _ in chosen],
-                    [width_text(found.width90[part.name], part.unit) for _, found in chosen],
-                    ticks=[] if part.unit == "elements" else list(zip(places, labels, strict=True)),
-                )
-            )
+        own = [(name, found) for name, found in chosen if part.name in found.width90]
+        if not own:
+            continue
+        rows = [(name, found.width90[part.name], *found.interval[part.name]) for name, found in own]
+        notes = [ends_text(found.interval[part.name], part.unit) for _, found in own]
+        with figures.style(salt=f"classes {part.name}"):
+            least = 1.0 if part.unit in ("factor", "elements") else 0.0
+            svg = figures.to_svg(densities.intervals(rows, notes, level=part.width90, least=least))
         name = title(part.name)
-        drawings.append(Drawing(svg, alt=f"Density of {name} by class.", title=name))
+        drawings.append(Drawing(svg, alt=f"Width of {name} by class.", title=name))
     left_out = len(result.classes) - len(chosen)
     note = f" The {left_out} smallest classes are left out." if left_out else ""
-    text = "The learned density in each class, and its 90 % width."
+    text = (
+        "The 90 % width of the pictures of each class whose pose can be told, with its interval; "
+        "the dashed line is the width over all classes."
+    )
     return [Section("Class by class", text + note, blocks=drawings, columns=True)]
 
 
-def _table(result: SymmetryResult) -> Table:
-    return Table(
-        header=("transformation", "90 % width", "noise floor", "verdict"),
-        rows=[
-            (
-                title(part.name),
-                width_text(part.width90, part.unit),
-                width_text(part.noise_floor, part.unit),
-                part.verdict,
-            )
-            for part in result.transformations
-        ],
+def _width_sections(parts: Sequence[Transformation]) -> list[Section]:
+    """Histograms of the widths of all pictures."""
+    drawings: list[Block] = []
+    for part in parts:
+        if part.widths is None:
+            continue
+        edges = part.widths.edges
+        places = [0, (len(edges) - 1) // 2, len(edges) - 1]
+        ticks = [(i / (len(edges) - 1), width_text(edges[i], part.unit)) for i in places]
+        level = _place(part.width90, edges, part.unit)
+        with figures.style(salt=f"widths {part.name}"):
+            drawn = densities.density(part.widths.density, ticks=ticks, steps=True, level=level)
+            svg = figures.to_svg(drawn)
+        name = title(part.name)
+        caption = f"Told from {share_text(part)} of the pictures."
+        drawings.append(Drawing(svg, f"Widths of {name} of all pictures.", caption, name))
+    if not drawings:
+        return []
+    text = (
+        "How wide the density of each picture is, whether its pose can be told or not. The dashed "
+        "line is the width of those that can be told: the answer above. Pictures to the right of "
+        "it tell less."
     )
+    return [Section("All pictures", text, blocks=drawings, columns=True)]
+
+
+def _place(value: float, edges: Sequence[float], unit: str) -> float:
+    """Where a value lies between the first and the last edge, from 0 to 1."""
+    low, high = edges[0], edges[-1]
+    if unit == "factor":
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return min(max((value - low) / max(high - low, 1e-12), 0.0), 1.0)
+
+
+def _check_sections(result: SymmetryResult) -> list[Section]:
+    """What the self-test planted, and what it recovered."""
+    heading = "Does the method work on these data?"
+    if result.check is None:
+        text = "This was not tested: the run was made without its self-test."
+        return [Section(heading, text)]
+    rows = [
+        (
+            title(row.name),
+            width_text(row.planted, row.unit),
+            width_text(row.expected, row.unit),
+            width_text(row.recovered, row.unit) if row.visible else "invisible",
+        )
+        for row in result.check.planted
+    ]
+    text = (
+        f"{result.check.sentence} Known transformations were planted into the pictures, all "
+        "parameters at once, a narrow and a wide one, and looked for again. What should be found "
+        "is what was planted on top of what the data had. Transformations of data that have nearly "
+        "all of them already are invisible."
+    )
+    header = ("transformation", "planted", "should be found", "was found")
+    return [Section(heading, text, blocks=[Table(header, rows)])]
+
+
+def _numbers(parts: Sequence[Transformation]) -> Section:
+    header = ("transformation", "90 % width", "interval", "told from", "resolution", "verdict")
+    rows = [
+        (
+            title(part.name),
+            width_text(part.width90, part.unit),
+            interval_text(part),
+            share_text(part),
+            width_text(part.noise_floor, part.unit),
+            part.verdict,
+        )
+        for part in parts
+    ]
+    text = (
+        "The width is that of the smallest set that holds 90 % of the density of poses, the median "
+        "over the pictures whose pose can be told: one fit chooses these, and another that has not "
+        "seen them reads their width. The interval comes from resampling pictures and fits, and "
+        "from what the self-test missed. Widths below the resolution cannot be told from zero."
+    )
+    return Section("The numbers", text, blocks=[Table(header, rows)])
 
 
 def _settings(result: SymmetryResult) -> dict[str, str]:
     quality = result.quality
-    kept = f"{100 * quality.content_kept:.0f} % of the images are recovered from the prototype"
-    return run_settings(result.data, result.run, result.group) | {
-        "quality": f"{kept} (on {quality.images:,} images)"
-    }
+    found = run_settings(result.data, result.run, result.group)
+    gain = "" if quality.gain is None else f", {quality.gain:.2f} nats gained over chance"
+    return found | {"quality": f"read from {quality.images:,} images{gain}"}

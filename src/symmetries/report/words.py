@@ -30,6 +30,19 @@ WORDS = {
     "saturation": Phrases("saturation varies by {}", "", "saturation does not vary"),
     "value": Phrases("brightness varies by {}", "", "brightness does not vary"),
 }
+# Finite groups of two elements: partial, full, absent.
+FLIPS = {
+    "flip_x": (
+        "mirrored left to right, but less often than not",
+        "mirrored left to right as often as not",
+        "not mirrored left to right",
+    ),
+    "flip_y": (
+        "mirrored upside down, but less often than not",
+        "mirrored upside down as often as not",
+        "not mirrored upside down",
+    ),
+}
 # If both are absent, one phrase covers both.
 PAIRS = {("shift_x", "shift_y"): "not shifted", ("scale_x", "scale_y"): "not stretched"}
 
@@ -65,6 +78,41 @@ def width_text(width: float, unit: str) -> str:
     return f"{width:.1f} {'px' if unit == 'pixels' else unit}"
 
 
+def interval_text(part: Transformation) -> str:
+    """Format the interval of a width, for a table.
+
+    Example:
+        >>> from symmetries.results import Histogram
+        >>> part = Transformation(name="rotation", unit="degrees", width90=64, noise_floor=3,
+        ...     interval=(60.2, 70), verdict="partial", histogram=Histogram(edges=(), density=()))
+        >>> interval_text(part)
+        '60° to 70°'
+    """
+    if part.interval is None:
+        return "-"
+    return ends_text(part.interval, part.unit)
+
+
+def ends_text(ends: tuple[float, float], unit: str) -> str:
+    """Format two widths as an interval.
+
+    Example:
+        >>> ends_text((1.2, 1.4), "factor"), ends_text((3.0, 4.0), "pixels")
+        ('×1.2 to ×1.4', '3.0 to 4.0 px')
+    """
+    low, high = (width_text(end, unit) for end in ends)
+    word = low.rpartition(" ")[2]
+    return f"{low.removesuffix(f' {word}') if high.endswith(f' {word}') else low} to {high}"
+
+
+def share_text(part: Transformation) -> str:
+    """Format the share of the pictures whose pose can be told, for a table."""
+    if part.share_told is None:
+        return "-"
+    share = 100 * part.share_told
+    return f"{share:.0f} %" if share >= 1 or share == 0 else "< 1 %"
+
+
 # Widths that count as zero (for factors as a logarithm), and the multiple of them from which
 # noise leaves the question open.
 NOTHING = {"degrees": 5.0, "pixels": 0.5, "factor": math.log(1.03)}
@@ -81,6 +129,8 @@ def is_open(part: Transformation) -> bool:
         >>> is_open(part), sentence(part)
         (True, 'cannot tell: the noise is about ±75°')
     """
+    if part.interval is not None:  # of an orbit posterior, which has a verdict for that
+        return False
     if part.verdict != "absent" or part.unit not in NOTHING:
         return False
     noise = math.log(part.noise_floor) if part.unit == "factor" else part.noise_floor
@@ -97,6 +147,8 @@ def sentence(part: Transformation) -> str:
         >>> sentence(part)
         'rotated by about ±32°'
     """
+    if part.verdict == "cannot be told":
+        return f"cannot be told: {part.reason}" if part.reason else "cannot be told"
     if part.unit == "elements":
         return _finite_sentence(part)
     name = title(part.name)
@@ -113,6 +165,9 @@ def sentence(part: Transformation) -> str:
 
 def _finite_sentence(part: Transformation) -> str:
     order = len(part.histogram.density)
+    if part.name in FLIPS:
+        some, every, none = FLIPS[part.name]
+        return {"full": every, "partial": some, "absent": none}[part.verdict]
     if part.verdict == "full":
         return f"all {order} elements occur"
     if part.verdict == "absent":
@@ -128,7 +183,7 @@ def headline(parts: Sequence[Transformation]) -> str:
         ''
     """
     absent = {part.name for part in parts if part.verdict == "absent" and not is_open(part)}
-    phrases = [sentence(part) for part in parts if part.verdict != "absent"]
+    phrases = [sentence(part) for part in parts if part.verdict in ("partial", "full")]
     said: set[str] = set()
     for pair, phrase in PAIRS.items():
         if absent.issuperset(pair):
@@ -138,6 +193,9 @@ def headline(parts: Sequence[Transformation]) -> str:
         if part.name in absent - said:
             words = WORDS.get(part.name)
             phrases.append(words.none if words else sentence(part))
+    untold = [title(part.name) for part in parts if part.verdict == "cannot be told"]
+    if untold:
+        phrases.append(f"cannot be told: {', '.join(untold)}")
     unclear = [title(part.name) for part in parts if is_open(part)]
     if unclear:
         phrases.append(f"too noisy to tell: {', '.join(unclear)}")

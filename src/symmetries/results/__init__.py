@@ -5,7 +5,15 @@ Reports, tables and tests read these and nothing else. The first field of a file
 Numbers are in the units that a person reads: degrees, pixels, factors.
 """
 
-from symmetries.results.audits import AuditResult, DriftPoint, Estimate, LayerError
+from symmetries.results.audits import (
+    AuditResult,
+    DriftPoint,
+    Estimate,
+    LayerError,
+    ParameterRange,
+    Preprocessing,
+    SaliencyPoint,
+)
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
 from symmetries.results.generators import (
@@ -22,7 +30,9 @@ from symmetries.results.sweeps import SweepResult, Trial
 from symmetries.results.symmetries import (
     ClassSymmetries,
     Histogram,
+    PlantedWidth,
     Quality,
+    SelfTest,
     SymmetryResult,
     SymmetrySummary,
     Transformation,
@@ -45,10 +55,15 @@ __all__ = [
     "LayerRelaxation",
     "OrbitCurve",
     "OrbitResult",
+    "ParameterRange",
+    "PlantedWidth",
+    "Preprocessing",
     "Quality",
     "Record",
     "Result",
     "RunInfo",
+    "SaliencyPoint",
+    "SelfTest",
     "ShownResult",
     "SweepResult",
     "SymmetryResult",

@@ -139,28 +139,95 @@ class DriftPoint(Record):
     saliency_similarity: Estimate | None
 
 
+class ParameterRange(Record):
+    """How far one parameter went: from ``low`` to ``high``, in degrees, pixels or factors."""
+
+    name: str
+    low: float
+    high: float
+    unit: str
+
+
+class Preprocessing(Record):
+    """What was done to the images before the model saw them.
+
+    Args:
+        size: (height, width) that they were resized to; None if they were not.
+        fit: how they were fitted into that size: "stretch", "crop" or "pad".
+        channels: order of the colours that the model saw: "rgb" or "bgr".
+        mean: subtracted from each channel, after that order; None where nothing was.
+        std: that each channel was divided by.
+    """
+
+    size: tuple[int, int] | None = None
+    fit: Literal["stretch", "crop", "pad"] = "stretch"
+    channels: Literal["rgb", "bgr"] = "rgb"
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __str__(self) -> str:
+        """A line for tables and pages; empty where nothing was done."""
+        parts = []
+        if self.size is not None:
+            parts.append(f"{self.fit} to {self.size[1]} x {self.size[0]}")
+        if self.channels != "rgb":
+            parts.append(f"channels {self.channels}")
+        if self.mean is not None and self.std is not None:
+            mean, std = (", ".join(f"{v:g}" for v in part) for part in (self.mean, self.std))
+            parts.append(f"mean {mean}, std {std}")
+        return "; ".join(parts)
+
+
+class SaliencyPoint(Record):
+    """Similarity of saliency maps of which only values above a threshold are kept.
+
+    Args:
+        threshold: as a share of the largest value of each map.
+        similarity: mean cosine; None where fewer than two pixels of a picture are left, which
+            agree or disagree by chance.
+        pixels: mean number of pixels of a picture that are left.
+    """
+
+    threshold: float = Field(ge=0, le=1)
+    similarity: Estimate | None
+    pixels: float = Field(ge=0)
+
+
 class AuditResult(ShownResult):
-    """Result of ``symmetries audit``: how invariant a classifier is.
+    """Result of ``symmetries audit``: how invariant a model is.
+
+    Measures are None where they do not apply: those of accuracy without labels, those of saliency
+    and sensitivity without gradients.
 
     Args:
         group: its name, or its ``repr`` if it has none.
         elements: number of group elements per example.
         exhaustive: whether these are all of the group (else they were drawn for each example).
         identity: whether the identity is among them.
+        range: how far each parameter of a continuous group went.
         examples: number of examples.
-        classes: number of classes.
+        output: kind of the model's output, such as "logits".
+        classes: number of classes; None for other outputs.
         level: of the confidence intervals.
+        agreement: share of moved examples for which the model predicts the same class.
         accuracy: on the data as given.
         accuracy_moved: on the moved data.
         logit_invariance: LI, 0 is perfect.
         normalised_logit_invariance: LI relative to the size of the logits.
+        margin: mean lead of the first logit over the second.
+        margin_change: mean change of that lead when moved, as a share of the mean lead.
         distribution_invariance: DI, 0 is perfect.
-        saliency_similarity: SI, 1 is perfect; None for a model without gradients.
-        sensitivity: largest singular value of the input Jacobian; None without gradients.
+        saliency_area: saliency similarity over all thresholds, 1 is perfect.
+        saliency_curve: saliency similarity by threshold.
+        saliency_similarity: SI of the paper, at its threshold of 0.9.
+        sensitivity: largest singular value of the input Jacobian.
+        closely: number of examples for saliency, sensitivity and resampling alone.
         layers: equivariance error by layer.
         drift: the measures on the way to other data, if there are any.
         seconds: time that the measures took.
         model: its name, where there is one.
+        preprocessing: what was done to the images before the model saw them.
+        notes: what a reader should know about how it was measured.
         data: what it was measured on, where that is known.
         run: how the numbers were computed, where that is known.
     """
@@ -170,19 +237,29 @@ class AuditResult(ShownResult):
     elements: int = Field(ge=1)
     exhaustive: bool
     identity: bool
+    range: tuple[ParameterRange, ...] = ()
     examples: int = Field(ge=2)
-    classes: int = Field(ge=2)
+    output: str = "logits"
+    classes: int | None = Field(default=None, ge=2)
     level: float
-    accuracy: Estimate
-    accuracy_moved: Estimate
-    logit_invariance: Estimate
-    normalised_logit_invariance: Estimate
-    distribution_invariance: Estimate
+    agreement: Estimate | None = None
+    accuracy: Estimate | None = None
+    accuracy_moved: Estimate | None = None
+    logit_invariance: Estimate | None = None
+    normalised_logit_invariance: Estimate | None = None
+    margin: float | None = None
+    margin_change: Estimate | None = None
+    distribution_invariance: Estimate | None = None
+    saliency_area: Estimate | None = None
+    saliency_curve: tuple[SaliencyPoint, ...] = ()
     saliency_similarity: Estimate | None
     sensitivity: Estimate | None
+    closely: int | None = None
     layers: tuple[LayerError, ...]
     drift: tuple[DriftPoint, ...] = ()
     seconds: float = Field(ge=0)
     model: str | None = None
+    preprocessing: Preprocessing | None = None
+    notes: tuple[str, ...] = ()
     data: DataSummary | None = None
     run: RunInfo | None = None

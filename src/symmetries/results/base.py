@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -23,6 +23,7 @@ class Result(Record):
     A saved file ends with the SHA-256 of everything else in it, so that a changed byte is found.
     """
 
+    former_schemas: ClassVar[tuple[str, ...]] = ()  # of older files that can still be read
     schema_name: str = Field(alias="schema")
 
     def save(self, path: str | Path) -> Path:
@@ -55,7 +56,7 @@ class Result(Record):
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: expected JSON, got {error}; write the file anew") from error
         found = content.get("schema") if isinstance(content, dict) else None
-        if found != expected:
+        if found != expected and found not in cls.former_schemas:
             raise ValueError(
                 f"{path}: expected schema {expected!r}, got {found!r}; "
                 "read it with the version of symmetries that wrote it, or write it anew"

@@ -29,7 +29,7 @@ class Film:
     """Examples moved along one parameter.
 
     Args:
-        values: (S,) offsets from the most common pose, in the unit of the parameter.
+        values: (S,) offsets from the middle of the poses, in the unit of the parameter.
         frames: (E, S, H, W, C).
         weights: (E, S), density as a share of the largest of each example.
         labels: names of the steps, for finite groups.
@@ -54,6 +54,42 @@ class SymmetryPictures:
     labels: Sequence[str]
     gallery: Pixels
     films: Sequence[Film]
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """One picture with the density of its poses.
+
+    Args:
+        label: a name for it.
+        picture: (H, W, C).
+        widths: 90 % width by name of the parameter.
+        densities: by name of the parameter, around the centre of the picture's smallest set.
+    """
+
+    label: str
+    picture: Pixels
+    widths: Mapping[str, float]
+    densities: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class PosePictures:
+    """Examples with new versions, examples along each parameter, and how sure their poses are.
+
+    Args:
+        labels: a name for each of the E examples.
+        gallery: (E, 1 + V, H, W, C): example, new versions.
+        films: one per transformation.
+        surest: pictures with the narrowest densities.
+        least_sure: pictures with the widest ones.
+    """
+
+    labels: Sequence[str]
+    gallery: Pixels
+    films: Sequence[Film]
+    surest: Sequence[Portrait]
+    least_sure: Sequence[Portrait]
 
 
 @dataclass(frozen=True)

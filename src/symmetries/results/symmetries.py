@@ -1,7 +1,7 @@
 """Result of ``symmetries discover``: which transformations occur in data, and how much."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -9,7 +9,8 @@ from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 
-Verdict = Literal["absent", "partial", "full"]
+Verdict = Literal["absent", "partial", "full", "cannot be told"]
+Method = Literal["orbit", "two-stage"]
 
 
 class Histogram(Record):
@@ -30,47 +31,98 @@ class Transformation(Record):
         name: of the parameter.
         unit: "degrees", "pixels", "factor", ... A width in factors is the ratio of the ends: 1.2
             means sizes that vary by 20 %.
-        width90: length of the smallest set that holds 90 % of the learned distribution, averaged
-            over the data. Transformations are counted from the image, so that the length does not
-            depend on the prototype.
-        noise_floor: the same length for repeated inference of one image: smaller widths cannot be
-            told from zero.
-        verdict: "absent", "partial" or "full".
-        histogram: of the learned distribution, averaged over the images. Values are counted from
-            the prototype in a :class:`SymmetrySummary`, and from the most common pose of each
-            image in a :class:`SymmetryResult`.
+        width90: length of the smallest set that holds 90 % of the learned distribution. Of an orbit
+            posterior the median over the pictures whose pose can be told; of a two-stage model the
+            mean over the data. A width in elements is their effective number.
+        interval: of the width, by bootstrap over pictures and fits; None of a two-stage model.
+        noise_floor: smaller widths cannot be told from zero: the resolution of an orbit posterior,
+            the width of repeated inference of one image of a two-stage model.
+        verdict: "absent", "partial", "full" or "cannot be told".
+        reason: why it cannot be told; empty where it can.
+        share_told: share of the pictures whose pose can be told.
+        deciles: of the widths of all pictures, 11 numbers.
+        widths: histogram of the widths of all pictures.
+        calibration: largest gap of the probability integral transform on unseen pictures.
+        histogram: of the learned distribution, averaged over the images. Of an orbit posterior each
+            density is laid on the centre of its smallest set, which is comparable between
+            pictures. Of a two-stage model values are counted from the prototype in a
+            :class:`SymmetrySummary`, and from the most common pose in a :class:`SymmetryResult`.
     """
 
     name: str
     unit: str
     width90: float
+    interval: tuple[float, float] | None = None
     noise_floor: float
     verdict: Verdict
+    reason: str = ""
+    share_told: float | None = Field(default=None, ge=0, le=1)
+    deciles: tuple[float, ...] = ()
+    widths: Histogram | None = None
+    calibration: float | None = None
     histogram: Histogram
 
 
 class ClassSymmetries(Record):
-    """The same for one class: widths and densities by name of the parameter."""
+    """The same for one class, by name of the parameter.
+
+    An orbit posterior has intervals and no densities, a two-stage model the reverse.
+    """
 
     images: int = Field(ge=0)
     width90: dict[str, float]
-    density: dict[str, tuple[float, ...]]
+    interval: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    density: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+
+
+class PlantedWidth(Record):
+    """One transformation that the self-test planted into the data.
+
+    Args:
+        name: of the parameter.
+        unit: of the widths.
+        planted: 90 % width of what was planted.
+        expected: 90 % width of that on top of what the data had.
+        recovered: what was found.
+        visible: whether it could be seen: data that turn fully show no further turns.
+    """
+
+    name: str
+    unit: str
+    planted: float
+    expected: float
+    recovered: float
+    visible: bool
+
+
+class SelfTest(Record):
+    """Whether the method works on these data: what was planted into them and what was recovered."""
+
+    sentence: str
+    planted: tuple[PlantedWidth, ...] = ()
 
 
 class SymmetrySummary(Record):
     """Symmetries that a fitted model finds in images.
 
     Args:
+        warnings: to be read first.
         transformations: one for each parameter of the group, or one for a finite group.
         images: how many were looked at.
-        content_kept: share of the pictures that survives the way to the prototype and back.
+        content_kept: share of the pictures that survives the way to a two-stage model's prototype
+            and back.
+        gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
         classes: widths by name of the class, where there are labels; without densities.
+        check: the self-test; None where there was none.
     """
 
+    warnings: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...]
     images: int
-    content_kept: float
+    content_kept: float | None = None
+    gain: float | None = None
     classes: dict[str, ClassSymmetries] = Field(default_factory=dict)
+    check: SelfTest | None = None
 
     def __getitem__(self, name: str) -> Transformation:
         return next(part for part in self.transformations if part.name == name)
@@ -101,27 +153,54 @@ class Quality(Record):
 
     Args:
         images: how many were looked at for the widths.
-        content_kept: share of the pictures that survives the way to the prototype and back.
+        content_kept: share of the pictures that survives the way to a two-stage model's prototype
+            and back.
+        gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
         losses: last numbers of the training, by stage and name.
     """
 
     images: int = Field(ge=1)
-    content_kept: float
+    content_kept: float | None = None
+    gain: float | None = None
     losses: dict[str, dict[str, float]]
 
 
 class SymmetryResult(ShownResult):
-    """Result of ``symmetries discover``: which transformations occur in data, and how much."""
+    """Result of ``symmetries discover``: which transformations occur in data, and how much.
 
-    schema_name: Literal["symmetries.discover/1"] = Field(
-        default="symmetries.discover/1", alias="schema"
+    Args:
+        warnings: to be read first; empty if there is nothing to say.
+        method: "orbit" or "two-stage".
+        group: name of the transformations that were looked for.
+        data: what was looked at.
+        transformations: one for each parameter of the group, or one for a finite group.
+        classes: the same by class, where there are labels.
+        check: the self-test; None where there was none.
+        quality: how far to trust the numbers.
+        run: how they were computed.
+    """
+
+    former_schemas: ClassVar[tuple[str, ...]] = ("symmetries.discover/1",)
+    schema_name: Literal["symmetries.discover/2"] = Field(
+        default="symmetries.discover/2", alias="schema"
     )
+    warnings: tuple[str, ...] = ()
+    method: Method = "orbit"
     group: str
     data: DataSummary
     transformations: tuple[Transformation, ...]
     classes: dict[str, ClassSymmetries]
+    check: SelfTest | None = None
     quality: Quality
     run: RunInfo
 
     def __getitem__(self, name: str) -> Transformation:
         return next(part for part in self.transformations if part.name == name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _upgrade(cls, content: Any) -> Any:  # noqa: ANN401 - anything that is to be validated
+        """Read files of the first version, which knew two-stage models only."""
+        if not isinstance(content, Mapping) or content.get("schema") not in cls.former_schemas:
+            return content
+        return {**content, "schema": "symmetries.discover/2", "method": "two-stage"}

@@ -36,7 +36,7 @@ class SweepConfig(BaseModel):
     """Configuration of a sweep: what to train, what to measure, and what to search over.
 
     Args:
-        learner: one of :data:`symmetries.sweeps.objectives.OBJECTIVES`.
+        learner: one of :data:`symmetries.sweeps.sweep_objectives.OBJECTIVES`.
         data: a data set by name, a file or a folder. Part of its training split is held out for
             measuring; the test split is never read.
         measure: the number to compare, one of those that the learner returns.

@@ -18,7 +18,7 @@ from symmetries._validation.checks import as_folder, invalid
 from symmetries.data import ImageSet, load
 from symmetries.results import RunInfo, SweepResult, Trial
 from symmetries.sweeps.config import Range, SweepConfig
-from symmetries.sweeps.objectives import OBJECTIVES, Task, check_settings
+from symmetries.sweeps.sweep_objectives import OBJECTIVES, Task, check_settings
 from symmetries.training import NonFiniteError, pruning_hook
 
 Study: TypeAlias = Any  # Optuna's Study; Optuna is imported only when needed

@@ -27,16 +27,25 @@ class BestWeights:
         images: held out, (N, C, H, W).
         loss: of the training.
         config: of the training.
+        looks: over the whole training.
     """
 
-    def __init__(self, model: nn.Module, images: Tensor, loss: Loss, config: TrainConfig) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        loss: Loss,
+        config: TrainConfig,
+        looks: int = LOOKS,
+    ) -> None:
         self.model = model
         self.images = images
         self.loss = loss
-        self.every = max(1, config.steps // LOOKS)
+        self.every = max(1, config.steps // looks)
         self.total = config.steps
         self.folder: Path | None = None if config.out is None else config.out / "best"
         self.best = math.inf
+        self.when = 0  # steps until the best look
         self.state: dict[str, Tensor] = {}
         if self.folder is None or not self.folder.is_dir():
             return
@@ -44,7 +53,7 @@ class BestWeights:
             remove_state(self.folder, "model")
         elif has_state(self.folder, "model"):
             self.state, meta = load_state(self.folder)
-            self.best = float(meta["held_out"])
+            self.best, self.when = float(meta["held_out"]), int(meta["steps"])
 
     def __call__(self, step: Step, metrics: Mapping[str, Tensor]) -> None:
         """Look, if it is time to."""
@@ -53,7 +62,7 @@ class BestWeights:
             return
         value = self.look(step.device)
         if value < self.best:
-            self.best = value
+            self.best, self.when = value, done
             self.state = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
             if self.folder is not None and step.rank == 0:
                 save_model(self.folder, self.model, {"held_out": value, "steps": done})

@@ -2,23 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from symmetries._utils.config import Config, check_parts
-from symmetries._validation.checks import (
-    check_choice,
-    check_number,
-    check_positive,
-    check_whole,
-    invalid,
-    short,
-    wrong_type,
-)
+from symmetries._utils.config import Config
+from symmetries._utils.field_rules import Count, NonNegative, Positive, Share, Within
+from symmetries._validation.checks import check_choice, invalid, short, wrong_type
 
 # The precisions of Fabric without gradient scaling, which would have to read the gradients.
-PRECISIONS = ("32-true", "64-true", "bf16-true", "bf16-mixed")
-SCHEDULES = ("cosine", "constant")
-OPTIMIZERS = ("adam", "adamw", "sgd")
-GRAPH_MODES = ("auto", "off")
+Precision = Literal["32-true", "64-true", "bf16-true", "bf16-mixed"]
+PRECISIONS = get_args(Precision)
+Schedule = Literal["cosine", "constant"]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 # Fields that may differ between a run and its resumption without changing the weights.
@@ -52,29 +45,22 @@ class Optimiser(Config):
             as "skipped") before the run is stopped; 0 stops at the first one.
     """
 
-    algorithm: str = "adam"
-    warmup: float = 0.0
-    schedule: str = "cosine"
-    final: float = 0.0
-    clip: float | None = None
-    weight_decay: float = 0.0
+    algorithm: Literal["adam", "adamw", "sgd"] = "adam"
+    warmup: Share = 0.0
+    schedule: Schedule = "cosine"
+    final: NonNegative = 0.0
+    clip: Positive | None = None
+    weight_decay: NonNegative = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.0
-    skip_bad: int = 0
+    momentum: NonNegative = 0.0
+    skip_bad: Count = 0
 
     def __post_init__(self) -> None:
-        check_choice(self.algorithm, OPTIMIZERS, "algorithm")
-        check_choice(self.schedule, SCHEDULES, "schedule")
         if isinstance(self.warmup, int | float) and self.warmup > 1:
             remedy = "give a share of the steps: 0.1 warms up in the first tenth"
             raise invalid("warmup", "a number between 0 and 1", self.warmup, remedy)
-        check_number(self.warmup, "warmup", 0, 1)
-        for name in ("final", "weight_decay", "momentum"):
-            check_number(getattr(self, name), name, least=0)
-        if self.clip is not None:
-            check_positive(self.clip, "clip")
+        super().__post_init__()
         check_betas(self.betas)
-        check_whole(self.skip_bad, "skip_bad", least=0)
 
 
 @dataclass(frozen=True)
@@ -89,17 +75,11 @@ class Hardware(Config):
         workers: loader processes for a ``Dataset``.
     """
 
-    precision: str = "32-true"
+    precision: Precision = "32-true"
     devices: int = 1
     nodes: int = 1
-    graph: str = "auto"
-    workers: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.precision, PRECISIONS, "precision")
-        check_choice(self.graph, GRAPH_MODES, "graph")
-        for name, least in (("devices", 1), ("nodes", 1), ("workers", 0)):
-            check_whole(getattr(self, name), name, least=least)
+    graph: Literal["auto", "off"] = "auto"
+    workers: Count = 0
 
 
 @dataclass(frozen=True)
@@ -118,10 +98,6 @@ class Logging(Config):
     title: str = "training"
     tensorboard: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("checkpoint_every", "log_every"):
-            check_whole(getattr(self, name), name)
-
 
 @dataclass(frozen=True)
 class Origin(Config):
@@ -132,7 +108,7 @@ class Origin(Config):
         settings: of the learner, as JSON, that a resumed run must share.
     """
 
-    given_seed: int | None = None
+    given_seed: Count | None = None
     settings: str = "{}"
 
 
@@ -168,8 +144,8 @@ class TrainConfig(Config):
 
     steps: int
     batch_size: int
-    lr: float = 1e-3
-    seed: int = 0
+    lr: Positive = 1e-3
+    seed: Annotated[int, Within(0, 2**64)] = 0
     out: Path | None = None
     resume: bool = False
     device: str = "auto"
@@ -180,12 +156,7 @@ class TrainConfig(Config):
     origin: Origin = Origin()
 
     def __post_init__(self) -> None:
-        check_whole(self.steps, "steps")
-        check_whole(self.batch_size, "batch_size")
-        check_whole(self.seed, "seed", least=0, most=2**64)
-        check_positive(self.lr, "lr")
-        parts = {"optimiser": Optimiser, "hardware": Hardware, "logging": Logging, "origin": Origin}
-        check_parts(self, parts)
+        super().__post_init__()
         if not isinstance(self.device, str):
             raise wrong_type("device", "a name", self.device, "try 'auto', 'cpu' or 'cuda:1'")
         kind, _, number = self.device.partition(":")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symmetries._utils.config import Config
-from symmetries._validation.checks import check_number, check_positive, check_whole
+from symmetries._utils.field_rules import NonNegative, Positive, Share
 from symmetries.training.config import Optimiser, TrainConfig
 
 
@@ -30,21 +30,11 @@ class Recipe(Config):
 
     steps: int = 60_000
     batch_size: int = 512
-    lr: float = 3e-4
-    warmup: float = 0.2
-    final: float = 1e-3
-    clip: float | None = 10.0
-    weight_decay: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_whole(self.steps, "steps")
-        check_whole(self.batch_size, "batch_size")
-        check_positive(self.lr, "lr")
-        for name in ("warmup", "final"):
-            check_number(getattr(self, name), name, 0, 1)
-        check_number(self.weight_decay, "weight_decay", least=0)
-        if self.clip is not None:
-            check_positive(self.clip, "clip")
+    lr: Positive = 3e-4
+    warmup: Share = 0.2
+    final: Share = 1e-3
+    clip: Positive | None = 10.0
+    weight_decay: NonNegative = 1e-4
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
         """For the training loop; ``run`` are further fields, such as the seed and the folder."""

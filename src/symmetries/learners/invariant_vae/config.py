@@ -3,17 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symmetries._utils.config import Config, check_parts, check_sizes, register_presets
-from symmetries._validation.checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    check_positive,
-    check_whole,
-    invalid,
-)
+from symmetries._utils.config import Config, register_presets
+from symmetries._utils.field_rules import Positive, Share, Size
+from symmetries._validation.checks import invalid
 from symmetries.nn.autoencoder_config import AutoencoderConfig
-from symmetries.ops.warp import INTERPOLATIONS, Interpolation
+from symmetries.ops.warp import Interpolation
 from symmetries.training.recipe import Recipe
 
 
@@ -32,25 +26,16 @@ class Objective(Config):
         least_noise: smallest standard deviation of a pixel, where it is learned.
     """
 
-    samples: int = 10
-    invariance: float = 1.0
+    samples: Size = 10
+    invariance: Share = 1.0
     beta: float = 10.0
     sampled: bool = True
-    noise: float = 0.2
+    noise: Positive = 0.2
     learn_noise: bool = False
-    least_noise: float = 0.01
+    least_noise: Positive = 0.01
 
     def __post_init__(self) -> None:
-        check_whole(self.samples, "samples", most=10**6)
-        for name in ("learn_noise", "sampled"):
-            check_flag(getattr(self, name), name)
-        check_number(self.invariance, "invariance")
-        check_number(self.beta, "beta")
-        if not 0 <= self.invariance <= 1:
-            remedy = "1 is fully invariant, 0 not at all"
-            raise invalid("invariance", "a share in [0, 1]", self.invariance, remedy)
-        for name in ("noise", "least_noise"):
-            check_positive(getattr(self, name), name)
+        super().__post_init__()
         if self.noise < self.least_noise:
             expected = f"at least least_noise = {self.least_noise}"
             raise invalid("noise", expected, self.noise, "lower least_noise, too")
@@ -80,24 +65,14 @@ class Flows(Config):
 
     features: tuple[int, ...] = (1024, 512, 256)
     angles: Literal["circle", "line"] = "circle"
-    views: int = 8
-    initial_spread: float = 0.03
+    views: Size = 8
+    initial_spread: Positive = 0.03
     base: tuple[int, ...] = (64, 32)
-    layers: int = 2
-    bins: int = 4
-    conditioner: int = 64
+    layers: Size = 2
+    bins: Size = 4
+    conditioner: Size = 64
     flexible: bool = True
     conditional: bool = True
-
-    def __post_init__(self) -> None:
-        check_sizes(self.features, "features")
-        check_sizes(self.base, "base")
-        check_choice(self.angles, ("circle", "line"), "angles")
-        for name in ("views", "layers", "bins", "conditioner"):
-            check_whole(getattr(self, name), name, most=10**6)
-        check_positive(self.initial_spread, "initial_spread")
-        for name in ("flexible", "conditional"):
-            check_flag(getattr(self, name), name)
 
 
 _NETWORK = AutoencoderConfig(channels=(64, 128, 256), strides=(2, 2, 1))
@@ -125,11 +100,6 @@ class InvariantVAEConfig(Config):
     flow: Flows = Flows()
     interpolation: Interpolation = "bilinear"
     training: Recipe = _TRAINING
-
-    def __post_init__(self) -> None:
-        parts = {"network": AutoencoderConfig, "objective": Objective, "flow": Flows}
-        check_parts(self, {**parts, "training": Recipe})
-        check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
 
     @classmethod
     def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:

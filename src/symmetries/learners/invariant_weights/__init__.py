@@ -24,8 +24,8 @@ from symmetries.learners.invariant_weights.objectives import (
     images_of,
     log_likelihood,
 )
-from symmetries.learners.invariant_weights.profile import refitted_elbo, width_interval
 from symmetries.learners.invariant_weights.search import search_widths
+from symmetries.learners.invariant_weights.width_profile import refitted_elbo, width_interval
 
 __all__ = [
     "Evaluation",

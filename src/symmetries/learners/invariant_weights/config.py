@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from symmetries._utils.config import Config, check_parts, register_presets
-from symmetries._validation.checks import check_choice, check_flag, check_number, check_whole
+from symmetries._utils.config import Config, register_presets
+from symmetries._utils.field_rules import NonNegative, Share
 from symmetries.learners.invariant_weights.natural_config import NaturalConfig
-from symmetries.nn.invariant_model import TASKS
 
 _NATURAL = NaturalConfig(lr=0.1)
 
@@ -31,22 +30,12 @@ class InvariantWeightsConfig(Config):
     """
 
     features: int = 1024
-    half_width: float = 0.1
+    half_width: Share = 0.1
     learn: bool = True
-    sigma: float | None = None
-    prior_variance: float = 30.0
+    sigma: NonNegative | None = None
+    prior_variance: NonNegative = 30.0
     task: Literal["classification", "regression"] = "classification"
     training: NaturalConfig = _NATURAL
-
-    def __post_init__(self) -> None:
-        check_whole(self.features, "features")
-        check_number(self.half_width, "half_width", 0, 1)
-        check_flag(self.learn, "learn")
-        if self.sigma is not None:
-            check_number(self.sigma, "sigma", least=0)
-        check_number(self.prior_variance, "prior_variance", least=0)
-        check_choice(self.task, TASKS, "task")
-        check_parts(self, {"training": NaturalConfig})
 
 
 register_presets(

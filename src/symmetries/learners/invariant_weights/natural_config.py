@@ -2,16 +2,11 @@
 
 from dataclasses import dataclass
 
-from symmetries._utils.config import Config, check_parts
-from symmetries._validation.checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    check_positive,
-    check_whole,
-)
-from symmetries.distributions.box import SAMPLINGS, Sampling
-from symmetries.training.config import SCHEDULES, check_betas
+from symmetries._utils.config import Config
+from symmetries._utils.field_rules import Count, NonNegative, Positive, Share
+from symmetries._validation.checks import check_whole
+from symmetries.distributions.box import Sampling
+from symmetries.training.config import Schedule, check_betas
 
 
 @dataclass(frozen=True)
@@ -28,18 +23,11 @@ class HeadSteps(Config):
             is, as after a fit to fewer examples.
     """
 
-    rate: float = 0.3
-    memory: float = 1.0
+    rate: Share = 0.3
+    memory: Positive = 1.0
     head_every: int = 1
-    head_only: int = 10
+    head_only: Count = 10
     fresh: bool = True
-
-    def __post_init__(self) -> None:
-        check_number(self.rate, "rate", 0, 1)
-        check_positive(self.memory, "memory")
-        check_whole(self.head_every, "head_every")
-        check_whole(self.head_only, "head_only", least=0)
-        check_flag(self.fresh, "fresh")
 
 
 @dataclass(frozen=True)
@@ -53,14 +41,13 @@ class AdamSteps(Config):
         schedule: of all rates: "cosine", falling to 0, or "constant".
     """
 
-    body_lr: float = 1e-3
+    body_lr: NonNegative = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
-    schedule: str = "cosine"
+    schedule: Schedule = "cosine"
 
     def __post_init__(self) -> None:
-        check_number(self.body_lr, "body_lr", least=0)
+        super().__post_init__()
         check_betas(self.betas)
-        check_choice(self.schedule, SCHEDULES, "schedule")
 
 
 @dataclass(frozen=True)
@@ -91,19 +78,13 @@ class NaturalConfig(Config):
     samples: int = 32
     sampling: Sampling = "sobol"
     draws: int = 8
-    lr: float = 0.03
-    search: int = 7
+    lr: NonNegative = 0.03
+    search: Count = 7
     search_examples: int = 4000
-    seed: int = 0
+    seed: Count = 0
     head: HeadSteps = HeadSteps()
     adam: AdamSteps = AdamSteps()
 
     def __post_init__(self) -> None:
-        counts = ("steps", "batch_size", "chunk", "samples", "draws", "search_examples")
-        for name in counts:
-            check_whole(getattr(self, name), name)
-        check_parts(self, {"head": HeadSteps, "adam": AdamSteps})
+        super().__post_init__()
         check_whole(self.search, "search", 2 if self.search else 0)
-        check_whole(self.seed, "seed", least=0)
-        check_number(self.lr, "lr", least=0)
-        check_choice(self.sampling, SAMPLINGS, "sampling")

@@ -16,7 +16,7 @@ from symmetries._validation.checks import (
 )
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.learners.invariant_weights.objectives import check_labelled
-from symmetries.learners.invariant_weights.profile import refitted_elbo
+from symmetries.learners.invariant_weights.width_profile import refitted_elbo
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.natural_linear import NaturalLinear
 

@@ -49,6 +49,7 @@ class Network(Config):
     Args:
         kind: "cnn", "mlp", or "auto": "mlp" below 16 x 16, "cnn" above.
         channels: of the first convolutions.
+        blocks: residual blocks at each resolution.
         features: that the densities are computed from.
         dropout: before the densities.
         largest: side, in pixels, to which larger pictures are shrunk first.
@@ -56,13 +57,14 @@ class Network(Config):
 
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     channels: int = 32
+    blocks: int = 1
     features: int = 256
     dropout: float = 0.2
     largest: int = 64
 
     def __post_init__(self) -> None:
         check_choice(self.kind, NETWORKS, "kind")
-        for name in ("channels", "features"):
+        for name in ("channels", "blocks", "features"):
             check_whole(getattr(self, name), name, most=10**5)
         check_whole(self.largest, "largest", least=8)
         check_number(self.dropout, "dropout", 0, 0.9)
@@ -163,12 +165,14 @@ class OrbitConfig(Config):
 register_presets(
     OrbitConfig,
     {
-        # Small pictures on a CPU: a minute or two.
+        # On a CPU: a minute or two.
         "quick": OrbitConfig(
             bins=72,
-            network=Network(channels=16, features=128, dropout=0.1, largest=32),
-            training=Training(steps=600, rounds=2, batch_size=128),
-            reading=Reading(pictures=1024),
+            folds=2,
+            network=Network(kind="mlp", features=128, dropout=0.1, largest=24),
+            training=Training(steps=900, rounds=2, batch_size=128),
+            reading=Reading(pictures=768, samples=512),
+            views=Views(readings=4),
         ),
         "default": OrbitConfig(),
     },

@@ -140,8 +140,9 @@ def _by_class(
     classes = labels[found.rows].cpu()
     side, rule = max(model.shape[1:]), model.config.reading
     tables: dict[str, Mapping[str, tuple[float, float, float]]] = {}
-    for choosing, reading in zip(found.choosing, found.reading, strict=True):
+    for choosing, reading, half in zip(found.choosing, found.reading, found.half, strict=True):
         coordinate, table = reading.coordinate, {}
+        before = half.widths()
         for value in sorted(set(classes.tolist())):
             own = usable & (classes == value)
             if int(own.sum()) < FEWEST:
@@ -149,6 +150,7 @@ def _by_class(
             line = headline(
                 choosing.widths()[own],
                 reading.widths()[own],
+                before[own[: len(before)]],
                 found.folds[own],
                 rule,
                 0.02 if coordinate.kind == "finite" else reading.cell,

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
 LEAST_HELD_OUT = 16
 MOST_HELD_OUT = 2048
-LOOKED_AT = 2048  # held-out views at each look
+LOOKED_AT = 1024  # held-out views at each look
+LOOKS = 10  # over a round
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 1.6
+FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
+OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
 Run = Mapping[str, Any]  # fields of TrainConfig
 
@@ -60,35 +63,46 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     history = History()
     folds = model.folds(len(images))
     for attempt in range(MOST_TRIES):
-        part = _fit_fold(model, 0, images[folds != 0], run, f"fold0-try{attempt}")
+        part = _fit_fold(model, model.fits[0], 0, images[folds != 0], run, f"fold0-try{attempt}")
         join(history, part)
         last = attempt == MOST_TRIES - 1
         if not _widen(model, images[folds == 0][:LOOKED_AT], last):
             break
     for fold in range(1, model.fold_count):
-        join(history, _fit_fold(model, fold, images[folds != fold], run, f"fold{fold}"))
+        rest = images[folds != fold]
+        join(history, _fit_fold(model, model.fits[fold], fold, rest, run, f"fold{fold}"))
+    half = images[folds != 0][::2]
+    join(history, _fit_fold(model, model.half_fit, model.fold_count, half, run, "half"))
     return history
 
 
-def _fit_fold(model: "OrbitPosterior", fold: int, images: Tensor, run: Run, name: str) -> History:
+def _fit_fold(
+    model: "OrbitPosterior",
+    network: PoseNetwork,
+    fold: int,
+    images: Tensor,
+    run: Run,
+    name: str,
+) -> History:
     """Train in rounds until one improves the held-out likelihood by little."""
     kept, held = split_held_out(images, model.config.held_out, mix(model.seed, 12, fold))
     history = History()
     recipe = model.config.training
     before = 0.0  # of the uniform law, which a new network has
-    rise = 0.0
+    rise = 0.0  # what the last round brought, unless held-out pictures had been best long before
     for number in range(recipe.rounds):
         seed = mix(model.seed, fold, number)
-        part, loss = fit_round(
-            model, model.fits[fold], kept, held, recipe, run, f"{name}-round{number}", seed, before
+        part, loss, overfits = fit_round(
+            model, network, kept, held, recipe, run, f"{name}-round{number}", seed, before
         )
         join(history, part)
-        rise = max(0.0, before - loss)
-        settled = number > 0 and rise < recipe.settled
+        rise = 0.0 if overfits else max(0.0, before - loss)
+        settled = overfits or (number > 0 and rise < recipe.settled)
         before = min(before, loss)
         if settled:
             break
-    model.gains[fold], model.rises[fold] = -before, rise
+    if fold < model.fold_count:
+        model.gains[fold], model.rises[fold] = -before, rise
     return history
 
 
@@ -102,7 +116,7 @@ def fit_round(
     name: str,
     seed: int,
     best: float = math.inf,
-) -> tuple[History, float]:
+) -> tuple[History, float, bool]:
     """One training of a network, which ends with the weights that explain held-out pictures best.
 
     Args:
@@ -117,12 +131,16 @@ def fit_round(
         best: held-out loss of the weights that it starts from.
 
     Returns:
-        What was logged, and the best held-out loss: minus the nats gained over the uniform law.
+        What was logged; the best held-out loss: minus the nats gained over the uniform law; and
+        whether held-out pictures were explained best long before the end.
     """
-    recipe = replace(recipe, batch_size=min(recipe.batch_size, max(16, len(kept) // 2)))
+    steps = min(recipe.steps, FEWEST_STEPS + len(kept))
+    batch = min(recipe.batch_size, max(16, len(kept) // 2))
+    recipe = replace(recipe, steps=steps, batch_size=batch)
     out = None if run.get("out") is None else Path(run["out"]) / name
-    known = {"group": group_name(model.chart.group), "reach": model.chart.reach}
-    settings = plain_settings(model.config, **{k: str(v) for k, v in known.items()})
+    known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
+    known |= {name: getattr(model.action, name) for name in ("fill", "padding", "interpolation")}
+    settings = plain_settings(model.config.replace(check=True), **known)
     own = {**run, "out": out, "title": name, "settings": settings, "seed": seed}
     config = recipe.train_config(**own, given_seed=model.seed)
 
@@ -134,13 +152,14 @@ def fit_round(
 
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))
-    watch = BestWeights(network, held.repeat(times, 1, 1, 1)[:MOST_HELD_OUT], loss, config)
+    seen = held.repeat(times, 1, 1, 1)[:LOOKED_AT]
+    watch = BestWeights(network, seen, loss, config, looks=LOOKS)
     history = train(network, loss, (kept,), config, on_step=watch)
     watch.restore()
     if watch.best > best:
         network.load_state_dict(start)
-    network.eval()
-    return history, watch.best
+    network.float().eval()  # densities are read in single precision, whatever the training's was
+    return history, watch.best, watch.when < OVERFITS * config.steps
 
 
 def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

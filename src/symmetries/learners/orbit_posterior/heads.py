@@ -55,6 +55,11 @@ class Histograms(nn.Module):
             self.parts.append(nn.Sequential(*layers, nn.Dropout(dropout), last))
             inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights: training may cast them."""
+        return next(self.parameters()).dtype
+
     def log_ratio(self, u: Tensor, context: Tensor) -> Tensor:
         """Log q(u | c) / pi(u), (N,): nats gained over the uniform law.
 
@@ -81,7 +86,7 @@ class Histograms(nn.Module):
     def logits(self, j: int, u: Tensor, context: Tensor) -> Tensor:
         """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
         before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
-        found: Tensor = self.parts[j](torch.cat((context, *before), -1))
+        found: Tensor = self.parts[j](torch.cat((context, *before), -1).to(context.dtype))
         return found
 
     def probabilities(self, context: Tensor) -> Tensor:

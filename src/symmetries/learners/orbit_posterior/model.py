@@ -12,20 +12,23 @@ from symmetries._validation.checks import (
     check_image_shape,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.affine import Affine2
-from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.base import Group
+from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
+from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
+from symmetries.learners.orbit_posterior.versions import new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import History, load_learner, save_model
@@ -52,7 +55,8 @@ class OrbitPosterior(nn.Module):
     pictures of a fold are read by a fit that has not seen them.
 
     Args:
-        action: of the transformations on pictures.
+        action: how the transformations to look for move pictures: an ``ImageAction``, a group or
+            its name.
         shape: (C, H, W) of the pictures, at least 8 x 8.
         config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
         seed: of the initial weights, the folds and of training.
@@ -60,15 +64,14 @@ class OrbitPosterior(nn.Module):
         backbone: called for each fold, makes a module from views to features.
 
     Example:
-        >>> from symmetries.groups.affine import Affine2
-        >>> model = OrbitPosterior(ImageAction(Affine2("rotation")), (1, 16, 16), "quick")
+        >>> model = OrbitPosterior("rotation", (1, 16, 16), "quick")
         >>> model.sample(torch.rand(4, 1, 16, 16), 3).shape
         torch.Size([4, 3, 1, 16, 16])
     """
 
     def __init__(
         self,
-        action: Action,
+        action: Action | Group[Any] | str,
         shape: tuple[int, int, int],
         config: OrbitConfig | str = "default",
         seed: int = 0,
@@ -77,20 +80,20 @@ class OrbitPosterior(nn.Module):
         backbone: Any = None,  # noqa: ANN401 - a function without arguments that makes a module
     ) -> None:
         super().__init__()
-        if not isinstance(action, ImageAction):
-            remedy = "pictures only: try ImageAction(Affine2('rotation'))"
-            raise wrong_type("action", "an ImageAction", action, remedy)
+        action = as_image_action(action)
         check_chw(shape)
         if min(shape[1:]) < SMALLEST:
             remedy = "these are no pictures whose pose can be told: give larger ones"
             raise invalid("shape", f"at least {SMALLEST} x {SMALLEST} pixels", shape, remedy)
-        self.action, self.shape, self.seed = action, tuple(shape), seed
+        self.action = self.act = action
+        self.shape, self.seed = tuple(shape), seed
         self.config = OrbitConfig.resolve(config)
         self.make_backbone = backbone
         self.frame = Frame(True, float(action.fill), 1.0)
         self.levels = (0.0, 1.0)
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
+        self.history: History | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -99,10 +102,11 @@ class OrbitPosterior(nn.Module):
         self.view = self._view(chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
         fits = []
-        for fold in range(self.fold_count):
+        for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+        self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
@@ -122,7 +126,7 @@ class OrbitPosterior(nn.Module):
         device: str = "auto",
         precision: str = "32-true",
         progress: bool = True,
-        log_every: int = 50,
+        **more: Any,  # noqa: ANN401 - fields of TrainConfig
     ) -> History:
         """Learn q(r | y) on every fold, in rounds until the held-out likelihood has settled.
 
@@ -133,8 +137,9 @@ class OrbitPosterior(nn.Module):
             device: "auto", "cpu", "cuda", ...
             precision: see :class:`symmetries.training.TrainConfig`.
             progress: show a bar.
-            log_every: steps between two looks at the metrics.
+            more: further fields of a run, such as ``log_every``, ``devices`` and ``nodes``.
         """
+        more = run_options(more)
         data = self.checked(images)
         small = shrunk(data, self.config.network.largest)
         some = small[:LOOKED_AT]
@@ -143,10 +148,10 @@ class OrbitPosterior(nn.Module):
         self.frame = find_frame(some, float(self.action.fill))
         self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
-        history = fit_folds(self, small, {**run, "progress": progress, "log_every": log_every})
+        self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
         self.eval()
-        return history
+        return self.history
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""
@@ -207,6 +212,10 @@ class OrbitPosterior(nn.Module):
         versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
         return versions.to(images)
 
+    def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """One new version of each image (N, C, H, W): a transform for any training loop."""
+        return new_versions(self, batch, 1, generator)[:, 0]
+
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
         if not self.fitted:
@@ -246,45 +255,28 @@ class OrbitPosterior(nn.Module):
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
-        if self.make_backbone is not None:
-            remedy = "save its state_dict, and load it into a model with the same backbone"
-            raise invalid("backbone", "the library's own", "another one", remedy)
-        meta = {
-            "learner": "orbit_posterior",
-            "group": group_name(self.action.group),
-            "interpolation": self.action.interpolation,
-            "padding": self.action.padding,
-            "fill": self.action.fill,
-            "shape": list(self.shape),
-            "reach": self.chart.reach,
-            "frame": [self.frame.plain, self.frame.fill, self.frame.radius],
-            "levels": list(self.levels),
-            "gains": self.gains,
-            "rises": self.rises,
-            "outer": self.outer,
-            "folds": self.fold_count,
-            "seed": self.seed,
-            "config": self.config.to_dict(),
-        }
-        return save_model(folder, self, meta)
+        return save_model(folder, self, self.meta())
+
+    def meta(self) -> dict[str, Any]:
+        """What :meth:`from_meta` needs to build the model again, but for its weights."""
+        return stored_meta(self)
 
     @classmethod
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
         state, meta = load_learner(folder, "orbit_posterior", "orbit posterior")
-        options = {name: meta[name] for name in ("interpolation", "padding", "fill")}
-        action = ImageAction(parse_group(meta["group"]), **options)
-        config = OrbitConfig.from_dict(meta["config"])
-        channels, height, width = meta["shape"]
-        model = cls(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
-        model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
-        model.fold_count = meta["folds"]
-        model.rebuild(model.chart)
-        model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
-        model.outer = dict(meta["outer"])
+        model = cls.from_meta(meta)
         model.load_state_dict(state)
-        model.fitted = True
         return model.to(device)
+
+    @classmethod
+    def from_meta(cls, meta: Mapping[str, Any]) -> Self:
+        """A model as :meth:`meta` describes it, with new weights."""
+        return built_from_meta(cls, meta)
+
+    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
 
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape

@@ -40,8 +40,8 @@ class PoseNetwork(nn.Module):
 
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
-        features: Tensor = self.backbone(views)
-        return features.flatten(1).float()
+        features: Tensor = self.backbone(views.to(self.head.dtype))
+        return features.flatten(1).to(self.head.dtype)
 
     def forward(self, views: Tensor, u: Tensor) -> Tensor:
         """Log q(u | views) / pi(u), (N,)."""
@@ -79,37 +79,42 @@ class ConvNet(nn.Module):
         shape: (C, H, W).
         channels: of the first stage; doubled twice at most.
         features: of the result.
+        blocks: residual blocks at each resolution.
     """
 
-    def __init__(self, shape: tuple[int, int, int], channels: int, features: int) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], channels: int, features: int, blocks: int = 1
+    ) -> None:
         super().__init__()
         inputs, height, width = shape
         layers: list[nn.Module] = [nn.Conv2d(inputs, channels, 5, stride=2, padding=2)]
         height, width = (height + 1) // 2, (width + 1) // 2
-        layers.append(Residual(channels))
+        layers += [Residual(channels) for _ in range(blocks)]
         stage = 0
         while min(height, width) > 5:
             stage += 1
             outputs = channels * 2 ** min(stage, 2)
             layers += [nn.GELU(), nn.Conv2d(channels * 2 ** min(stage - 1, 2), outputs, 3, 2, 1)]
-            layers.append(Residual(outputs))
+            layers += [Residual(outputs) for _ in range(blocks)]
             height, width = (height + 1) // 2, (width + 1) // 2
         last = channels * 2 ** min(stage, 2)
         layers += [nn.GroupNorm(1, last), nn.GELU(), nn.Flatten()]
         layers += [nn.Linear(last * height * width, features), nn.LayerNorm(features)]
         self.layers = nn.Sequential(*layers)
+        self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, views: Tensor) -> Tensor:
-        """Features (N, F)."""
-        found: Tensor = self.layers(views)
-        return found
+        """Features (N, F); products are rounded to bfloat16 on a GPU."""
+        with torch.autocast(views.device.type, torch.bfloat16, enabled=views.is_cuda):
+            found: Tensor = self.layers(views.contiguous(memory_format=torch.channels_last))
+        return found.float()
 
 
 def _built(kind: str, shape: tuple[int, int, int], config: Network) -> nn.Module:
     if kind == "mlp":
         pixels = math.prod(shape)
         return nn.Sequential(nn.Flatten(), MLP(pixels, (2 * config.features, config.features)))
-    return ConvNet(shape, config.channels, config.features)
+    return ConvNet(shape, config.channels, config.features, config.blocks)
 
 
 @torch.no_grad()

@@ -163,6 +163,10 @@ def _read_samples(
     for j, coordinate in enumerate(model.chart.coordinates):
         cells = coordinate.size if coordinate.kind == "finite" else CELLS
         found.append(_counted(coordinate, moves[..., j], weight, cells).cpu())
+        if coordinate.kind == "finite" and model.chart.planar is not None:
+            # Mirrored poses are turned the other way: other coordinates are of those that are not.
+            weight = weight * (moves[..., j] == 0) + 1e-9
+            weight = weight / weight.sum(-1, keepdim=True)
     return found
 
 

@@ -13,11 +13,15 @@ from symmetries.learners.orbit_posterior.cautions import (
     about_width,
     self_test_sentence,
 )
-from symmetries.learners.orbit_posterior.planting import Planted, canonical_width, plant_and_recover
+from symmetries.learners.orbit_posterior.planting import (
+    Planted,
+    Unseen,
+    canonical_width,
+    plant_and_recover,
+)
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error, read
-from symmetries.learners.orbit_posterior.symmetric import self_symmetric
+from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
-    FEWEST_FOR_FULL,
     FULL_SHARE,
     Headline,
     Verdict,
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 MOST_SYMMETRIC = 0.8
+# Pictures from which a uniform law may be called full. Contents that occur once tell nothing of
+# each other's poses, so that a network must learn from many what such contents look like.
+FEWEST_FOR_FULL, FEWEST_OF_EACH = 10_000, 200
+NO_GAIN = 0.02  # nats: what explains unseen poses better than that is no uniform law
 
 
 @dataclass(frozen=True)
@@ -109,12 +117,21 @@ class OrbitSummary:
 
 @dataclass(frozen=True)
 class Crossed:
-    """Densities of pictures by two fits: one that chooses, and one that has not seen them."""
+    """Densities of pictures by several fits.
+
+    Args:
+        choosing: by a fit that chooses which pictures can be told.
+        reading: by the fit that has not seen them.
+        half: of the pictures of the first fold, which come first, by the fit on half of the rest.
+        folds: (N,) the fold of each picture.
+        rows: (N,) which pictures of the data these are.
+    """
 
     choosing: list[Densities]
     reading: list[Densities]
+    half: list[Densities]
     folds: Tensor
-    rows: Tensor  # which pictures of the data
+    rows: Tensor
 
 
 def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
@@ -138,18 +155,20 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
         ]
         for side in pieces
     ]
+    half = read(model, model.half_fit, images[places[0]], mix(seed, count))
     every = torch.cat(places)
-    return Crossed(joined[0], joined[1], folds[every], every)
+    return Crossed(joined[0], joined[1], half, folds[every], every)
 
 
 def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    for choosing, reading in zip(found.choosing, found.reading, strict=True):
+    for choosing, reading, half in zip(found.choosing, found.reading, found.half, strict=True):
         first, second = (side.widths()[usable] for side in (choosing, reading))
+        third = half.widths()[usable[: len(half.mass)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
-        lines.append(headline(first, second, found.folds[usable], rule, cell, seed))
+        lines.append(headline(first, second, third, found.folds[usable], rule, cell, seed))
     return lines
 
 
@@ -189,12 +208,12 @@ def summarise(
     parts = []
     for density, line in zip(found.reading, lines, strict=True):
         coordinate = density.coordinate
-        verdict = verdict_of(coordinate, line.width, power.get(coordinate.name))
+        verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
         if symmetric and verdict != "absent":
-            verdict = "cannot be told"
+            verdict, why = "cannot be told", "the pictures look the same in several poses"
         part = _part(model, density, line, verdict, usable, gaps.get(coordinate.name, 0.0))
         parts.append(part)
-        warnings += about_width(part, coordinate, planted, line.width)
+        warnings += about_width(part, planted, why)
     warnings += about_training(model)
     gain = sum(model.gains) / len(model.gains)
     return OrbitSummary(
@@ -221,19 +240,49 @@ def _checked(
     means = [
         centred_mean(d, line.told, usable) for d, line in zip(found.reading, lines, strict=True)
     ]
-    planted = plant_and_recover(model, images, means, [line.width for line in lines], seed)
+    unseen = _unseen(model, found, lines, usable)
+    some = images[found.rows]
+    widths = [line.width for line in lines]
+    planted = plant_and_recover(model, images, unseen, means, widths, seed)
     power = {}
     for density, line in zip(found.reading, lines, strict=True):
         c = density.coordinate
         uniform = line.width >= FULL_SHARE * uniform_width(c)
-        if c.kind != "line" and uniform and len(images) >= FEWEST_FOR_FULL:
-            power[c.name] = canonical_width(model, images, c, seed)
+        if c.kind != "line" and uniform and _enough_for_full(model, len(images), some):
+            power[c.name] = canonical_width(model, images, unseen, c, seed)
     return planted, power
+
+
+def _unseen(
+    model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
+) -> Unseen:
+    """Pictures of the first fold on which the self-test is read."""
+    count = min(len(found.half[0].mass), model.config.reading.pictures // 4)
+    told = []
+    for line in lines:
+        every = torch.zeros(len(usable), dtype=torch.bool)
+        every[usable] = line.told
+        own = every[:count] if bool(every[:count].any()) else usable[:count]
+        told.append(own if bool(own.any()) else torch.ones_like(own))
+    return Unseen(found.rows[:count], tuple(told))
+
+
+def _enough_for_full(model: "OrbitPosterior", count: int, some: Tensor) -> bool:
+    """Whether there are enough pictures that a uniform law could be seen to be none.
+
+    With one coordinate unseen poses must not be told better than by chance, either.
+    """
+    alone = len(model.chart.coordinates) == 1
+    if alone and sum(model.gains) / len(model.gains) > NO_GAIN:
+        return False
+    if count >= FEWEST_FOR_FULL:
+        return True
+    return count >= FEWEST_OF_EACH and contents_repeat(some, model.chart, model.frame)
 
 
 def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
     """The interval with what the self-test missed, at the planted width nearest to this one."""
-    rows = [p for p in planted if p.name == density.coordinate.name and p.visible]
+    rows = [p for p in planted if p.name == density.coordinate.name and p.visible and p.ratio > 0]
     if not rows or density.coordinate.kind == "finite":
         return line
     missed = min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9) / max(line.width, 1e-9))))

@@ -12,14 +12,17 @@ from symmetries.learners.orbit_posterior.config import Reading
 from symmetries.learners.orbit_posterior.reading import MASS
 
 Verdict = Literal["absent", "partial", "full", "cannot be told"]
-# Below these a width is called absent: objects and cameras tilt by themselves.
-ABSENT_DEGREES = 24.0
-ABSENT_SHIFT = 0.12  # half-images: 1.7 pixels of 28
-ABSENT_LOG_FACTOR = math.log(1.15)
+# Below the first number a width is called absent. Up to the second it may be the network's own
+# error, or natural: objects and cameras tilt by themselves.
+SMALL = {"rad": (math.radians(12), math.radians(30)), "half-image": (0.06, 0.13)}
+SMALL_LOG_FACTOR = (math.log(1.08), math.log(1.2))
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
-FEWEST_FOR_FULL = 2000  # pictures: contents that occur once tell nothing of each other's poses
 NARROW = 0.6  # of that: what poses given by a rule must be found as
+LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
+# The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
+# what any number of further pictures would change.
+CURVE = 1 / (math.sqrt(2) - 1)
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,24 @@ def told(choosing: Tensor, rule: Reading, cell: float) -> Tensor:
 
 
 def headline(
-    choosing: Tensor, reading: Tensor, folds: Tensor, rule: Reading, cell: float, seed: int
+    choosing: Tensor,
+    reading: Tensor,
+    half: Tensor,
+    folds: Tensor,
+    rule: Reading,
+    cell: float,
+    seed: int,
 ) -> Headline:
     """Choose pictures by one fit, read their width from another, bootstrap both.
+
+    A network that has seen too few pictures gives densities that are too wide, or too narrow, and
+    held-out pictures cannot show it. The learning curve can: the width by a fit to half of the
+    pictures. The interval reaches to where that curve leads.
 
     Args:
         choosing: widths (N,) by fits that choose.
         reading: widths (N,) by the fits that have not seen the pictures.
+        half: widths (M,) of the first M pictures by a fit to half as many pictures; may be empty.
         folds: (N,) the fold of each picture, and so the fit that reads it.
         rule: which pictures, and how often to resample.
         cell: length of a cell of the densities.
@@ -74,7 +88,12 @@ def headline(
         torch.tensor([(1 - rule.coverage) / 2, (1 + rule.coverage) / 2])
     )
     width = float(reading[chosen].median())
-    low, high = min(width, float(ends[0])), max(width, float(ends[1]))
+    curve = width
+    both = chosen[: len(half)]
+    if bool(both.any()):
+        now, before = (float(w[: len(half)][both].median()) for w in (reading, half))
+        curve = max(0.0, width + CURVE * (now - before))
+    low, high = min(width, curve, float(ends[0])), max(width, curve, float(ends[1]))
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
 
 
@@ -85,38 +104,42 @@ def uniform_width(coordinate: Coordinate) -> float:
     return MASS * coordinate.span
 
 
-def absent_below(coordinate: Coordinate) -> float:
-    """The width below which a coordinate is called absent, in its own unit."""
+def small_widths(coordinate: Coordinate) -> tuple[float, float]:
+    """The width below which a coordinate is absent, and up to which it may be an artefact."""
     if coordinate.kind == "finite" or coordinate.parameter is None:
-        return ABSENT_ELEMENTS
+        return ABSENT_ELEMENTS, ABSENT_ELEMENTS
     unit = coordinate.parameter.unit
-    return {
-        "rad": math.radians(ABSENT_DEGREES),
-        "half-image": ABSENT_SHIFT,
-        "log-factor": ABSENT_LOG_FACTOR,
-    }.get(unit, 0.1 * coordinate.span)
+    if unit == "log-factor":
+        return SMALL_LOG_FACTOR
+    return SMALL.get(unit, (0.05 * coordinate.span, 0.1 * coordinate.span))
 
 
-def verdict_of(coordinate: Coordinate, width: float, power: float | None) -> Verdict:
-    """The verdict on a width in the coordinate's own unit.
+def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> tuple[Verdict, str]:
+    """The verdict on a width, and why it cannot be told where it cannot.
 
     A law that looks uniform may be so because every pose occurs, or because the network cannot
     tell poses of such pictures apart. ``power`` is the width that was found when pictures were
-    brought to poses that a rule gives; only if that was found narrow is the law called full. With
-    fewer than 2,000 pictures it is not tried: few teach a rule, but not what contents look like.
+    brought to poses that a rule gives; only if that was found narrow is the law called full.
 
     Args:
         coordinate: what it is the width of.
-        width: of the pictures whose pose can be told.
+        line: the width, in the coordinate's own unit, and its interval.
         power: as said, or None where it was not tried.
     """
-    uniform = uniform_width(coordinate)
-    if width < absent_below(coordinate):
-        return "absent"
-    if width < FULL_SHARE * uniform:
-        return "partial"
-    if coordinate.kind == "line" or power is None:
-        return "cannot be told"
-    certain = 1.0 if coordinate.kind == "finite" else 0.0  # the width of a pose that is known
-    found = (power - certain) / (uniform - certain) < NARROW
-    return "full" if found else "cannot be told"
+    finite, uniform = coordinate.kind == "finite", uniform_width(coordinate)
+    least, doubtful = small_widths(coordinate)
+    if line.width >= FULL_SHARE * uniform:
+        certain = 1.0 if finite else 0.0  # the width of a pose that is known
+        seen = power is not None and (power - certain) / (uniform - certain) < NARROW
+        steady = finite or line.low > uniform / LOOSE
+        if coordinate.kind != "line" and seen and steady:
+            return "full", ""
+        return "cannot be told", "either every pose occurs, or such pictures do not show their pose"
+    if line.high < least or (finite and line.width < least):
+        return "absent", ""
+    if not finite and line.high > LOOSE * max(line.low, 1e-9):
+        return "cannot be told", "the width changes with the number of pictures; give more of them"
+    if line.width < doubtful:
+        text = "so small a width may be natural variation, or the network's own error"
+        return "cannot be told", text
+    return "partial", ""

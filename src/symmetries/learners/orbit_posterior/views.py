@@ -127,7 +127,7 @@ class View(nn.Module):
             mode = "constant" if self.frame.plain else "replicate"
             x = F.pad(x, (self.pad,) * 4, mode=mode)
         if not self.permutes:
-            x = self._resampled(blur(x, x.new_full((n,), config.before)), u, numbers)
+            x = self._resampled(blur(x, x.new_full((1,), config.before)), u, numbers)
         else:
             x = warp(x, affine_inverse(self._jitter(numbers, n))[:, :2].to(x.dtype), **self._how())
             if self.chart.finite is not None:
@@ -210,15 +210,19 @@ class View(nn.Module):
 
 
 def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of pictures (N, C, H, W), each by its own sigma (N,) in pixels."""
-    for axis in (-2, -1):
-        size = images.shape[axis]
-        place = torch.arange(size, device=images.device, dtype=images.dtype)
-        gap = (place[:, None] - place[None]) / sigma.clamp_min(0.05)[:, None, None]
-        taps = torch.exp(-0.5 * gap.square())
-        taps = (taps / taps.sum(-1, keepdim=True))[:, None]
-        images = taps @ images if axis == -2 else images @ taps.transpose(-1, -2)
-    return images
+    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels: (N,), or one for all, (1,)."""
+    height, width = images.shape[-2:]
+    rows = _taps(sigma.to(images.dtype), height)
+    columns = rows if width == height else _taps(sigma.to(images.dtype), width)
+    return rows @ images @ columns.transpose(-1, -2)
+
+
+def _taps(sigma: Tensor, size: int) -> Tensor:
+    """Matrices (N, 1, size, size) whose rows are normalised Gaussians around the diagonal."""
+    place = torch.arange(size, device=sigma.device)
+    profile = torch.exp(-0.5 * (place / sigma.clamp_min(0.05)[:, None]).square())
+    taps = profile[:, (place[:, None] - place[None]).abs()]
+    return (taps / taps.sum(-1, keepdim=True))[:, None]
 
 
 def _between(unit: Tensor, turns: bool, side: int) -> Tensor:

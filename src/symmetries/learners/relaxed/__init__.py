@@ -11,7 +11,6 @@ from symmetries.learners.relaxed.config import RelaxedConfig
 from symmetries.learners.relaxed.model import RelaxedEquivariance, RelaxedSummary
 from symmetries.learners.relaxed.training import (
     accuracy,
-    cross_validate,
     fit,
     relaxed_loss,
     train_jobs,
@@ -22,7 +21,6 @@ __all__ = [
     "RelaxedEquivariance",
     "RelaxedSummary",
     "accuracy",
-    "cross_validate",
     "fit",
     "relaxed_loss",
     "train_jobs",

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from symmetries._utils.config import Config, check_parts, register_presets
-from symmetries._validation.checks import check_choice, check_flag, check_number, check_whole
+from symmetries._utils.config import Config, register_presets
+from symmetries._utils.field_rules import NonNegative
 from symmetries.training.recipe import Recipe
 
-MODES = ("strict", "soft", "partial")
 _TRAINING = Recipe(4000, 128, lr=3e-3, warmup=0.05, final=0.0, clip=None, weight_decay=0.0)
 
 
@@ -33,22 +32,11 @@ class RelaxedConfig(Config):
     mode: Literal["strict", "soft", "partial"] = "soft"
     relaxation: float = 0.1
     learn: bool = True
-    penalty: float = 0.1
-    relaxation_lr: float = 4.0
+    penalty: NonNegative = 0.1
+    relaxation_lr: NonNegative = 4.0
     width: int = 16
     kernel_size: int | None = None
     training: Recipe = _TRAINING
-
-    def __post_init__(self) -> None:
-        check_choice(self.mode, MODES, "mode")
-        check_number(self.relaxation, "relaxation")
-        check_flag(self.learn, "learn")
-        for name in ("penalty", "relaxation_lr"):
-            check_number(getattr(self, name), name, least=0)
-        check_whole(self.width, "width")
-        if self.kernel_size is not None:
-            check_whole(self.kernel_size, "kernel_size")
-        check_parts(self, {"training": Recipe})
 
 
 register_presets(

@@ -1,7 +1,6 @@
 """The loss and the training of classifiers with relaxed layers."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -151,40 +150,6 @@ def fit(
             random_turn=random_turn,
         )
     )
-
-
-def cross_validate(
-    build: Callable[[float], nn.Module],
-    values: Iterable[float],
-    training: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
-    config: TrainConfig,
-    **options: Any,  # noqa: ANN401 - of fit
-) -> dict[float, float]:
-    """The validation accuracy of each fixed omega'; ``max(result, key=result.get)`` is the best.
-
-    Args:
-        build: makes a fresh model for an omega'.
-        values: of omega' to try.
-        training: images and labels.
-        validation: images and labels, not in ``training``.
-        config: of each run; a folder gets one folder for each value.
-        options: of :func:`fit`.
-    """
-    if not callable(build):
-        raise wrong_type("build", "a function from a number to a model", build, "see fit")
-    if not isinstance(values, Iterable):
-        raise wrong_type("values", "numbers to try", values, "try [0.0, 0.5, 1.0]")
-    values = [*values]
-    for value in values:
-        check_number(value, "values")
-    accuracies = {}
-    for value in values:
-        model = build(value)
-        out = None if config.out is None else config.out / f"relaxation-{value:g}"
-        fit(model, *training, replace(config, out=out), **options)
-        accuracies[value] = accuracy(model, *validation)
-    return accuracies
 
 
 @torch.no_grad()

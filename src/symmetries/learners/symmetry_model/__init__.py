@@ -7,10 +7,5 @@ transformation of a prototype is.
 
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.model import SymmetryModel
-from symmetries.learners.symmetry_model.sizes import at_mean_size
 
-__all__ = [
-    "SymmetryConfig",
-    "SymmetryModel",
-    "at_mean_size",
-]
+__all__ = ["SymmetryConfig", "SymmetryModel"]

@@ -1,28 +1,15 @@
 """Configuration of the symmetry model, and the presets "quick", "default" and "paper"."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from symmetries._utils.config import (
-    Config,
-    check_parts,
-    check_sizes,
-    register_presets,
-    renamed,
-)
-from symmetries._validation.checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    check_whole,
-    invalid,
-    short,
-)
-from symmetries.nn.features import NETWORKS, Network
-from symmetries.ops.warp import INTERPOLATIONS, Interpolation
+from symmetries._utils.config import Config, register_presets, renamed
+from symmetries._utils.field_rules import NonNegative, Share, Size, Within
+from symmetries._validation.checks import invalid
+from symmetries.nn.features import Network
+from symmetries.ops.warp import Interpolation
 from symmetries.training.recipe import Recipe
 
-MOST = 10**6  # of samples, layers, units
 MOST_JITTER = 0.45  # 1 + V must have an inverse
 # How far random transformations go by default: the whole circle, and what keeps a picture that
 # fills its frame inside it (Allingham et al. 2024, appendix C).
@@ -67,13 +54,7 @@ class InferenceNetwork(Config):
     pinned: bool = False
 
     def __post_init__(self) -> None:
-        check_choice(self.kind, NETWORKS, "kind")
-        check_sizes(self.widths, "widths")
-        check_flag(self.sampled, "sampled")
-        check_choice(self.squash, ("scale", "tanh"), "squash")
-        check_choice(self.angles, ("circle", "line"), "angles")
-        check_choice(self.moments, ("none", "centre", "size"), "moments")
-        check_flag(self.pinned, "pinned")
+        super().__post_init__()
         if self.pinned and self.moments == "none":
             remedy = 'moments="centre" moves pictures to their centre of mass'
             raise invalid("pinned", "with moments", "moments='none'", remedy)
@@ -116,35 +97,26 @@ class Objective(Config):
     """
 
     loss: Literal["symmetric", "one-sided"] = "symmetric"
-    samples: int = 5
-    invertibility: float = 0.1
-    alignment: float = 1.0
-    alignment_share: float = 1.0
+    samples: Size = 5
+    invertibility: NonNegative = 0.1
+    alignment: NonNegative = 1.0
+    alignment_share: Share = 1.0
     turns: bool = False
-    idempotence: float = 0.2
+    idempotence: NonNegative = 0.2
     idempotence_form: Literal["squares", "norm"] = "norm"
-    idempotence_range: float = 0.05
-    idempotence_start: float = 0.0
-    centring: float = 0.0
-    affine_jitter: float = 0.0
-    blur: float = 0.0
-    blur_share: float = 0.01
-    prototype_noise: float = 0.5
+    idempotence_range: Share = 0.05
+    idempotence_start: Share = 0.0
+    centring: NonNegative = 0.0
+    affine_jitter: Annotated[float, Within(0, MOST_JITTER)] = 0.0
+    blur: NonNegative = 0.0
+    blur_share: Share = 0.01
+    prototype_noise: NonNegative = 0.5
 
     def __post_init__(self) -> None:
-        check_choice(self.loss, ("symmetric", "one-sided"), "loss")
-        check_whole(self.samples, "samples", most=MOST)
-        check_flag(self.turns, "turns")
-        check_choice(self.idempotence_form, ("squares", "norm"), "idempotence_form")
-        for name in ("alignment_share", "blur_share", "idempotence_range", "idempotence_start"):
-            check_number(getattr(self, name), name, 0, 1)
+        super().__post_init__()
         if self.idempotence_start == 1:
             remedy = "0 begins at once"
             raise invalid("idempotence_start", "a share in [0, 1)", "1", remedy)
-        weights = ("invertibility", "alignment", "idempotence", "centring", "blur")
-        for name in (*weights, "prototype_noise"):
-            check_number(getattr(self, name), name, least=0)
-        check_number(self.affine_jitter, "affine_jitter", 0, MOST_JITTER)
 
 
 @dataclass(frozen=True)
@@ -164,22 +136,13 @@ class GenerativeNetwork(Config):
     """
 
     features: tuple[int, ...] = (1024, 512, 512)
-    feature_dropout: float = 0.2
+    feature_dropout: Share = 0.2
     base: tuple[int, ...] = (256, 256)
-    layers: int = 6
-    bins: int = 6
-    conditioner: int = 256
-    conditioner_dropout: float = 0.1
+    layers: Size = 6
+    bins: Size = 6
+    conditioner: Size = 256
+    conditioner_dropout: Share = 0.1
     circular: Literal["exact", "all", "none"] = "exact"
-
-    def __post_init__(self) -> None:
-        for name in ("features", "base"):
-            check_sizes(getattr(self, name), name)
-        for name in ("layers", "bins", "conditioner"):
-            check_whole(getattr(self, name), name, most=MOST)
-        for name in ("feature_dropout", "conditioner_dropout"):
-            check_number(getattr(self, name), name, 0, 1)
-        check_choice(self.circular, ("exact", "all", "none"), "circular")
 
 
 _INFERENCE = Recipe()
@@ -219,19 +182,15 @@ class SymmetryConfig(Config):
     objective: Objective = Objective()
     flow: GenerativeNetwork = GenerativeNetwork()
     interpolation: Interpolation = "bilinear"
-    holdout: float = 0.1
+    holdout: Share = 0.1
     matmul_precision: Literal["auto", "tf32", "bf16"] = "auto"
     inference: Recipe = _INFERENCE
     generative: Recipe = _GENERATIVE
 
     def __post_init__(self) -> None:
-        parts = {"network": InferenceNetwork, "objective": Objective, "flow": GenerativeNetwork}
-        check_parts(self, {**parts, "inference": Recipe, "generative": Recipe})
-        check_choice(self.interpolation, INTERPOLATIONS, "interpolation")
-        check_choice(self.matmul_precision, ("auto", "tf32", "bf16"), "matmul_precision")
-        if not isinstance(self.holdout, int | float) or not 0 <= self.holdout < 1:
-            got = short(self.holdout)
-            raise invalid("holdout", "a share in [0, 1)", got, "0 keeps nothing back")
+        super().__post_init__()
+        if self.holdout == 1:
+            raise invalid("holdout", "a share in [0, 1)", 1, "0 keeps nothing back")
 
     @classmethod
     def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:

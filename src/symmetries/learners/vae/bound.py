@@ -9,7 +9,7 @@ from symmetries.learners.vae.proposal import pairs_of, propose
 from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 
 if TYPE_CHECKING:
-    from symmetries.learners.vae.symmetric import InvVAE
+    from symmetries.learners.vae.inv_vae import InvVAE
 
 
 def log_weights(

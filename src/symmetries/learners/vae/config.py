@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from symmetries._utils.config import Config, check_parts, register_presets
-from symmetries._validation.checks import check_number, invalid
+from symmetries._utils.config import Config, register_presets
+from symmetries._utils.field_rules import Share
+from symmetries._validation.checks import invalid
 from symmetries.nn.autoencoder_config import AutoencoderConfig
 from symmetries.training.recipe import Recipe
 
@@ -31,14 +32,11 @@ class VAEConfig(Config):
     network: AutoencoderConfig = _NETWORK
     initial_noise: float = 1.0
     least_noise: float = 0.01
-    kl_warmup: float = 0.2
+    kl_warmup: Share = 0.2
     training: Recipe = _TRAINING
 
     def __post_init__(self) -> None:
-        check_parts(self, {"network": AutoencoderConfig, "training": Recipe})
-        for name in ("initial_noise", "least_noise"):
-            check_number(getattr(self, name), name)
-        check_number(self.kl_warmup, "kl_warmup", 0, 1)
+        super().__post_init__()
         if not self.least_noise > 0:
             remedy = "without a least noise the likelihood of constant pixels has no bound"
             raise invalid("least_noise", "a positive number", self.least_noise, remedy)

@@ -114,7 +114,7 @@ class VAE(nn.Module):
         Args:
             images: (N, C, H, W), values in [0, 1] as a rule, or a set of images.
             augment: images and a generator to new versions, at every step. With a symmetry
-                model's ``augment`` this is AugVAE; :func:`fixed_augmentation` is the usual kind.
+                model's ``augment`` this is AugVAE.
             run: fields of :class:`symmetries.training.TrainConfig`: the folder ``out`` for
                 checkpoints and metrics, ``resume``, ``device``, ``progress``, ``log_every``,
                 ``devices``, ``nodes``, ``graph``.

@@ -11,7 +11,7 @@ from symmetries.learners.vae.model import CHUNK
 from symmetries.learners.vae.proposal import pairs_of, posterior, settled
 
 if TYPE_CHECKING:
-    from symmetries.learners.vae.symmetric import InvVAE
+    from symmetries.learners.vae.inv_vae import InvVAE
 
 ROUNDS = 8  # to find the noise that moves
 

@@ -12,7 +12,7 @@ from symmetries.groups.base import Group
 from symmetries.nn.diagonal_gaussian import LOG_TWO_PI, gaussian_log_prob
 
 if TYPE_CHECKING:
-    from symmetries.learners.vae.symmetric import InvVAE
+    from symmetries.learners.vae.inv_vae import InvVAE
 
 DEFENSIVE = 0.1  # share of wide draws
 STEPS, FIRST_STEPS = 2, 32  # of Fisher scoring, for each prototype and before

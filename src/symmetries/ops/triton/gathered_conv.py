@@ -8,6 +8,7 @@ operations are used instead.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,7 +51,8 @@ def is_right(x: Tensor, phi: Tensor) -> bool:
     if hidden not in UNITS or k > LARGEST:
         return False
     case = (x.dtype, x.shape[1], hidden, k)
-    return verified(case, x.device, lambda: _disagreement(x.device, *case), TOLERANCE, _KNOWN)
+    trial = partial(_disagreement, x.device, *case)
+    return verified(("position_conv", *case), x.device, trial, TOLERANCE, _KNOWN)
 
 
 def _out_size(x: Tensor, phi: Tensor, padding: int) -> tuple[int, int]:

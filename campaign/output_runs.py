@@ -1,0 +1,201 @@
+"""Small runs of every command that a signal meets at a change of files: for outputs.py."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import sklearn.datasets  # noqa: F401 - once, not in every process
+import small_runs
+from kills import child, ended
+from typer.testing import CliRunner
+
+import symmetries.report.sweep_report
+import symmetries.sweeps  # noqa: F401
+from symmetries.cli import app, replacing
+from symmetries.learners.symmetry_model import SymmetryModel
+
+CHANGES = ("rename", "replace", "link", "symlink", "unlink", "rmdir", "mkdir", "chmod")
+QUIET = ("--quiet", "--device", "cpu")
+COMMANDS: dict[str, list[str]] = {
+    "orbit": ["orbit", "a.npz", "--group", "rotation"],
+    "audit": ["audit", "plain:net", "a.npz", "--group", "c4", "--examples", "4"],
+    "augment": ["augment", "model", "a.npz"],
+    "discover": ["discover", "a.npz", "--group", "rotation"],
+    "fit": ["fit", "a.npz", "--group", "rotation"],
+    "sweep": ["sweep", "a.toml"],
+}
+RESUMED = ("audit", "augment", "discover", "fit")
+SWEEP = """
+learner = "relaxed"
+data = "digits"
+measure = "accuracy"
+images = 20
+sampler = "random"
+trials = {trials}
+[settings]
+steps = 1
+width = 2
+[search]
+lr = {{low = 0.001, high = 0.1}}
+"""
+
+
+def prepare(folder: Path) -> None:
+    """Write pictures, a function to audit, and a model to augment with."""
+    rng = np.random.default_rng(0)
+    np.savez(folder / "a.npz", images=rng.random((24, 8, 8)), labels=np.arange(24) % 2)
+    (folder / "plain.py").write_text(
+        "import torch\nweight = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))\n"
+        "def net(x):\n    return x.flatten(1) @ weight\n"
+    )
+    SymmetryModel("rotation", (1, 8, 8), "quick").save(folder / "model")
+    small_runs.small_presets()
+    sys.modules["symmetries.cli.sweep"].WAIT = 1.0  # type: ignore[attr-defined]
+    journal = optuna.storages.journal  # a killed process leaves its lock, which lasts 30 seconds
+    journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
+
+
+def target(folder: Path, name: str) -> Path:
+    """Return what a command writes."""
+    return folder / ("out.npz" if name == "augment" else "out")
+
+
+def invoke(folder: Path, name: str, seed: int, *more: str) -> int:
+    """Run a command in this process; its exit code. A sweep goes on for one or two runs more."""
+    os.chdir(folder)
+    words = [*COMMANDS[name], "--out", target(folder, name).name, *QUIET]
+    if name == "sweep":
+        file = folder / "out" / "result" / "sweep.json"
+        trials = len(json.loads(file.read_text())["trials"]) if file.exists() else 0
+        (folder / "a.toml").write_text(SWEEP.format(trials=trials + 1 + seed % 2))
+    else:
+        words += ["--seed", str(seed), *more]
+    return CliRunner().invoke(app, words).exit_code
+
+
+def disturbed(folder: Path, name: str, seed: int, place: int, what: int, *more: str) -> None:
+    """Run a command that gets the signal ``what`` before its change number ``place``."""
+    seen = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+            nonlocal seen
+            # Who is stopped while he holds Optuna's own lock loses it after a while: not our doing.
+            counts = what == signal.SIGKILL or "journal" not in str(arguments)
+            seen += counts
+            if counts and seen == place:
+                os.kill(os.getpid(), what)
+            return function(*arguments, **options)
+
+        return call
+
+    for change in CHANGES:
+        setattr(os, change, counted(getattr(os, change)))
+    replacing.exchange = counted(replacing.exchange)
+    os._exit(invoke(folder, name, seed, *more))
+
+
+def plainly(folder: Path, name: str, seed: int, *more: str) -> int | None:
+    """Run a command in a process of its own, undisturbed; its exit code."""
+    return ended(child(lambda: os._exit(invoke(folder, name, seed, *more))), wait=True)
+
+
+def state(out: Path) -> set[int | str]:
+    """Return the seeds that the parts of an output name; one, unless it is a mixture."""
+    if out.suffix == ".npz":
+        with np.load(out) as arrays:  # raises where it is not whole
+            return {hashlib.sha256(arrays["images"].tobytes()).hexdigest()}
+    if (out / "result").exists():  # of a sweep: by the number of its runs
+        trials = json.loads((out / "result" / "sweep.json").read_text())["trials"]
+        page = (out / "result" / "report.html").read_text()
+        done = sum(trial["state"] == "complete" for trial in trials)
+        return {done, *map(int, re.findall(r"(\d+) runs were completed", page))}
+    (result,) = out.glob("*.json")
+    found: set[int | str] = {json.loads(result.read_text())["run"]["seed"]}
+    page = (out / "report.html").read_text()
+    found |= {int(number) for number in re.findall(r"--seed (\d+)", page)} or {0}
+    if result.name in ("symmetries.json", "metrics.json"):
+        meta = json.loads((out / "model" / "model.json").read_text())["meta"]
+        found.add(meta["seed"] if "seed" in meta else meta["parameters"]["random_state"])
+    return found
+
+
+def content(out: Path) -> str:
+    """Return a digest of the numbers and the weights of an output, without times."""
+    if out.suffix == ".npz":
+        return str(*state(out))
+    (result,) = out.glob("*.json")
+    numbers = json.loads(result.read_text())
+    for name in ("run", "seconds", "sha256"):
+        numbers.pop(name, None)
+    digest = hashlib.sha256(json.dumps(numbers, sort_keys=True).encode())
+    for weights in sorted(out.rglob("*.safetensors")):
+        digest.update(weights.read_bytes())
+    return digest.hexdigest()
+
+
+def whole(out: Path, where: str) -> set[int | str]:
+    """Return the state of an output, or one that is not whole."""
+    try:
+        return state(out)
+    except Exception as error:  # nothing there, or half of it
+        print(f"{where}: {type(error).__name__}: {error}", flush=True)
+        return {"nothing", "whole"}
+
+
+def left_over(folder: Path) -> list[str]:
+    """Return names of what should not be there when no run is under way."""
+    found = [p.name for p in folder.rglob("*") if p.name.startswith(".") or "resume" in p.name]
+    return [name for name in found if not name.startswith("study.journal")]
+
+
+def places(count: int, most: int | None) -> list[int]:
+    """Return the changes to disturb, all or some: the first, the last, and others between them."""
+    if most is None or most >= count:
+        return list(range(1, count + 1))
+    return sorted({round(place) for place in np.linspace(1, count, most)})
+
+
+def count_changes(folder: Path, name: str, what: int) -> int:
+    """Return how many changes of the file system an overwriting run makes."""
+    low = 0
+    for place in (2**power for power in range(12)):  # beyond the last, nothing happens
+        if not _happens(folder, name, place, what):
+            break
+        low = place
+    high = 2 * low if low else 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _happens(folder, name, middle, what) else (low, middle)
+    return low
+
+
+def _happens(folder: Path, name: str, place: int, what: int) -> bool:
+    pid = child(partial(disturbed, folder, name, 1, place, what, *overwriting(name)))
+    code = stopped_or_ended(pid)
+    if code is None:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    if code != 0:  # away with what it left, so that the next one does the same
+        plainly(folder, name, 1, *overwriting(name))
+    return code != 0
+
+
+def stopped_or_ended(pid: int) -> int | None:
+    """Wait for a child: its exit code, None where it was stopped."""
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    return None if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status)
+
+
+def overwriting(name: str) -> tuple[str, ...]:
+    """Return the option that lets a command overwrite; a sweep needs none."""
+    return () if name == "sweep" else ("--overwrite",)

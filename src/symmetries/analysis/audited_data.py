@@ -1,0 +1,102 @@
+"""Which images an audit looks at: all of them, unless the model has seen some."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+import torch
+
+from symmetries._validation.checks import invalid
+from symmetries.analysis.inputs import Readable, Reading, has_test_split, read_images, read_splits
+from symmetries.analysis.pictures import spread_indices
+from symmetries.analysis.provenance import data_hash
+from symmetries.data import ImageSet, as_image_set
+from symmetries.estimators import InvariantClassifier, RelaxedClassifier
+from symmetries.results import FitResult
+
+HELD_OUT = "the model was fitted here: measured on the fifth of the data that fit holds out"
+
+
+def audited_images(
+    model: object, data: Readable, **reading: Unpack[Reading]
+) -> tuple[ImageSet, tuple[str, ...]]:
+    """The images to audit a model on, and what to say about the choice.
+
+    The test split where the data has one; the fifth that ``fit`` holds out where the model was
+    fitted here on this data; else all images. Data in memory is taken as it is.
+
+    Args:
+        model: as :func:`symmetries.audit` takes it.
+        data: by name or path, or in memory.
+        reading: arguments of :func:`~symmetries.analysis.inputs.read_images`.
+    """
+    if not isinstance(data, str | Path):
+        size = reading.get("size")
+        images = as_image_set(data)
+        return (images if size is None else read_images(images, **reading)), ()
+    if has_test_split(str(data)):
+        return read_images(data, "test", **reading), ("measured on the test split",)
+    images = read_images(data, **reading)
+    known = _fitted_here(model)
+    if not known:
+        return images, ()
+    train, test = read_splits(data, **reading)
+    if isinstance(known, FitResult) and not _same_data(known, train):
+        return images, ()
+    return test, (f"{HELD_OUT}: {len(test):,} of {len(images):,} images",)
+
+
+def choose_images(images: ImageSet, examples: int | None) -> tuple[ImageSet, tuple[str, ...]]:
+    """At most so many images, spread evenly over all; says so if there are fewer than asked for."""
+    if len(images) < 2:
+        raise invalid("data", "at least 2 images", len(images), "one gives no standard error")
+    if examples is None or examples == len(images):
+        return images, ()
+    if examples > len(images):
+        return images, (f"{examples:,} images were asked for, there are {len(images):,}",)
+    note = f"measured on {examples:,} of {len(images):,} images, spread evenly over them"
+    return images.subset(spread_indices(len(images), examples)), (note,)
+
+
+def with_labels(images: ImageSet, labels: tuple[int, ...]) -> tuple[ImageSet, tuple[str, ...]]:
+    """The images whose label is among these, with its position there as their label."""
+    if images.labels is None:
+        return images, ()
+    match = images.labels[:, None] == torch.tensor(labels)
+    kept = match.any(1)
+    if int(kept.sum()) < 2:
+        remedy = "audit it on data with the classes that it was fitted to"
+        raise invalid("data", "images of classes that the model knows", "fewer than 2", remedy)
+    notes: tuple[str, ...] = ()
+    if not bool(kept.all()):
+        count = int((~kept).sum())
+        notes = (f"{count} images of classes that the model does not know are left out",)
+    chosen = images.subset(kept)
+    names = chosen.class_names or tuple(str(label) for label in range(chosen.classes))
+    renamed = replace(
+        chosen,
+        labels=match[kept].long().argmax(1),
+        class_names=tuple(names[label] for label in labels if label < len(names)),
+    )
+    return renamed, notes
+
+
+def _fitted_here(model: object) -> FitResult | bool:
+    """The result of the fit that made a model; True if it was fitted, but that is not known."""
+    if isinstance(model, InvariantClassifier | RelaxedClassifier):
+        return True
+    if not isinstance(model, str | Path) or not Path(model).expanduser().is_dir():
+        return False
+    folder = Path(model).expanduser()
+    for place in (folder / "metrics.json", folder.parent / "metrics.json"):
+        try:
+            return FitResult.load(place)
+        except (OSError, ValueError):  # moved, or of another version
+            continue
+    return True
+
+
+def _same_data(fitted: FitResult, train: ImageSet) -> bool:
+    if fitted.data.sha256 == data_hash(train):
+        return True
+    return (fitted.data.name, fitted.data.count) == (train.name, len(train))

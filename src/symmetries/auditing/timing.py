@@ -1,0 +1,113 @@
+"""How long an audit will take, from a few passes of the model."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.auditing.elements import Moves
+from symmetries.auditing.models import Model, model_device, untouched
+
+PROBE = 8  # examples of a timed pass
+LAYER_SAMPLES = 4  # elements that the table of layers draws of a continuous group
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Expected time of an audit, in seconds.
+
+    Args:
+        outputs: the model's outputs on all examples, moved by every element.
+        looks: saliency, sensitivity and layers, on those that are looked at closely.
+    """
+
+    outputs: float
+    looks: float
+
+    def __str__(self) -> str:
+        """Both, in words."""
+        outputs, looks = in_words(self.outputs), in_words(self.looks)
+        return f"outputs take about {outputs}, saliency, sensitivity and layers about {looks}"
+
+
+def expected_seconds(
+    model: Model,
+    x: Tensor,
+    moves: Moves,
+    *,
+    closely: int,
+    steps: int,
+    gradients: bool = True,
+    layers: int = 256,
+) -> Seconds:
+    """Time a few passes, and multiply by the number of passes that an audit needs.
+
+    Args:
+        model: from inputs to logits.
+        x: (N, ...).
+        moves: the elements.
+        closely: examples for saliency, sensitivity and round trips.
+        steps: of the integrated gradients.
+        gradients: whether the model has any.
+        layers: examples for the table of layers; 0 for none.
+    """
+    device = model_device(model, x)
+    some = x[:PROBE].to(device)
+    with untouched(model):
+        forward, classes = _forward(model, some)
+        both = _both(model, some) if gradients else 0.0
+    n, s = len(x), len(moves)
+    resampled = not _exact(moves, x[:1])
+    trips = 2 * s if resampled else s
+    looks = closely * (1 + trips) * steps * both
+    looks += closely * min(classes, 64) * both if gradients else 0.0
+    elements = s if moves.shared else LAYER_SAMPLES
+    has_layers = isinstance(model, nn.Module) and layers
+    looks += min(n, layers) * (1 + 2 * elements) * forward if has_layers else 0.0
+    outputs = (n * (1 + s) + (closely * s if resampled else 0)) * forward
+    return Seconds(outputs, looks)
+
+
+def in_words(seconds: float) -> str:
+    """A duration in one number and its unit.
+
+    Example:
+        >>> in_words(0.4), in_words(42.0), in_words(200.0), in_words(9000.0)
+        ('1 s', '42 s', '3.3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.2g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+
+
+def _forward(model: Model, x: Tensor) -> tuple[float, int]:
+    """Seconds for one example, and number of outputs."""
+    with torch.no_grad():
+        classes = model(x).shape[1]  # also warms up
+        return _seconds(lambda: model(x), x) / len(x), classes
+
+
+def _both(model: Model, x: Tensor) -> float:
+    """Seconds for one example, forwards and backwards."""
+
+    def run() -> Tensor:
+        leaf = x.detach().requires_grad_()
+        with torch.enable_grad():
+            return torch.autograd.grad(model(leaf).amax(1).sum(), leaf)[0]
+
+    return _seconds(run, x) / len(x)
+
+
+def _seconds(run: Callable[[], Tensor], x: Tensor) -> float:
+    start = time.perf_counter()
+    run()
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    return time.perf_counter() - start
+
+
+def _exact(moves: Moves, x: Tensor) -> bool:
+    element = next(iter(moves.rows(0, 1).of(0, 1, x.device)))
+    return torch.equal(moves.there_and_back(element, x), x)

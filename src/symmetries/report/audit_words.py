@@ -1,0 +1,129 @@
+"""The numbers of an audit in words and rows: what tables in the terminal and on pages share."""
+
+from collections.abc import Sequence
+
+from symmetries.results import AuditResult, Estimate
+
+MEASURES = {
+    "agreement": "same prediction when moved",
+    "accuracy": "accuracy",
+    "accuracy_moved": "accuracy when moved",
+    "logit_invariance": "logit invariance error",
+    "normalised_logit_invariance": "logit invariance error, relative to the logits",
+    "margin_change": "change of the lead of the predicted class, of its mean lead",
+    "distribution_invariance": "change of the probabilities (KL)",
+    "saliency_area": "saliency similarity, over all thresholds",
+    "saliency_similarity": "saliency similarity above 0.9 of the largest (the paper's)",
+    "sensitivity": "sensitivity",
+}
+NEED_LABELS = ("accuracy", "accuracy_moved")
+# Largest relative change of the logits for which a model is called invariant.
+INVARIANT, NEARLY = 1e-6, 0.05
+Row = tuple[str, str, str, str]
+
+
+def measure_rows(result: AuditResult) -> list[Row]:
+    """Name, mean, interval and the effect of resampling alone, of each measure."""
+    rows: list[Row] = []
+    for name, meaning in MEASURES.items():
+        found: Estimate | None = getattr(result, name)
+        if found is None:
+            if name in NEED_LABELS or name == "margin_change":
+                continue
+            if name == "saliency_area" and result.saliency_similarity is not None:
+                continue  # a saliency of the user's own
+            rows.append((meaning, "not measured", "", ""))
+            continue
+        few = _pixels(result) if name == "saliency_similarity" else None
+        if few is not None:
+            rows.append((meaning, "not measured", f"{few:.1f} pixels left", ""))
+            continue
+        alone = "" if found.discretisation is None else f"{found.discretisation:.3g}"
+        rows.append((meaning, f"{found.mean:.3g}", f"{found.low:.3g} to {found.high:.3g}", alone))
+    return rows
+
+
+def _pixels(result: AuditResult) -> float | None:
+    """How many pixels the paper's threshold leaves, if these are too few to be compared."""
+    last = result.saliency_curve[-1] if result.saliency_curve else None
+    return None if last is None or last.similarity is not None else last.pixels
+
+
+def verdict(result: AuditResult) -> str:
+    """The answer in one sentence, from the relative change of the logits."""
+    measure = result.normalised_logit_invariance
+    if measure is None:
+        return ""
+    change, alone = measure.mean, measure.discretisation or 0.0
+    if change <= max(INVARIANT, 2 * alone):
+        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
+        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
+    words = _consequence(result)
+    if change <= NEARLY:
+        return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
+    return f"No: outputs change by {100 * change**0.5:.0f} % of their size; {words} when moved."
+
+
+def _consequence(result: AuditResult) -> str:
+    if result.accuracy is None or result.accuracy_moved is None:
+        share = 0.0 if result.agreement is None else 100 * (1 - result.agreement.mean)
+        return f"{share:.1f} % of the predictions change"
+    drop = result.accuracy.mean - result.accuracy_moved.mean
+    if drop <= 0:
+        return "accuracy does not fall"
+    words = f"accuracy falls by {100 * drop:.1f} points"
+    alone = result.accuracy_moved.discretisation
+    lost = 0.0 if alone is None else 100 * (result.accuracy.mean - alone)
+    return words if lost < 1 else f"{words} (by {lost:.1f} where images are moved there and back)"
+
+
+def answer_words(result: AuditResult) -> list[tuple[str, str]]:
+    """The first things to know, by name."""
+    answers = []
+    same = result.agreement
+    if same is not None:
+        interval = f"{100 * same.low:.1f} to {100 * same.high:.1f}"
+        answers.append(("same prediction when moved", f"{100 * same.mean:.1f} % ({interval})"))
+    if result.accuracy is not None and result.accuracy_moved is not None:
+        still, moved = 100 * result.accuracy.mean, 100 * result.accuracy_moved.mean
+        answers.append(("accuracy", f"{still:.1f} % as given, {moved:.1f} % when moved"))
+    looks = result.saliency_area or result.saliency_similarity
+    if looks is not None:
+        answers.append(("looks at the same pixels", f"{looks.mean:.2f} (1 is always, 0 never)"))
+    return answers
+
+
+def range_words(result: AuditResult) -> str:
+    """How far each parameter of a continuous group went; empty for a finite group.
+
+    Example:
+        >>> from symmetries.results import ParameterRange
+        >>> one = ParameterRange(name="rotation", low=-10, high=10, unit="degrees")
+        >>> range_words(AuditResult.model_construct(range=(one,)))
+        'Moved by: rotation −10° to +10°.'
+    """
+    if not result.range:
+        return ""
+    return f"Moved by: {', '.join(_range(p.name, p.low, p.high, p.unit) for p in result.range)}."
+
+
+def _range(name: str, low: float, high: float, unit: str) -> str:
+    name = name.replace("_", " ")
+    if unit == "factor":
+        return f"{name} ×{low:.3g} to ×{high:.3g}"
+    marks = {"degrees": "°", "pixels": " px"}
+    ends: Sequence[str] = [f"{end:+.3g}".replace("-", "\u2212") for end in (low, high)]
+    return f"{name} {ends[0]}{marks.get(unit, '')} to {ends[1]}{marks.get(unit, f' {unit}')}"
+
+
+def logit_words(result: AuditResult) -> str:
+    """What the logit error means, in units of the model's own margin."""
+    error, change = result.logit_invariance, result.margin_change
+    if error is None or change is None or result.margin is None:
+        return ""
+    return (
+        f"A logit error of {error.mean:.3g} is half the squared change of the logits. The "
+        f"predicted class leads the next one by {result.margin:.3g} on average; moving an image "
+        f"changes that lead by {change.mean:.2g} times as much (a prediction flips when it loses "
+        "all of it)."
+    )

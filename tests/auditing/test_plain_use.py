@@ -1,0 +1,254 @@
+"""What stands in nobody's way: no labels, any classifier's output, a range, a sub-sample."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from symmetries.auditing import audit_model
+from symmetries.auditing.answers import read_logits
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.summarise import estimate_share
+from symmetries.auditing.thresholds import SalientPixels, area, smooth_large
+from symmetries.auditing.timing import expected_seconds, in_words
+from symmetries.groups import Affine2, Cyclic
+from symmetries.groups.ranges import parse_range, shown_range
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+
+
+@pytest.fixture
+def x():
+    return torch.rand(20, 1, 6, 6, generator=torch.Generator().manual_seed(1)).double()
+
+
+@pytest.fixture
+def y():
+    return torch.arange(20) % 3
+
+
+def quick(model, data, group="c4", **options):
+    options = {"steps": 5, "layers": (), "progress": False} | options
+    return audit_model(model, data, group, **options)
+
+
+def by_hand(net, x):
+    """Agreement, margin and its change, one picture and one turn after the other."""
+    same, changes, margins = [], [], []
+    for image in x:
+        logits = net(image[None])[0].detach().numpy()
+        order = np.argsort(logits)[::-1]
+        margins.append(logits[order[0]] - logits[order[1]])
+        for k in (1, 2, 3):
+            turned = net(torch.rot90(image, k, (1, 2))[None])[0].detach().numpy()
+            same.append(turned.argmax() == order[0])
+            changes.append(abs(turned[order[0]] - turned[order[1]] - margins[-1]))
+    return np.mean(same), np.mean(margins), np.mean(changes) / np.mean(margins)
+
+
+def test_labels_are_needed_for_accuracy_only(net, x, y):
+    without, with_labels = quick(net, x), quick(net, (x, y))
+    assert without.accuracy is None
+    assert without.accuracy_moved is None
+    assert with_labels.accuracy is not None
+    for name in ("agreement", "logit_invariance", "distribution_invariance", "margin_change"):
+        assert getattr(without, name) == getattr(with_labels, name)
+    explained = net(x).argmax(1)  # without labels saliency explains the predicted class
+    assert quick(net, (x, explained)).saliency_curve == without.saliency_curve
+    assert quick(net, x.numpy()).agreement == without.agreement
+
+
+def test_agreement_and_margin_against_a_loop(net, x):
+    found = quick(net, x)
+    same, margin, change = by_hand(net, x)
+    assert found.agreement.mean == pytest.approx(same)
+    assert found.margin == pytest.approx(margin)
+    assert found.margin_change.mean == pytest.approx(change)
+
+
+def test_a_planted_share_of_predictions_changes():
+    """A quarter of the pictures has its mark where only one of four turns puts it back."""
+    x = torch.zeros(16, 1, 4, 4)
+    x[:4, 0, 0, 0] = 1  # these are class 1 as they are, class 0 in all other poses
+    model = lambda x: torch.stack((torch.full((len(x),), 0.5), x[:, 0, 0, 0]), 1)  # noqa: E731
+    found = quick(model, x)
+    assert found.agreement.mean == pytest.approx(1 - 4 / 16)
+    assert found.agreement.low < 0.75 < found.agreement.high
+
+
+def test_the_interval_of_a_share_is_wilsons():
+    for p in (0.0, 0.3, 1.0):
+        values = (torch.arange(50) < 50 * p).double()
+        found = estimate_share(values)
+        z, n = 1.959963984540054, 50
+        for end, sign in ((found.low, -1), (found.high, 1)):  # roots of (p - e)^2 = z^2 e(1-e)/n
+            assert (p - end) ** 2 == pytest.approx(z * z * end * (1 - end) / n, abs=1e-12)
+            assert sign * (end - p) >= -1e-12
+
+
+def test_softmax_is_taken_apart(net, x, y):
+    ends = nn.Sequential(net, nn.Softmax(1))
+    found, logs = quick(ends, (x, y)), quick(nn.Sequential(net, nn.LogSoftmax(1)), (x, y))
+    assert (found.output, logs.output) == ("probabilities", "logits")
+    assert "logarithms are taken" in found.notes[0]
+    assert not logs.notes
+    for name in ("logit_invariance", "distribution_invariance", "sensitivity", "saliency_area"):
+        assert getattr(found, name).mean == pytest.approx(getattr(logs, name).mean, rel=1e-6)
+    layers = quick(ends, (x, y), layers=None).layers
+    assert [row.name for row in layers] == ["0.0", "0.1", "0.2", "0.3", "1"]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda logits: SimpleNamespace(logits=logits, loss=None),
+        lambda logits: {"logits": logits},
+        lambda logits: (logits,),
+    ],
+)
+def test_objects_with_logits(net, x, wrap):
+    assert quick(lambda x: wrap(net(x)), x).saliency_curve == quick(net, x).saliency_curve
+
+
+def test_one_logit_has_the_errors_of_a_bernoulli(net, x):
+    def one(x):
+        return net(x)[:, :1]
+
+    found = quick(one, (x, torch.arange(20) % 2), "flip_x")
+    z, moved = one(x)[:, 0].detach(), one(x.flip(3))[:, 0].detach()
+    p, q = z.sigmoid(), moved.sigmoid()
+    kl = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+    assert found.classes == 2
+    assert found.distribution_invariance.mean == pytest.approx(float(kl.mean()))
+    assert found.logit_invariance.mean == pytest.approx(float((z - moved).square().mean() / 2))
+    assert found.agreement.mean == pytest.approx(float(((z > 0) == (moved > 0)).double().mean()))
+    probabilities = quick(lambda x: one(x).sigmoid(), x, "flip_x", output="probabilities")
+    assert probabilities.distribution_invariance.mean == pytest.approx(float(kl.mean()))
+    flat = quick(lambda x: one(x)[:, 0], x, "flip_x", output="logits")
+    assert flat.logit_invariance == found.logit_invariance
+
+
+def test_one_number_is_asked_about(net, x):
+    with pytest.raises(ValueError, match='output="scalar" for a number such as an energy'):
+        quick(lambda x: net(x)[:, :1], x)
+    with pytest.raises(ValueError, match="all of them in"):
+        quick(lambda x: net(x)[:, :1].sigmoid(), (x, torch.arange(20) % 2))
+    with pytest.raises(ValueError, match="output: expected probabilities"):
+        read_logits(net, x, output="probabilities")
+
+
+def test_a_range_is_kept_and_recorded(x):
+    seen = []
+
+    def spy(x):
+        seen.append(x)
+        return x.flatten(1)[:, :3]
+
+    found = quick(spy, x, "rotation", range="rotation=10", gradients=False, samples=200)
+    (row,) = found.range
+    assert (row.name, row.low, row.high, row.unit) == ("rotation", -10.0, 10.0, "degrees")
+    whole = quick(lambda x: x.flatten(1)[:, :3], x, "rotation", samples=200, gradients=False)
+    assert whole.range[0].high == 180
+    assert found.logit_invariance.mean < 0.2 * whole.logit_invariance.mean
+    assert quick(spy, x, gradients=False).range == ()
+    with pytest.raises(ValueError, match="range: expected one of range and half_width"):
+        quick(spy, x, "rotation", range="rotation=10", half_width=1.0)
+    with pytest.raises(ValueError, match="all elements of a finite group"):
+        quick(spy, x, "c4", range="rotation=10")
+
+
+def test_ranges_as_people_write_them():
+    group = Affine2("translation", "rotation", "zoom")
+    widths = dict(
+        zip(group.names, parse_range(group, "shift=3px,rotation=90,zoom=1.5", 24), strict=True)
+    )
+    assert widths == pytest.approx(
+        {"shift_x": 0.25, "shift_y": 0.25, "rotation": math.pi / 2, "zoom": math.log(1.5)}
+    )
+    mapping = parse_range(group, {"shift_x": "10%", "rotation": "0.1rad"}, 24)
+    assert mapping[:3] == pytest.approx((0.2, 1.0, 0.1))  # a tenth of the side, 2 half-images long
+    rows = shown_range(group, mapping, 24)
+    assert rows[0] == ("shift_x", pytest.approx(-2.4), pytest.approx(2.4), "pixels")
+    for bad in ("rotation", "rotation=ten", "rotation=270", "zoom=0.5", "shift=10deg", "tilt=3"):
+        with pytest.raises(ValueError, match="range: expected"):
+            parse_range(group, bad, 24)
+    with pytest.raises(TypeError, match="range: expected text or a mapping"):
+        parse_range(group, 3.0)
+
+
+def test_a_sub_sample_is_spread_and_said(net, x, y):
+    all_of_them, some = quick(net, (x, y)), quick(net, (x, y), closely=5)
+    assert (all_of_them.closely, some.closely) == (20, 5)
+    assert some.logit_invariance == all_of_them.logit_invariance
+    rows = torch.arange(5) * 4
+    picked = quick(net, (x[rows], y[rows]))
+    assert some.saliency_similarity.mean == pytest.approx(picked.saliency_similarity.mean)
+    assert some.sensitivity == picked.sensitivity
+    in_batches = quick(net, (x, y), closely=5, batch_size=3)
+    assert in_batches.saliency_area.mean == pytest.approx(some.saliency_area.mean)
+    turned = quick(net, (x, y), "rotation", closely=5)
+    back = turned.accuracy_moved.discretisation
+    assert back is not None
+    assert turned.accuracy_moved.discretisation <= 1
+
+
+def test_the_curve_has_the_paper_as_a_point(net, x):
+    found = quick(net, x)
+    last = found.saliency_curve[-1]
+    assert last.threshold == 0.9
+    if last.similarity is not None:
+        assert last.similarity.mean == pytest.approx(found.saliency_similarity.mean)
+    loose = quick(lambda x: x.flatten(1) @ torch.ones(36, 3).double(), x + 1)  # all pixels alike
+    assert loose.saliency_curve[-1].pixels >= 2
+    assert loose.saliency_curve[-1].similarity.mean == pytest.approx(loose.saliency_similarity.mean)
+
+
+def test_too_little_is_not_measured(x):
+    """One pixel decides: nothing but it is salient, and its similarity is left open."""
+    corner = lambda x: torch.stack((x[:, 0, 0, 0], 1 - x[:, 0, 0, 0]), 1)  # noqa: E731
+    found = quick(corner, x)
+    assert [point.similarity for point in found.saliency_curve[1:]] == [None] * 9
+    assert found.saliency_curve[-1].pixels == 1
+
+
+def test_the_area_against_a_sum():
+    similar = torch.rand(4, 10, dtype=torch.float64)
+    expected = [(sum(row[1:-1]) + (row[0] + row[-1]) / 2) / 9 for row in similar.tolist()]
+    assert area(similar).tolist() == pytest.approx(expected)
+
+
+def test_large_maps_are_smoothed_alike_in_every_pose():
+    maps = torch.rand(1, 2, 84, 84, dtype=torch.float64)
+    smoothed = smooth_large(maps)
+    torch.testing.assert_close(smooth_large(maps.rot90(1, (2, 3))), smoothed.rot90(1, (2, 3)))
+    assert smoothed.std() < 0.2 * maps.std()
+    assert float(smoothed.sum()) == pytest.approx(float(maps.sum()))
+    assert smooth_large(maps[..., :20]).shape == (1, 2, 84, 20)
+    small = maps[..., :28, :28]
+    assert smooth_large(small) is small
+    pixels = SalientPixels().pixels(torch.ones(1, 3, 8, 8))
+    assert pixels[0].tolist() == [64] * 10  # any channel counts once
+
+
+def test_the_expected_time_is_of_the_right_size():
+    class Slow(nn.Module):
+        def forward(self, x):
+            for _ in range(40):
+                x = (x @ x.mT).tanh()
+            return x.flatten(1)[:, :3]
+
+    x = torch.rand(40, 1, 64, 64)
+    expected = expected_seconds(
+        Slow(), x, make_moves(Cyclic(4), x), closely=40, steps=4, gradients=False, layers=0
+    )
+    found = quick(Slow(), x, gradients=False)
+    assert expected.looks == 0
+    assert 0.2 < expected.outputs / found.seconds < 5
+    assert (in_words(0.01), in_words(61), in_words(600)) == ("1 s", "61 s", "10 min")
