@@ -137,6 +137,7 @@ def summarised(rows: list[dict[str, object]]) -> dict[str, object]:
     return {
         "runs": len(rows),
         "false certificates": sum(row.get("true defect", 0) > EPSILON for row in rows),
+        "symmetries falsely denied": sum(row["most"] < row["dimension"] for row in intact),
         "detection": len(found) / len(intact),
         **shares,
         "false answers of a plain threshold": sum(
