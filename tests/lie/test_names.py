@@ -220,3 +220,9 @@ def test_rounding_keeps_matrices_independent():
     assert rounded(near) is None
     assert rounded(torch.tensor([[[1.0, 0.25], [0.0, 0.0]]])) is None  # too far from the grid
     assert rounded(torch.tensor([[[1.0, 0.05], [0.0, 0.0]]]))[0, 0, 1] == 0
+
+
+def test_large_algebras_fit_into_memory():
+    assert name_algebra(affine(orthogonal(*[1] * 9))).text == "so(9)"  # of dimension 36
+    two = blocks(orthogonal(*[1] * 6), orthogonal(*[1] * 7))
+    assert name_algebra(affine(two)).text == "a semisimple algebra of dimension 36"

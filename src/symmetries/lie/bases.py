@@ -5,6 +5,7 @@ from torch import Tensor
 
 STARTS = 24
 STEPS = 200
+MANY = 30  # generators, above which fewer starts are tried
 
 
 def simple_basis(matrices: Tensor, seed: int = 0) -> Tensor:
@@ -29,7 +30,8 @@ def simple_basis(matrices: Tensor, seed: int = 0) -> Tensor:
         return matrices.double()
     flat, _ = torch.linalg.qr(matrices.double().reshape(count, -1).T)  # (nm, k)
     generator = torch.Generator().manual_seed(seed)
-    starts = torch.randn(STARTS, count, count, generator=generator, dtype=flat.dtype)
+    tries = STARTS if count <= MANY else 2
+    starts = torch.randn(tries, count, count, generator=generator, dtype=flat.dtype)
     rotation = torch.linalg.qr(starts).Q
     rotation[0] = torch.eye(count, dtype=flat.dtype)
     for _ in range(STEPS if count > 1 else 0):
