@@ -27,7 +27,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import fashion_mnist, mnist
 from symmetries.groups.names import parse_group
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
-from symmetries.learners.orbit_posterior.summary import crossed
+from symmetries.learners.orbit_posterior.crossing import crossed
 
 LEAK = 0.02  # nats
 

@@ -72,9 +72,8 @@ def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str
     for seed in (2, 1):
         plainly(folder, name, seed, "--overwrite")
         expected[seed] = content(out)
-    for place in places(changes, most):
-        seed = 1 + place % 2
-        plainly(folder, name, 3 - seed, "--overwrite")
+    for number, place in enumerate(places(changes, most)):
+        seed = 2 - number % 2  # there is an output of the other one
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, "--overwrite")
         counts["kills"] += ended(child(work), wait=True) == -signal.SIGKILL
         counts["failed"] += plainly(folder, name, seed, "--overwrite", "--resume") != 0
@@ -159,10 +158,12 @@ def main() -> None:
     """Kill, resume, pair, and store the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, help="changes of a command; all unless given")
-    parser.add_argument("--pairs", type=int, default=100, help="at random distances")
+    parser.add_argument("--again", type=int, help="of them to resume from and to stop at")
+    parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    again_at = options.most if options.again is None else options.again
     torch.set_num_threads(1)
     started = time.time()
     numbers: dict[str, Any] = {"commands": {}, "resumed": {}, "phases": {}}
@@ -172,12 +173,13 @@ def main() -> None:
             found = kills(name, options.most, Path(scratch))
             numbers["commands"][name] = {word: found[word] for word in KILLED}
             if name in RESUMED:
-                again = resumed(name, options.most, Path(scratch), found["changes"])
+                again = resumed(name, again_at, Path(scratch), found["changes"])
                 numbers["resumed"][name] = {word: again[word] for word in AGAIN}
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
-            numbers["phases"][name] = _counts(phases(name, options.most, Path(scratch)))
+            numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
         print(name, *(numbers[part].get(name) for part in numbers), flush=True)
+        store("outputs", numbers, started)
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch))
         numbers["pairs"] = _counts(

@@ -44,6 +44,7 @@ def summary() -> str:
     ddp = {**ddp["learners"], **ddp["commands"]}
     hostile = read("hostile")["formats"].values()
     outputs = read("outputs")
+    pairs = [*outputs["phases"].values(), *([outputs["pairs"]] if "pairs" in outputs else [])]
     plain = [row for row in ddp.values() if not row["batch_norm"]]
     again = [row.get("again", row)["findings"] for row in fuzz]
     total = Counter(inputs["total"])
@@ -85,8 +86,8 @@ def summary() -> str:
         ],
         [
             "two runs into one output",
-            sum(row["pairs"] for row in (*outputs["phases"].values(), outputs["pairs"])),
-            f"{sum(r['losses'] for r in (*outputs['phases'].values(), outputs['pairs']))} losses",
+            sum(row["pairs"] for row in pairs),
+            f"{sum(row['losses'] for row in pairs)} losses",
         ],
         [
             "fuzz executions",
@@ -185,13 +186,14 @@ def outputs() -> str:
         killed = [row[word] for word in ("changes", "kills", "mixed", "left over")]
         rows.append([f"`{name}`", *killed, same, phases["pairs"], phases["losses"]])
     header = ["command", "changes", "kills", "mixed states", "left over", "resumed to the same"]
-    pairs = found["pairs"]
-    return (
-        table([*header, "pairs", "losses"], rows)
-        + f"\n\nAnd {pairs['pairs']} pairs at random distances: {pairs['losses']} losses; in "
-        f"{pairs['refused']} one was refused, in {pairs['both']} both ended well, one after the "
-        f"other or, of `sweep`, together. " + where("outputs")
-    )
+    text = table([*header, "pairs", "losses"], rows) + "\n\n"
+    if pairs := found.get("pairs"):  # the last thing of a whole run
+        text += (
+            f"And {pairs['pairs']} pairs at random distances: {pairs['losses']} losses; in "
+            f"{pairs['refused']} one was refused, in {pairs['both']} both ended well, one after "
+            f"the other or, of `sweep`, together. "
+        )
+    return text + where("outputs")
 
 
 def inputs() -> str:

@@ -629,7 +629,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
         {"size": (8, 8)},
     ),
-    "nn.position_conv.PositionConv2d": lambda: (
+    "nn.fixed_position_conv.PositionConv2d": lambda: (
         lambda images: _positions()(images),
         {"images": x()},
     ),

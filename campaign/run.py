@@ -30,7 +30,10 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
     "slurm": ([], []),
     "memory": (["--gigabytes", "8"], ["--gigabytes", "0.5", "--steps", "5"]),
     "packages": (["--store"], ["--store"]),
-    "fuzz": (["--minutes", "75"], ["--minutes", "0.4"]),
+    "fuzz": (
+        ["--minutes", "75"],
+        ["--minutes", "0.2", "--readers", "npz", "pictures", "checkpoint-json", "safetensors"],
+    ),
     "soak": (["--minutes", "61"], ["--minutes", "0.1"]),
 }
 

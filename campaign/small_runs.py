@@ -236,10 +236,19 @@ LEARNERS: dict[str, Learner] = {
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
     from symmetries.analysis import audits, augmentation, classifiers
+    from symmetries.learners.orbit_posterior import OrbitConfig, fitting
 
     classifiers.INVARIANT_PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
     classifiers.RELAXED_PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
     presets_of(SymmetryConfig)["quick"] = small_config()
+    fitting.LOOKED_AT = 64
+    presets_of(OrbitConfig)["quick"] = OrbitConfig.preset("quick").replace(
+        bins=12,
+        folds=2,
+        training={"steps": 12, "batch_size": 16, "rounds": 1},
+        network={"kind": "mlp", "features": 16},
+        reading={"pictures": 64, "resamples": 8},
+    )
     audits.PART = 8
     augmentation.AT_ONCE = 64
 

@@ -8,7 +8,7 @@ from symmetries._validation.placement import call_model, check_broadcast, check_
 from symmetries.actions import ImageAction, SignalAction
 from symmetries.auditing import integrated_gradients, logit_invariance
 from symmetries.distributions.box import UniformBox
-from symmetries.groups import SE2, Affine2, Cyclic, CyclicShift, relative_angle
+from symmetries.groups import SE2, Affine2, Cyclic, CyclicShift
 from symmetries.nn.fourier import KernelFunction
 from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, RelaxedGroupConv2d
 from symmetries.nn.gpool import FieldBatchNorm2d
@@ -115,8 +115,6 @@ def test_group_elements_are_not_broadcast_by_accident():
         SE2().element(torch.zeros(2), torch.zeros(3), torch.zeros(2))
     with pytest.raises(ValueError, match="b: expected a shape that broadcasts with a"):
         CyclicShift("x", 3).product(torch.arange(3), torch.arange(2))
-    with pytest.raises(ValueError, match=r"j: expected whole numbers, got torch\.bool"):
-        relative_angle(torch.arange(2), torch.tensor([True, False]), 4)
     network = KernelFunction(3, 1, (4, 2), variance=0.1)
     with pytest.raises(ValueError, match=r"absolute: expected a shape that broadcasts"):
         network.features(torch.rand(7, 3), torch.ones(3), torch.rand(5, 1), torch.ones(1))

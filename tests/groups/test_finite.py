@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from symmetries.groups import Cyclic, CyclicShift, Dihedral, Flip, relative_angle
+from symmetries.groups import Cyclic, CyclicShift, Dihedral, Flip
 
 GROUPS = [Cyclic(1), Cyclic(4), Cyclic(5), CyclicShift("x", 3), Flip("y"), Dihedral(1)]
 GROUPS += [Dihedral(2), Dihedral(3), Dihedral(4), Dihedral(7)]
@@ -88,18 +88,6 @@ def test_rotations_are_counter_clockwise_by_their_angle(n):
     assert ((principal >= -math.pi) & (principal < math.pi)).all()
     torch.testing.assert_close(principal.cos(), angle.cos(), atol=1e-14, rtol=0)
     torch.testing.assert_close(principal.sin(), angle.sin(), atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("n", [1, 3, 4, 8, 16])
-def test_relative_angles_are_tied_exactly(n):
-    k = torch.arange(n)
-    angles = relative_angle(k[:, None], k[None], n)
-    assert angles.min() >= -torch.tensor(math.pi)
-    assert angles.max() < math.pi
-    for shift in range(n):
-        moved = (k + shift) % n
-        assert relative_angle(moved[:, None], moved[None], n).equal(angles)
-    assert angles[0].equal(Cyclic(n).angle(k))
 
 
 def test_the_dihedral_flip_comes_before_the_rotation():

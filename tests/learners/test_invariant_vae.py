@@ -433,7 +433,7 @@ def test_bad_input():
         InvariantVAEConfig().replace(noise=0.001, least_noise=0.05)
     with pytest.raises(ValueError, match=r"config: expected InvariantVAEConfig\(...\), or one of"):
         InvariantVAE("rotation", SHAPE, "huge")
-    with pytest.raises(ValueError, match="invariance: expected a share"):
+    with pytest.raises(ValueError, match="invariance: expected a number from 0 to 1"):
         InvariantVAEConfig().replace(invariance=2.0)
     with pytest.raises(ValueError, match="views: expected"):
         TINY.replace(views=0)

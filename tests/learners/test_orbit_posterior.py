@@ -137,8 +137,9 @@ def test_contents_that_occur_once_are_not_called_full():
 
 def test_the_self_test_recovers_what_it_planted(turning):
     images, model = turning
+    from symmetries.learners.orbit_posterior.crossing import crossed
     from symmetries.learners.orbit_posterior.planting import Unseen, plant_and_recover
-    from symmetries.learners.orbit_posterior.summary import centred_mean, crossed
+    from symmetries.learners.orbit_posterior.summary import centred_mean
 
     found = crossed(model, images, 0)
     density = found.reading[0]

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
 from symmetries.groups.names import parse_group
 from symmetries.learners.orbit_posterior import (
     Network,
     OrbitConfig,
     OrbitPosterior,
+    Reading,
     Training,
     Views,
 )
@@ -18,7 +20,8 @@ from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.posing import chirality
 from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
-from symmetries.learners.orbit_posterior.symmetric import self_symmetric
+from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
+from symmetries.learners.orbit_posterior.verdicts import Headline, headline, verdict_of
 from symmetries.learners.orbit_posterior.views import Frame, View
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import Step
@@ -216,3 +219,64 @@ def test_chirality_is_that_of_the_picture_and_not_of_its_pose():
         assert torch.allclose(chirality(turned, 0.0), value, rtol=1e-3)
     for mirrored in (x.flip(-1), x.flip(-2)):
         assert torch.allclose(chirality(mirrored, 0.0), -value, rtol=1e-3)
+
+
+def test_the_interval_reaches_to_where_the_learning_curve_leads():
+    generator = torch.Generator().manual_seed(0)
+    widths = 1.0 + 0.02 * torch.rand(400, generator=generator)
+    folds = torch.arange(400) // 200
+    rule = Reading(resamples=50)
+    same = headline(widths, widths, widths[:200], folds, rule, 0.05, 0)
+    assert same.high < 1.05
+    assert same.low > 0.98
+    steep = headline(widths, widths, 1.3 * widths[:200], folds, rule, 0.05, 0)
+    assert steep.low < 0.35  # doubling the pictures took 0.3 away: 0.7 more may follow
+    assert steep.width == same.width
+    overfitted = headline(widths, widths, 0.9 * widths[:200], folds, rule, 0.05, 0)
+    assert overfitted.high > 1.2
+    # A fit that tells a few pictures only agrees if it tells these alike.
+    few = torch.where(torch.rand(200, generator=generator) < 0.2, widths[:200], 3 * widths[:200])
+    assert headline(widths, widths, few, folds, rule, 0.05, 0).low > 0.95
+
+
+@pytest.mark.parametrize(
+    ("width", "low", "high", "verdict"),
+    [
+        (8.0, 7.0, 10.0, "absent"),
+        (11.0, 9.0, 25.0, "cannot be told"),
+        (20.0, 19.0, 21.0, "cannot be told"),
+        (36.0, 34.0, 38.0, "partial"),
+        (108.0, 60.0, 110.0, "cannot be told"),
+        (108.0, 100.0, 110.0, "partial"),
+        (323.0, 320.0, 324.0, "cannot be told"),
+    ],
+)
+def test_verdicts_follow_width_and_interval(width, low, high, verdict):
+    coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
+    ends = [math.radians(value) for value in (width, low, high)]
+    line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
+    found, why = verdict_of(coordinate, line, None)
+    assert found == verdict
+    assert bool(why) == (verdict == "cannot be told")
+
+
+def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
+    coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
+    ends = [math.radians(value) for value in (323.0, 320.0, 324.0)]
+    line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
+    assert verdict_of(coordinate, line, math.radians(40))[0] == "full"
+    assert verdict_of(coordinate, line, math.radians(300))[0] == "cannot be told"
+
+
+def test_contents_repeat_among_shapes_and_not_among_noise():
+    chart = Chart(Affine2("rotation"), 72)
+    frame = Frame(True, 0.0, 1.0)
+    x = torch.zeros(64, 1, 20, 20)
+    x[:, :, 5:15, 8:11] = 1
+    x[:, :, 5:8, 8:15] = 1
+    turns = torch.randint(4, (64,), generator=torch.Generator().manual_seed(0)).tolist()
+    shapes = torch.stack([picture.rot90(k, (1, 2)) for picture, k in zip(x, turns, strict=True)])
+    assert contents_repeat(shapes, chart, frame)
+    rough = torch.randn(64, 1, 20, 20, generator=torch.Generator().manual_seed(1))
+    smooth = torch.nn.functional.avg_pool2d(rough, 5, stride=1, padding=2)
+    assert not contents_repeat(smooth, chart, Frame(False, 0.0, 1.0))

@@ -8,7 +8,7 @@ import torch
 
 from symmetries.data.base import ImageSet
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, fitting
-from symmetries.learners.symmetry_model.health import warn_if_by_heart, warn_if_collapsed
+from symmetries.learners.symmetry_model.health import warn_if_collapsed, warn_if_overfit
 from symmetries.training import Recipe, fit_many
 
 SIDE = 16
@@ -111,7 +111,8 @@ def test_samples_are_natural_and_upside_down_is_not(turned):
     eta = model.infer(x)
     own = model.log_prob(x, eta)
     half_turn = torch.tensor([0.0, 0.0, math.pi])
-    far = model.log_prob_moved(x, half_turn.expand(32, 3))
+    upside_down = model.act(model.group.exp(half_turn.expand(32, 3)), x)
+    far = model.log_prob(x, model.infer(upside_down))
     assert float((own - far).mean()) > 2
     edges, density = model.marginals(x, bins=20, n=256)
     assert density.shape == (32, 3, 20)
@@ -267,12 +268,12 @@ def test_collapse_is_said_with_the_remedy():
 
 def test_too_few_images_are_said(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"too few images \(24\).*by 2.0 nats"):
-        warn_if_by_heart(-3.0, -1.0, 24)
+        warn_if_overfit(-3.0, -1.0, 24)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_by_heart(-2.0, -1.0, 24)
+        warn_if_overfit(-2.0, -1.0, 24)
     asked = []
-    monkeypatch.setattr(fitting, "warn_if_by_heart", lambda *numbers: asked.append(numbers))
+    monkeypatch.setattr(fitting, "warn_if_overfit", lambda *numbers: asked.append(numbers))
     for steps in (2, 3):  # 18 images are learned from, 8 in a step
         stage = Recipe(steps=steps, batch_size=8)
         config = small(

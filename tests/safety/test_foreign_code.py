@@ -94,3 +94,13 @@ def test_reproduce_runs_no_script_of_the_working_folder(run, tmp_path):
     result = run("reproduce", "a-paper")
     assert result.exit_code == 3
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("settings", [b"text.usetex: True\n", b"\xff\xfe\n"])
+def test_the_working_folder_gives_no_settings_of_figures(spawn, tmp_path, pictures, settings):
+    """They could make matplotlib run LaTeX, or end the command."""
+    (tmp_path / "matplotlibrc").write_bytes(settings)
+    process = spawn("orbit", pictures, "--group", "rotation", "--quiet", "--out", "out")
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, said
+    assert not said

@@ -133,3 +133,17 @@ def test_tensors_that_never_end(spawn, tmp_path, kind, file):
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1, said
     assert "no plain file" in said
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_config_that_never_ends(spawn, tmp_path, kind):
+    path = tmp_path / "a.toml"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    code = (
+        "import resource\nfrom symmetries.cli import app\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))\napp()\n"
+    )
+    process = spawn("sweep", "a.toml", code=code)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 3, said
+    assert "no plain file" in said

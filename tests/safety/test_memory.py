@@ -101,3 +101,18 @@ def test_two_members_of_one_name_are_refused(tmp_path, run):
     result = run("data", "describe", "a.npz")
     assert result.exit_code == 3
     assert "twice" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["many labels", "long names"])
+def test_labels_are_refused_by_their_header(run, tmp_path, monkeypatch, kind):
+    """A file of 100 KB made the reader hold 10^8 labels, and refuse them afterwards."""
+    from symmetries.data import arrays
+
+    labels = (
+        np.zeros((4, 2**24), np.uint8) if kind == "many labels" else np.array(["a" * 2**20] * 4)
+    )
+    np.savez_compressed(tmp_path / "a.npz", images=np.eye(8)[None].repeat(4, 0), labels=labels)
+    monkeypatch.setattr(arrays, "_read_array", lambda *_, **__: pytest.fail("it was read"))
+    refused = run("data", "describe", "a.npz")
+    assert refused.exit_code == 3, refused.output
+    assert "'labels'" in refused.output

@@ -255,3 +255,48 @@ def test_work_is_kept_when_the_end_fails(spawn, tmp_path, pictures):
     said = process.communicate(timeout=240)[1]
     assert process.returncode == 0, said
     assert not (tmp_path / "out.resume").exists()
+
+
+@pytest.mark.parametrize("command", ["orbit", "discover"])
+def test_files_of_others_beside_the_output_stay(run, tmp_path, pictures, command):
+    """A run removed the folder OUT.resume at its end, whatever was in it."""
+    (tmp_path / "out.resume" / "jobs").mkdir(parents=True)
+    letter = tmp_path / "out.resume" / "jobs" / "letter.tex"
+    letter.write_text("precious")
+    refused = run(command, "a.npz", "--group", "rotation", "--quiet", "--out", "out")
+    assert letter.read_text() == "precious"
+    assert refused.exit_code == 4
+    assert "letter.tex" in refused.output
+    letter.unlink()
+    done = run("orbit", "a.npz", "--group", "rotation", "--quiet", "--out", "out")
+    assert done.exit_code == 0, done.output
+
+
+def test_checkpoints_go_in_one_step(run, spawn, tmp_path, pictures):
+    """A kill while they were removed left a part without its tensors, which no run could resume."""
+    (tmp_path / "plain.py").write_text("def net(x):\n    return x.flatten(1)[:, :3]\n")
+    words = ["audit", "plain:net", "a.npz", "--group", "c4", "--examples", "4", "--quiet"]
+    killed = """
+import os, signal
+from symmetries.cli import app
+real = os.unlink
+def unlink(path, *arguments, **options):
+    if str(path).endswith(".json") and "part" in str(path):
+        for name in os.listdir(options["dir_fd"]):  # folders have no order
+            if name.endswith(".safetensors"):
+                real(name, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(path, *arguments, **options)
+os.unlink = unlink
+app()
+"""
+    process = spawn(*words, "--out", "out", code=killed)
+    said = process.communicate(timeout=240)[1]
+    assert process.returncode == -signal.SIGKILL, said
+    again = run(*words, "--out", "out", "--resume", "--overwrite")
+    assert again.exit_code == 0, again.output
+    assert sorted(p.name for p in tmp_path.iterdir() if "__" not in p.name) == [
+        "a.npz",
+        "out",
+        "plain.py",
+    ]

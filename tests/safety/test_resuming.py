@@ -9,6 +9,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from symmetries.analysis import audits, augmentation
+from symmetries.analysis.stored_models import load_classifier
 from symmetries.cli.parts import Parts
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.training import TrainConfig, train
@@ -163,3 +164,20 @@ def test_a_resumed_training_keeps_its_threads(tmp_path, threads):
     torch.set_num_threads(1)
     assert fit(True) == [2, 2, 2]
     assert torch.get_num_threads() == 1
+
+
+def test_a_model_without_a_digest_is_never_resumed():
+    """Two such models had the same identity: none."""
+
+    class Sparse(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.eye(64, 3).to_sparse())
+
+        def forward(self, x):
+            return x.flatten(1) @ self.weight.to_dense()
+
+    images = torch.rand(4, 1, 8, 8)
+    digests = {load_classifier(Sparse(), False, "cpu", images=images).digest for _ in range(2)}
+    assert None not in digests
+    assert len(digests) == 2

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from symmetries._utils.text import masked
+
 SWEEP = """
 learner = "relaxed"
 data = "digits"
@@ -32,6 +34,29 @@ def test_a_password_is_masked_in_results_and_errors(run, tmp_path):
         text = (tmp_path / "out" / "result" / file).read_text()
         assert "s3cret" not in text
         assert "token=***" in text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ann:s3 cret@host/db",
+        "mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BUID%3Dsa%3BPWD%3Ds3cret%3BA%3Db",
+        "mssql+pyodbc:///?odbc_connect=DRIVER=x;UID=sa;PWD=s3cret;A=b",
+        "host=h user=ann password=s3cret dbname=x",
+    ],
+)
+def test_passwords_of_any_spelling_are_masked(address):
+    assert "cret" not in masked(address)
+    assert masked(address).count("***") == 1
+
+
+@pytest.mark.parametrize("address", ["ann:s3cret@host", "mssql+pyodbc:///?odbc_connect=D={x}"])
+def test_an_address_that_is_none_is_refused_in_our_words(run, tmp_path, address):
+    (tmp_path / "a.toml").write_text(SWEEP)
+    refused = run("sweep", "a.toml", "--storage", address)
+    assert refused.exit_code == 3, refused.output
+    assert "storage: expected" in refused.output
+    assert "s3cret" not in refused.output
 
 
 @pytest.fixture

@@ -5,8 +5,12 @@ import unicodedata
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, format, half characters, ...
 
-_USER = re.compile(r"(\w+://[^\s:/@?#]*):\S*@")  # from ":" to the last "@"
-_QUERY = re.compile(r"(?i)([?&][\w.-]*(?:pass|pwd|secret|token|key)[\w.-]*=)[^&\s'\"#]+")
+_USER = re.compile(r"(\w+://[^\s:/@?#]*):.*@")  # from ":" to the last "@"
+# password=... in an address or in a list of settings, also where "=" and ";" are quoted
+_SETTING = re.compile(
+    r"(?i)((?:^|[?&;\s'\"]|%3B)[\w.-]*(?:pass|pwd|secret|token|key)[\w.-]*(?:=|%3D))"
+    r"(?:(?!%3B)[^&;\s'\"#])+"
+)
 
 
 def masked(text: str) -> str:
@@ -16,7 +20,7 @@ def masked(text: str) -> str:
         >>> masked("postgresql://ann:s3cret@host/db?sslpassword=x&a=1")
         'postgresql://ann:***@host/db?sslpassword=***&a=1'
     """
-    return _QUERY.sub(r"\1***", _USER.sub(r"\1:***@", text))
+    return _SETTING.sub(r"\1***", _USER.sub(r"\1:***@", text))
 
 
 def printable(text: str) -> str:

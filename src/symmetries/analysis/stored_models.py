@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import uuid
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,8 +113,8 @@ def load_classifier(
     found = giving_logits(found, images, labels, output)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
-    except Exception:  # a model that does not take the images, which is told later
-        return found
+    except Exception:  # weights without bytes: nothing of it may be resumed
+        return replace(found, digest=uuid.uuid4().hex)
 
 
 def _by_name(name: str, trust: bool, images: Tensor | None) -> Loaded:

@@ -1,12 +1,13 @@
 """One line per error, with its remedy, and an exit code that means something."""
 
+import os
 import re
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from types import FrameType
 from typing import Any, TextIO
 
@@ -46,6 +47,7 @@ class Commands(TyperGroup):
         for stream in (sys.stdout, sys.stderr):  # letters that a terminal lacks end no command
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        import_matplotlib()
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
@@ -62,6 +64,17 @@ class Commands(TyperGroup):
                 f"[bold red]error[/]: {escape(message)}"
             )
             raise typer.Exit(code) from None
+
+
+def import_matplotlib() -> None:
+    """Import matplotlib without the settings of the working folder, if there are any.
+
+    It reads a file ``matplotlibrc`` of the working folder before the user's own, and that file can
+    make it run LaTeX, or keep it from being imported.
+    """
+    if os.path.lexists("matplotlibrc"):
+        with chdir(sys.prefix):
+            import symmetries.report.figures  # noqa: F401 - it imports matplotlib
 
 
 @contextmanager

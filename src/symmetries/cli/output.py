@@ -15,7 +15,7 @@ from symmetries.training.atomic_files import FolderInUseError, file_lock
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Endings of hidden neighbours of an output, while it is written.
 NEW, OLD, LOCK = ".symmetries-new", ".symmetries-old", ".symmetries-lock"
-LONGEST = 255 - len(f".{LOCK}")  # bytes of a name
+LONGEST = 255 - len(f"..resume{OLD}")  # bytes of a name
 
 
 @contextmanager

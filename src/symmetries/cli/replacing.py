@@ -57,10 +57,15 @@ def recover(out: Path, new: Path, old: Path) -> None:
     if old.exists() and not os.path.lexists(out):
         os.rename(old, out)
     for left in (new, old):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left)
-        else:
-            left.unlink(missing_ok=True)
+        remove(left)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder, a file or a link, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def exchange(first: Path, second: Path) -> bool:

@@ -2,12 +2,17 @@
 
 import json
 import os
-import shutil
+import re
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from symmetries.cli.errors import StoppedError
+from symmetries.cli.errors import OutputError, StoppedError
 
+# Names of the files that runs keep.
+KEPT = re.compile(
+    r"\..+\.tmp|\.lock|metrics\.csv|(checkpoint|model|part-\d+-\d+)(-[0-9a-f]+)?\.(json|safetensors)"
+)
 MOST_THREADS = 4096  # a larger number in a file is a mistake
 RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
@@ -27,9 +32,10 @@ def is_helper(processes: int) -> bool:
 class Checkpoints:
     """The folder ``OUT.resume`` beside the output, for the time of a run.
 
-    It goes when the output stands. It stays when the command is interrupted, killed or fails after
-    something was written into it, and ``--resume`` goes on from there; only a training whose
-    numbers became infinite leaves nothing. Enter it while the output is owned (``output.owned``).
+    It goes, in one step, when the output stands. It stays when the command is interrupted, killed
+    or fails after something was written into it, and ``--resume`` goes on from there; only a
+    training whose numbers became infinite leaves nothing. A folder of that name with files that no
+    run keeps is refused before any work. Enter it while the output is owned (``output.owned``).
 
     Args:
         out: the output folder or file.
@@ -41,12 +47,17 @@ class Checkpoints:
         self.folder = out.with_name(f"{out.name}.resume")
         self.resume = resume
         self.command = command
+        self._removed = self.folder.with_name(f".{self.folder.name}.symmetries-old")
         self._before: dict[Path, int] = {}
         self.found = resume and bool(self._written())
 
     def _written(self) -> dict[Path, int]:
         """What there is to go on from, and when it was written."""
-        return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*.json")}
+        found = {}
+        with suppress(FileNotFoundError):  # another run may be removing it
+            for path in self.folder.rglob("*.json"):
+                found[path] = path.stat().st_mtime_ns
+        return found
 
     def threads(self) -> int | None:
         """How many threads what is there was computed with; None where it does not say."""
@@ -59,7 +70,21 @@ class Checkpoints:
                 return number
         return None
 
+    def _check_ours(self) -> None:
+        """Raise if the folder holds anything that no run keeps: it would be removed with it."""
+        inside = self.folder.rglob("*") if self.folder.is_dir() else [self.folder]
+        for path in inside:
+            if os.path.lexists(path) and not (path.is_dir() or KEPT.fullmatch(path.name)):
+                raise OutputError(
+                    f"{path}: in the folder where this run keeps its checkpoints, which goes at "
+                    "its end; move what is there, or choose another --out"
+                )
+
     def __enter__(self) -> "Checkpoints":
+        from symmetries.cli.replacing import remove
+
+        self._check_ours()
+        remove(self._removed)  # a killed run may have left it
         self._before = self._written()
         return self
 
@@ -81,4 +106,8 @@ class Checkpoints:
             if written and type(error).__name__ != "NonFiniteError":
                 error.add_note(f"what was computed is kept; go on with: {self.command} --resume")
                 return
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            from symmetries.cli.replacing import remove
+
+            os.rename(self.folder, self._removed)
+            remove(self._removed)

@@ -26,6 +26,8 @@ from symmetries.data.labels import names_in, number_labels
 
 _CHANNELS = (1, 2, 3, 4)
 _LONGEST_HEADER = 2**16  # bytes; of an honest file, some hundred
+_MOST_NAMES = 2**22  # items of an array of class names, or of labels of another split
+_LONGEST_NAME = 4096  # characters of one
 _CHUNK = 2**20
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
 # Errors that header parsers (NumPy evaluates a Python literal) raise for malformed bytes.
@@ -224,11 +226,24 @@ def _needed(path: Path, there: dict[str, Member], images: str, labels: str | Non
     final = 0
     for name in names:
         size, info = there[name].items * there[name].dtype.itemsize, there[name].info
+        _check_list(path, name, there, images)
         packed = info.compress_type != zipfile.ZIP_STORED
         check_claim(path, size, info.compress_size, compressed=packed)
         final += size
     check_memory(path, final + 4 * there[images].items)
     return names
+
+
+def _check_list(path: Path, name: str, there: dict[str, Member], images: str) -> None:
+    """Refuse labels and names that are no list of short items, by their header."""
+    member, count = there[name], there[images].shape[:1]
+    if name != images and member.items > max(math.prod(count), _MOST_NAMES):
+        expected = f"one label for each of {math.prod(count)} images"
+        raise invalid(str(path), expected, f"shape {member.shape} in {name!r}", AGAIN)
+    if member.dtype.kind == "U" and member.dtype.itemsize > 4 * _LONGEST_NAME:
+        expected = f"names of at most {_LONGEST_NAME} characters"
+        got = f"{member.dtype.itemsize // 4} in {name!r}"
+        raise invalid(str(path), expected, got, "give the classes shorter names")
 
 
 def _refuse_objects(path: Path, members: Collection[str]) -> None:

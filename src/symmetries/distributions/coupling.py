@@ -54,21 +54,19 @@ class Coupling(nn.Module):
         u: Rows,
         projected: Tensor,
         bias: Tensor,
-        own: bool = False,
         *,
         inverse: bool,
         mask: Tensor | None = None,
     ) -> tuple[Rows, list[Tensor]]:
         """Return the coordinates, and log-slopes to be summed.
 
-        ``projected`` is overwritten if it is owned by the layer, or if no gradient is needed.
+        ``projected`` is overwritten if no gradient is needed.
         """
         if self.read is None:
             hidden = projected + bias
         else:  # the bias is an additional input, which is cheaper than adding it to wide rows
             read = torch.cat((self.read.weight, bias[:, None]), 1)
-            own = own or not is_followed(projected, read, *u)
-            add = Tensor.addmm_ if own else torch.addmm
+            add = torch.addmm if is_followed(projected, read, *u) else Tensor.addmm_
             hidden = add(projected, self._inputs(u), read.T)
         hidden = gelu_norm(hidden, self.norm, own=True)
         hidden = self.dropout(hidden) if mask is None else hidden * mask

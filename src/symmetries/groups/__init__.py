@@ -9,7 +9,6 @@ from symmetries.groups.finite import (
     Dihedral,
     FiniteGroup,
     Flip,
-    relative_angle,
 )
 from symmetries.groups.lorentz import Lorentz
 from symmetries.groups.matrix import MatrixGroup
@@ -46,5 +45,4 @@ __all__ = [
     "as_group",
     "group_name",
     "parse_group",
-    "relative_angle",
 ]

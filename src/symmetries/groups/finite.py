@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_choice, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_whole
 from symmetries._validation.placement import check_broadcast
 from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
@@ -299,33 +299,6 @@ def principal_steps(steps: Tensor, n: int) -> Tensor:
         [0, 1, -2, -1]
     """
     return (steps + n // 2) % n - n // 2
-
-
-def relative_angle(i: Tensor, j: Tensor, n: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Return the angle of R_i^-1 R_j in [-pi, pi), for rotations by 2 pi i / n and 2 pi j / n.
-
-    The difference is computed in integers first, so that equal steps give bitwise equal angles;
-    weights that a layer computes from them are then tied exactly.
-
-    Args:
-        i: int64 indices.
-        j: int64 indices, broadcast against ``i``.
-        n: number of rotations.
-        dtype: dtype of the result.
-
-    Example:
-        >>> k = torch.arange(4)
-        >>> angles = relative_angle(k[:, None], k[None, :], 4)
-        >>> bool((angles[0, 1] == angles[3, 0]).all())
-        True
-    """
-    for name, index in (("i", i), ("j", j)):
-        check_indices(index, name=name)
-        if index.dtype == torch.bool:
-            raise invalid(name, "whole numbers", index.dtype, f"use {name}.long()")
-    check_broadcast(i=i, j=j)
-    check_whole(n, "n")
-    return _angle(principal_steps(j - i, n), n, dtype)
 
 
 def _angle(steps: Tensor, n: int, dtype: torch.dtype | None) -> Tensor:

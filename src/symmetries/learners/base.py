@@ -3,20 +3,29 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from symmetries._utils.config import Config
-from symmetries._validation.checks import as_path, check_classes, check_whole, invalid, wrong_type
+from symmetries._validation.checks import (
+    as_path,
+    check_chw,
+    check_classes,
+    check_whole,
+    invalid,
+    wrong_type,
+)
+from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
-from symmetries.training import History, load_learner
+from symmetries.training import History, load_learner, save_model
 
-__all__ = ["GenerativeSummary", "Learner", "Summary"]
-Module = TypeVar("Module", bound=nn.Module)
+__all__ = ["GenerativeSummary", "LabelledLearner", "Learner", "Summary"]
 Labelled = ImageSet | tuple[Tensor, Tensor]
 # Fields of TrainConfig that belong to a run and not to a learner's configuration.
 RUN_FIELDS = frozenset(
@@ -103,6 +112,67 @@ def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor
     return images, labels
 
 
+class LabelledLearner(nn.Module):
+    """Base class of learners of labelled images: what they are made of, reports and files.
+
+    Args:
+        action: how the transformations move images: an action, a group or its name.
+        shape: (C, H, W) of the images.
+        outputs: number of classes or of values.
+        config: a configuration of the class's own kind, or the name of a preset.
+        seed: random seed of the initial weights and of training.
+    """
+
+    name: ClassVar[str]  # in its files
+    kind: ClassVar[type[Config]]  # of its configuration
+
+    def __init__(
+        self,
+        action: Action | Group[Any] | str,
+        shape: tuple[int, int, int],
+        outputs: int,
+        config: Any,  # noqa: ANN401 - of the class's own kind
+        seed: int,
+    ) -> None:
+        super().__init__()
+        check_chw(shape)
+        self.config = self.kind.resolve(config)
+        self.act = as_image_action(action)
+        self.group = self.act.group
+        self.shape, self.outputs, self.seed = shape, outputs, seed
+        self.history: History | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+    def report(self, path: Path | str, data: Labelled | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        meta = {
+            "learner": self.name,
+            "group": group_name(self.group),
+            "shape": list(self.shape),
+            "outputs": self.outputs,
+            "seed": self.seed,
+            "config": self.config.to_dict(),
+        }
+        return save_model(folder, self, meta)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_learner(folder, cls.name, cls.name.replace("_", " "))
+        config, shape = cls.kind.from_dict(meta["config"]), tuple(meta["shape"])
+        model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
+        model.load_state_dict(state)
+        return model.to(device)
+
+
 def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
     """Return what :func:`image_arguments` needs to build a learner of images again."""
     names = ("interpolation", "padding", "fill", "blur")
@@ -128,42 +198,6 @@ def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, An
         "bounds": meta["bounds"],
         "seed": meta["seed"],
     }
-
-
-def labelled_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - of labelled images
-    """Return what :func:`load_labelled` needs to build a learner of labelled images again."""
-    return {
-        "learner": learner,
-        "group": group_name(model.group),
-        "shape": list(model.shape),
-        "outputs": model.outputs,
-        "seed": model.seed,
-        "config": model.config.to_dict(),
-    }
-
-
-def load_labelled(
-    cls: type[Module],
-    kind: type[Config],
-    folder: Path | str,
-    learner: str,
-    device: Any,  # noqa: ANN401
-) -> Module:
-    """Return a learner of labelled images from what its ``save`` wrote.
-
-    Args:
-        cls: of the learner; called with group, shape, outputs, config and seed.
-        kind: of its configuration.
-        folder: that was given to ``save``.
-        learner: the name that the file must have.
-        device: for the parameters.
-    """
-    state, meta = load_learner(folder, learner, learner.replace("_", " "))
-    config = kind.from_dict(meta["config"])
-    shape = tuple(meta["shape"])
-    model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
-    model.load_state_dict(state)
-    return model.to(device)
 
 
 def write_report(

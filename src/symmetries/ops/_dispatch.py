@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -116,7 +116,7 @@ def kernels_enabled() -> bool:
 
 @lru_cache(maxsize=16)
 def _switched_off(text: str) -> frozenset[str]:
-    """Names that a value of $SYMMETRIES_KERNELS switches off."""
+    """Return the operations that a value of $SYMMETRIES_KERNELS switches off."""
     if text == "0":
         return frozenset(OPERATIONS)
     if text in ("", "1"):
@@ -204,7 +204,7 @@ def verified(
 
 
 def undisturbed() -> bool:
-    """Whether torch's operations run as they are written, and no kernels on a CPU.
+    """Return whether torch runs operations as written: no transform, no autocast, no interpreter.
 
     Example:
         >>> with torch.autocast("cpu", torch.bfloat16):
@@ -215,25 +215,45 @@ def undisturbed() -> bool:
 
 
 def products_as_written() -> bool:
-    """Whether a product on a CPU is neither compiled, nor a kernel, nor rounded by autocast."""
+    """Return whether a product on a CPU is not compiled, interpreted or rounded by autocast."""
     return not (_INTERPRETED or _is_compiling() or _is_any_autocast_enabled())
 
 
 def is_transformed() -> bool:
-    """Whether torch's compiler or functions look at what is done, and may do something else."""
+    """Return whether torch.compile, torch.func, a trace or forward-mode autograd is active."""
     if _is_compiling() or _get_tracing_state() is not None or _are_functorch_transforms_active():
         return True
     return forward_ad._current_level >= 0  # gradients that go forward
 
 
 def is_followed(*tensors: Tensor) -> bool:
-    """Whether a gradient may follow, or torch's compiler or functions transform what is done."""
+    """Return whether a gradient may be needed, or a transform (see above) is active."""
     watched = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return watched or is_transformed()
 
 
+def differentiable_gradients(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
+    grads: Tensor | Sequence[Tensor],
+) -> list[Tensor | None]:
+    """Return gradients that can be differentiated again; None for inputs that need none.
+
+    For backward passes whose own gradient is needed: ``outputs`` are those of the torch form.
+
+    Example:
+        >>> x, fixed = torch.ones(2, requires_grad=True), torch.ones(2)
+        >>> differentiable_gradients((x**3).sum(), (x, fixed), torch.tensor(1.0))
+        [tensor([3., 3.], grad_fn=<MulBackward0>), None]
+    """
+    needed = [part for part in inputs if part is not None and part.requires_grad]
+    found = torch.autograd.grad(outputs, needed, grads, create_graph=True, allow_unused=True)
+    rest = iter(found)
+    return [next(rest) if part is not None and part.requires_grad else None for part in inputs]
+
+
 def largest_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
-    """Largest |a - b| / |b| of pairs of tensors, infinite where one of them is not finite.
+    """Return the largest |a - b| / |b| of pairs of tensors; infinite if one is not finite.
 
     Example:
         >>> ones, nothing = torch.ones(4), torch.full((4,), torch.nan)

@@ -1,4 +1,4 @@
-"""A kernel network whose fused form is prepared once for many calls, as one step of autograd.
+"""Fused forms of kernel networks, prepared once for many calls.
 
 If a layer is small, its kernel network costs what launching its operations costs, several times
 the convolution itself. Kernels are verified on an example at first use on a device; if they
@@ -11,7 +11,14 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from symmetries.ops._dispatch import enabled, largest_difference, record, usable, verified
+from symmetries.ops._dispatch import (
+    differentiable_gradients,
+    enabled,
+    largest_difference,
+    record,
+    usable,
+    verified,
+)
 from symmetries.ops._networks import Network, PositionNetwork
 from symmetries.ops.kernel_network import Sampled
 
@@ -24,7 +31,7 @@ Sampler = Callable[[], Sampled]
 
 
 class Kernels(Protocol):
-    """What the kernels of group filters and of positional features have in common."""
+    """Interface of the kernels of group filters and of positional features."""
 
     shape: tuple[int, ...]
     channels: int
@@ -32,13 +39,13 @@ class Kernels(Protocol):
     device: torch.device
 
     def fit(self) -> bool:
-        """Whether the network's tensors still are as the kernels want them."""
+        """Return whether the network's tensors still have the layout that the kernels need."""
 
     def make(self) -> tuple[Tensor, Tensor | None]:
-        """What the network makes."""
+        """Return filters and bias, or features and None."""
 
     def gradients(self, given: Tensor, given_bias: Tensor) -> tuple[Tensor, ...]:
-        """By what is learned."""
+        """Return the gradients with respect to the learned parts."""
 
 
 class FusedNetwork(NamedTuple):
@@ -76,7 +83,7 @@ class FusedNetwork(NamedTuple):
 
 
 def made(network: FusedNetwork) -> Sampled:
-    """Return what the network makes, by kernels."""
+    """Return filters or features, computed by kernels."""
     weight, bias = _Made.apply(network, *network.parts)
     return Sampled(weight, bias)
 
@@ -102,7 +109,7 @@ def is_right(
 
 
 def _disagreement(network: Parts, build: Callable[[Any], FusedNetwork]) -> float:
-    """Largest relative difference of results and gradients from float64, at two calls."""
+    """Return the largest relative error against float64 of results and gradients."""
     generator = torch.Generator().manual_seed(0)
     drawn = [
         None if part is None else torch.randn(part.shape, generator=generator).to(part.device)
@@ -156,13 +163,10 @@ class _Made(_Plain):  # type: ignore[misc]
 def _again(
     fused: FusedNetwork, given: Tensor | None, given_bias: Tensor | None
 ) -> list[Tensor | None]:
-    """The gradients by torch's own operations, which have gradients themselves."""
+    """Return the gradients in torch operations, which can be differentiated again."""
     outputs, scales = [], []
     for part, scale in zip(fused.reference(), (given, given_bias), strict=True):
         if part is not None and scale is not None:
             outputs.append(part)
             scales.append(scale)
-    needed = [t for t in fused.parts if t.requires_grad]
-    grads = torch.autograd.grad(outputs, needed, scales, create_graph=True, allow_unused=True)
-    found = iter(grads)
-    return [next(found) if part.requires_grad else None for part in fused.parts]
+    return differentiable_gradients(outputs, fused.parts, scales)

@@ -1,4 +1,4 @@
-"""The parts of kernel networks that make group filters and positional features."""
+"""Tensors of the kernel networks behind group filters and positional features."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Network(NamedTuple):
-    """What the filters are made of; contiguous float32 tensors on one GPU.
+    """Tensors from which filters are computed; contiguous float32 tensors on one GPU.
 
     Args:
         gamma: (elements out, elements in, k k, F), the Fourier features of the relative elements.
@@ -37,14 +37,14 @@ class Network(NamedTuple):
     absolute_weight: Tensor | None = None
 
     def learned(self) -> tuple[Tensor, ...]:
-        """The parts that have gradients, in the order in which the kernels give them."""
+        """Return the parts that have gradients, in the order of the kernels' results."""
         inner = (self.output, self.second, self.second_bias, self.first, self.first_bias)
         parts = (*inner, self.absolute_weight, self.omega, self.bias)
         return tuple(part for part in parts if part is not None)
 
 
 class PositionNetwork(NamedTuple):
-    """What the features of filters that depend on the position are made of; as for Network.
+    """Tensors from which features of position-dependent filters are computed; see Network.
 
     Args:
         gamma: (k k, F), the Fourier features of the taps.
@@ -71,6 +71,6 @@ class PositionNetwork(NamedTuple):
     absolute_weight: Tensor
 
     def learned(self) -> tuple[Tensor, ...]:
-        """The parts that have gradients, in the order in which the kernels give them."""
+        """Return the parts that have gradients, in the order of the kernels' results."""
         inner = (self.second, self.second_bias, self.first, self.first_bias)
         return (*inner, self.absolute_weight, self.omega)

@@ -1,4 +1,4 @@
-"""Kernels for several models at once: the axis that ``torch.vmap`` adds is folded into another.
+"""Rules for ``torch.vmap``: the axis over several models is folded into another axis.
 
 Kernels read memory, and vmap's tensors hide it. But what a kernel does to one image or matrix it
 does to any number of them, so the models' axis may be one more of those: one launch serves all.
@@ -36,7 +36,7 @@ def foldable(
 
 
 def fold(function: Function, *tensors: Tensor, axes: tuple[int, ...] | None = None) -> Any:
-    """``function(*tensors)`` under vmap, called once for all models.
+    """Return ``function(*tensors)`` under vmap, with one call for all models.
 
     Args:
         function: of tensors, to one or several.
@@ -56,7 +56,7 @@ def fold(function: Function, *tensors: Tensor, axes: tuple[int, ...] | None = No
 
 
 class _Folded(torch.autograd.Function):
-    """Only a rule for vmap: gradients are those of what the function itself calls."""
+    """A vmap rule without a gradient of its own: the called function provides the gradients."""
 
     @staticmethod
     def forward(function: Function, axes: tuple[int, ...] | None, *tensors: Tensor) -> Any:
@@ -64,7 +64,7 @@ class _Folded(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is kept."""
+        """Save nothing."""
 
     @staticmethod
     def vmap(

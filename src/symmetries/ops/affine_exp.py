@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from symmetries._utils.caching import constant
 from symmetries._validation.placement import exact_products
 from symmetries.ops._dispatch import is_transformed, usable
 from symmetries.ops._vmap_rules import fold, foldable
-from symmetries.ops.phi1 import phi1_backward, phi1_forward
+from symmetries.ops.phi1 import phi1_coefficients
 
 _FEW = 160  # on a CPU, matrix products are faster than entrywise arithmetic below this many
 _FAR = 8.0  # angles, in radians, from which the closed form needs additional doublings
@@ -59,9 +58,6 @@ def affine_exp(eta: Tensor) -> Tensor:
         return several
     if few(eta):
         return exp_by_squaring(eta, _SIX)
-    if eta.requires_grad and torch.is_grad_enabled() and not is_transformed():
-        written: Tensor = _Exp.apply(eta)  # type: ignore[no-untyped-call]
-        return written
     return _exp_plain(eta)
 
 
@@ -118,15 +114,12 @@ def exp_by_squaring(eta: Tensor, columns: Sequence[int]) -> Tensor:
     with exact_products(eta):
         flat = eta.reshape(-1, eta.shape[-1]) @ _basis(tuple(columns), eta.dtype, eta.device)
         scaled = (flat * 0.5**squarings if squarings else flat).view(-1, 3, 3)
-        follow = scaled.requires_grad and torch.is_grad_enabled()
-        matrix: Tensor = (_Powers.apply if follow else _powers)(scaled, degree, squarings)
+        matrix = _powers(scaled, degree, squarings)
     return matrix.view(*eta.shape[:-1], 3, 3)
 
 
-def _powers(
-    scaled: Tensor, degree: int, squarings: int, kept: list[Tensor] | None = None
-) -> Tensor:
-    """Return the series (N, 3, 3) up to a degree, squared; intermediates are appended to ``kept``.
+def _powers(scaled: Tensor, degree: int, squarings: int) -> Tensor:
+    """Return the series (N, 3, 3) up to a degree, squared.
 
     The squared quantity is E = e^B - I, because (I + E)^2 = I + (2 E + E^2) loses no digits of
     small maps batched with a large one, whatever the number of squarings.
@@ -134,47 +127,13 @@ def _powers(
     unit = _unit(scaled.dtype, scaled.device)
     matrix = torch.add(unit, scaled, alpha=1 / degree)
     for j in range(degree - 1, 0, -1):
-        if kept is not None:
-            kept.append(matrix)
         if j > 1 or not squarings:
             matrix = torch.baddbmm(unit, scaled, matrix, alpha=1 / j)
         else:
             matrix = torch.bmm(scaled, matrix)
     for _ in range(squarings):
-        if kept is not None:
-            kept.append(matrix)
         matrix = torch.baddbmm(matrix, matrix, matrix, beta=2)
     return matrix + unit if squarings else matrix
-
-
-class _Powers(torch.autograd.Function):
-    """Autograd function of :func:`_powers` with an explicit gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, scaled: Tensor, degree: int, squarings: int) -> Tensor:
-        kept: list[Tensor] = []
-        matrix = _powers(scaled, degree, squarings, kept)
-        ctx.save_for_backward(scaled, *kept)
-        ctx.orders = degree, squarings
-        return matrix
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        scaled, *kept = ctx.saved_tensors
-        degree, squarings = ctx.orders
-        if torch.is_grad_enabled():  # a second derivative is needed
-            with exact_products(grad):
-                again = _powers(scaled, degree, squarings)
-            return torch.autograd.grad(again, scaled, grad, create_graph=True)[0], None, None
-        with exact_products(grad):
-            for _ in range(squarings):
-                turned = kept.pop().mT
-                grad = torch.baddbmm(torch.baddbmm(grad, grad, turned, beta=2), turned, grad)
-            to_scaled, turned = torch.zeros_like(scaled), scaled.mT
-            for j in range(1, degree):
-                to_scaled.baddbmm_(grad, kept.pop().mT, alpha=1 / j)
-                grad = torch.bmm(turned, grad).mul_(1 / j)
-        return to_scaled.add_(grad, alpha=1 / degree), None, None
 
 
 def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
@@ -185,21 +144,15 @@ def six_columns(eta: Tensor, columns: Sequence[int]) -> Tensor:
     return torch.stack([zero if column < 0 else parts[column] for column in columns], -1)
 
 
-def _exp_plain(eta: Tensor, kept: list[Tensor] | None = None) -> Tensor:
-    """Return the closed form in torch operations, for any device and dtype.
-
-    Intermediates that the gradient needs are appended to ``kept``.
-    """
+def _exp_plain(eta: Tensor) -> Tensor:
+    """Return the closed form in torch operations, for any device and dtype."""
     bx, by, r, a, d, h = eta.unbind(-1)
     b, c = h - r, h + r
     trace, det = a + d, torch.addcmul(a * d, b, c, value=-1)
-    inner: list[Tensor] | None = None if kept is None else []
-    u, w = phi1_forward(trace, det, inner, _more_doublings(det))
+    u, w = phi1_coefficients(trace, det, _more_doublings(det))
     f, g = 1 - w * det, torch.addcmul(u, w, trace)  # e^A = f I + g A
     mx, my = torch.addcmul(a * bx, b, by), torch.addcmul(c * bx, d, by)
     x, y = torch.addcmul(u * bx, w, mx), torch.addcmul(u * by, w, my)
-    if kept is not None and inner is not None:
-        kept.extend((b, c, trace, det, u, w, g, mx, my, *inner))
     return with_last_row((torch.addcmul(f, g, a), g * b, x, g * c, torch.addcmul(f, g, d), y))
 
 
@@ -211,47 +164,6 @@ def _more_doublings(det: Tensor) -> int:
     if not math.isfinite(largest):  # a non-finite element must not affect the others
         largest = float(torch.nan_to_num(det.detach(), 0.0, 0.0, 0.0).amax())
     return min((math.frexp(largest)[1] + 1) // 2 - 3, 20) if largest > _FAR**2 else 0
-
-
-class _Exp(torch.autograd.Function):
-    """Autograd function of the closed form with an explicit gradient, which saves graph nodes."""
-
-    @staticmethod
-    def forward(ctx: Any, eta: Tensor) -> Tensor:
-        kept: list[Tensor] = []
-        matrix = _exp_plain(eta, kept)
-        ctx.save_for_backward(eta, *kept)
-        return matrix
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        eta, *kept = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is needed
-            again: Tensor = torch.autograd.grad(_exp_plain(eta), eta, grad, create_graph=True)[0]
-            return again
-        return _exp_backward(eta, kept, grad)
-
-
-def _exp_backward(eta: Tensor, kept: list[Tensor], grad: Tensor) -> Tensor:
-    """Return the gradient with respect to eta; names of gradients begin with g."""
-    bx, by, _, a, d, _ = eta.unbind(-1)
-    b, c, trace, det, u, w, g, mx, my = kept[:9]
-    g00, g01, gx, g10, g11, gy = grad[..., :2, :].reshape(*grad.shape[:-2], 6).unbind(-1)
-    gf = g00 + g11
-    gg = torch.addcmul(a * g00, b, g01).addcmul_(c, g10).addcmul_(d, g11)
-    gu = torch.addcmul(gg, gx, bx).addcmul_(gy, by)
-    gw = torch.addcmul(gx * mx, gy, my).addcmul_(gg, trace).addcmul_(gf, det, value=-1)
-    to_trace, to_det = phi1_backward(trace, det, tuple(kept[9:]), gu, gw)
-    to_trace.addcmul_(gg, w)
-    to_det.addcmul_(gf, w, value=-1)
-    wx, wy = w * gx, w * gy  # gradients of (a bx + b by, c bx + d by)
-    ga = torch.addcmul(to_trace, g, g00).addcmul_(wx, bx).addcmul_(to_det, d)
-    gd = torch.addcmul(to_trace, g, g11).addcmul_(wy, by).addcmul_(to_det, a)
-    gb = torch.addcmul(g * g01, wx, by).addcmul_(to_det, c, value=-1)
-    gc = torch.addcmul(g * g10, wy, bx).addcmul_(to_det, b, value=-1)
-    gbx = torch.addcmul(u * gx, a, wx).addcmul_(c, wy)
-    gby = torch.addcmul(u * gy, b, wx).addcmul_(d, wy)
-    return torch.stack((gbx, gby, gc - gb, ga, gd, gb + gc), -1)
 
 
 def with_last_row(top: tuple[Tensor, ...]) -> Tensor:

@@ -8,11 +8,9 @@ from torch import Tensor
 from symmetries._validation.placement import exact_products
 from symmetries.ops._dispatch import undisturbed, usable
 from symmetries.ops._vmap_rules import fold, foldable
-from symmetries.ops.affine_exp import last_row, with_last_row
+from symmetries.ops.affine_exp import with_last_row
 
-# On a CPU: the number of matrices from which entrywise arithmetic is faster, forward and
-# backward, and the number of matrices per chunk that fits in the cache.
-_MANY, _MANY_BACKWARD, _CHUNK = 9 * 1500, 9 * 1800, 8192
+_FEW = 9 * 1500  # on a CPU, the number of entries below which matrix products are faster
 _FULL = (torch.float32, torch.float64)
 with torch.inference_mode(False):
     _NEXT, _LAST = torch.tensor([[1, 2, 0], [2, 0, 1]], device="cpu")
@@ -33,7 +31,8 @@ def affine_inverse(matrix: Tensor) -> Tensor:
         [0.5, 0.0, -0.5]
     """
     inverse: Tensor
-    if matrix.is_cpu and matrix.dtype in _FULL and undisturbed():
+    few = matrix.is_cpu and matrix.numel() < _FEW and matrix.dtype in _FULL
+    if few and undisturbed():
         if matrix.requires_grad and torch.is_grad_enabled():
             inverse = _apply(matrix)  # type: ignore[no-untyped-call]
             return inverse
@@ -61,8 +60,6 @@ class _Inverse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
-        if grad.numel() >= _MANY_BACKWARD and not torch.is_grad_enabled():
-            return _gradient_of_many(inverse, grad)
         turned = inverse.mT
         multiply = torch.bmm if grad.ndim == 3 else torch.matmul
         with exact_products(grad):
@@ -75,39 +72,10 @@ _apply = super(torch.autograd.Function, _Inverse).apply
 
 
 def _inverse_value(matrix: Tensor) -> Tensor:
-    """Return the inverse; for few matrices the cofactors are cross products of rows."""
-    if matrix.numel() < _MANY:
-        rows = matrix.index_select(-2, _NEXT), matrix.index_select(-2, _LAST)
-        cofactors: Tensor = torch.linalg.cross(*rows)
-        return (cofactors / cofactors.narrow(-1, 2, 1).narrow(-2, 2, 1)).mT
-    inverse = torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device)
-    parts = (whole.reshape(-1, 9).split(_CHUNK) for whole in (matrix, inverse))
-    for before, after in zip(*parts, strict=True):
-        a, b, x, c, d, y, *_ = before.unbind(1)
-        m00, m01, tx, m10, m11, ty, *_ = after.unbind(1)
-        inv = torch.addcmul(a * d, b, c, value=-1).reciprocal_()
-        torch.mul(d, inv, out=m00)
-        torch.mul(a, inv, out=m11)
-        minus = inv.neg_()
-        torch.mul(b, minus, out=m01)
-        torch.mul(c, minus, out=m10)
-        torch.addcmul(m01 * y, m00, x, out=tx).neg_()
-        torch.addcmul(m11 * y, m10, x, out=ty).neg_()
-        after[:, 6:] = last_row(matrix.dtype, matrix.device)
-    return inverse
-
-
-def _gradient_of_many(inverse: Tensor, grad: Tensor) -> Tensor:
-    """Return -Y' G Y' entry by entry, with the batch in the last, contiguous dimension."""
-    to_matrix = torch.zeros(grad.shape, dtype=grad.dtype, device=grad.device)
-    parts = (whole.reshape(-1, 3, 3).split(_CHUNK) for whole in (inverse, grad, to_matrix))
-    for *given, out in zip(*parts, strict=True):
-        y, g = (part[:, :2].permute(1, 2, 0).contiguous() for part in given)  # (2, 3, N)
-        left = (y[0, :2, None] * g[0]).addcmul_(y[1, :2, None], g[1]).neg_()
-        block = (left[:, :1] * y[:, 0]).addcmul_(left[:, 1:2], y[:, 1])
-        out[:, :2, :2] = block.addcmul_(left[:, 2:], y[:, 2]).permute(2, 0, 1)
-        out[:, :2, 2] = left[:, 2].T
-    return to_matrix
+    """Return the inverse of few matrices: the cofactors are cross products of rows."""
+    rows = matrix.index_select(-2, _NEXT), matrix.index_select(-2, _LAST)
+    cofactors: Tensor = torch.linalg.cross(*rows)
+    return (cofactors / cofactors.narrow(-1, 2, 1).narrow(-2, 2, 1)).mT
 
 
 def _inverse_plain(matrix: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Matrix products rounded to bfloat16 on processors that have AMX, summed up in float32.
+"""Matrix products in bfloat16 with float32 sums, on processors with AMX.
 
 Intel's matrix units multiply bfloat16 three to five times as fast as its vector units multiply
 float32. Torch's own way to them (oneDNN) asks the processor for the shape of its tiles, and ends in
@@ -67,7 +67,7 @@ def rounded_products(rounded: bool = True) -> Iterator[None]:
 
 
 def has_amx() -> bool:
-    """Whether this processor, system and torch can do it, and do it right (tried once).
+    """Return whether AMX products work and are correct on this machine (tested once).
 
     ``SYMMETRIES_KERNELS=0`` says no.
     """
@@ -91,7 +91,7 @@ def _is_right() -> bool:
 
 
 def _survives() -> bool:
-    """Whether another process gets through its products; no where none can be started."""
+    """Return whether AMX products run in another process, which may crash; False without one."""
     if not sys.executable or getattr(sys, "frozen", False):  # a program of its own, not Python
         return False
     command = [sys.executable, "-I", "-S", "-c", _PROBE, str(_path())]
@@ -123,7 +123,7 @@ def _library() -> Callable[..., None] | None:
 
 
 def product(a: Tensor, b: Tensor, *, turned_a: bool = False, turned_b: bool = False) -> Tensor:
-    """A B in float32, of contiguous bfloat16 matrices that may be meant transposed.
+    """Return A B in float32, for contiguous bfloat16 matrices, each optionally transposed.
 
     Args:
         a: (m, k), or (k, m) where it is turned.
@@ -152,7 +152,7 @@ def product(a: Tensor, b: Tensor, *, turned_a: bool = False, turned_b: bool = Fa
 
 
 def usable(x: Tensor, weight: Tensor) -> bool:
-    """Whether x W^T of float32 x (N, inputs) and W (outputs, inputs) is to be rounded here.
+    """Return whether x W^T of float32 x (N, inputs) and W (outputs, inputs) should be rounded.
 
     Not under autocast, which has its own rules for what is rounded and what comes out.
     """
@@ -170,14 +170,14 @@ class AmxLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The products (N, outputs), and x and W as they were rounded."""
+        """Return the products (N, outputs), and the rounded x and W."""
         left, right = _rounded(x), _rounded(weight)
         out = product(left, right, turned_b=True)
         return out if bias is None else out.add_(bias), left, right
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        """Keep what the gradients need."""
+        """Save the tensors that the gradients need."""
         ctx.save_for_backward(*inputs[:2], *output[1:])
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
@@ -204,7 +204,7 @@ class AmxLinear(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        """Several models: one after the other."""
+        """Compute several models one after another."""
         several = []
         for model in range(info.batch_size):
             own = [

@@ -1,61 +1,15 @@
 """One product for all layers of a flow, as parts of their own."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.ops import amx
-from symmetries.ops._dispatch import is_followed, is_transformed
+from symmetries.ops._dispatch import is_followed
 
-Part = tuple[Tensor, Tensor, bool]
-
-
-class Projection(torch.autograd.Function):
-    """c W_l' for every layer l, in memory of its own that the layer may overwrite.
-
-    Autograd's gradient of a product that was split would put the layers' gradients side by side
-    again, a copy of all hidden units; here each is multiplied where it is.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, context: Tensor, weight: Tensor, hidden: int) -> tuple[Tensor, ...]:
-        """Parts (N, hidden) of contexts (N, features) and weights (layers hidden, features)."""
-        ctx.save_for_backward(context, weight)
-        ctx.hidden = hidden
-        return tuple(torch.mm(context, part.T) for part in weight.split(hidden))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        """Gradients to contexts and weights."""
-        context, weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            together = torch.cat(grads, 1)
-            return together @ weight, together.T @ context, None
-        to_context = to_weight = None
-        if ctx.needs_input_grad[0]:
-            to_context = torch.zeros_like(context)
-            for grad, part in zip(grads, weight.split(ctx.hidden), strict=True):
-                to_context.addmm_(grad, part)
-        if ctx.needs_input_grad[1]:
-            to_weight = torch.empty_like(weight)
-            for grad, part in zip(grads, to_weight.split(ctx.hidden), strict=True):
-                torch.mm(grad.T, context, out=part)
-        return to_context, to_weight, None
-
-
-def projections(context: Tensor, weight: Tensor, hidden: int) -> tuple[Tensor, ...]:
-    """The context's part of the hidden units of each layer, see :class:`Projection`.
-
-    Example:
-        >>> parts = projections(torch.randn(5, 8), torch.randn(6, 8), 3)
-        >>> [tuple(part.shape) for part in parts]
-        [(5, 3), (5, 3)]
-    """
-    parts: tuple[Tensor, ...] = Projection.apply(context, weight, hidden)  # type: ignore[no-untyped-call]
-    return parts
+Part = tuple[Tensor, Tensor]
 
 
 def projected_parts(
@@ -63,9 +17,8 @@ def projected_parts(
 ) -> Iterator[Part]:
     """Yield the context's part of each layer's hidden units (N S, hidden), and their bias.
 
-    And whether the first may be overwritten even if a gradient follows. One product serves all
-    layers; on a CPU each layer has one of its own, without a gradient all in one place: that stays
-    in the cache, and new memory is expensive there.
+    One product serves all layers. Without a gradient, on a CPU, each layer has one of its own, all
+    of them in the same memory: that stays in the cache, and new memory is expensive there.
 
     Args:
         context: (N, features).
@@ -74,18 +27,12 @@ def projected_parts(
         samples: S, points under each context.
         order: of the layers.
     """
-    weight, biases = project.weight, project.bias.split(hidden)
+    weight = project.weight
     fast = amx.usable(context, weight)
-    if not context.is_cpu or fast or is_transformed():
-        product = (amx.linear if fast else F.linear)(context, weight)
-        return split_parts(product, project.bias, hidden, samples, order)
-    if not is_followed(context, weight):
+    if context.is_cpu and not fast and not is_followed(context, weight):
         return _in_place(context, project, hidden, samples, order)
-    if torch.is_autocast_enabled("cpu"):
-        product = F.linear(context, weight)
-        return split_parts(product, project.bias, hidden, samples, order)
-    own = projections(context, weight, hidden)
-    return ((_repeated(own[i], samples), biases[i], samples == 1) for i in order)
+    product = (amx.linear if fast else F.linear)(context, weight)
+    return split_parts(product, project.bias, hidden, samples, order)
 
 
 def split_parts(
@@ -93,7 +40,7 @@ def split_parts(
 ) -> Iterator[Part]:
     """Yield the same parts from the product of all layers (N, layers hidden)."""
     parts, biases = product.split(hidden, -1), bias.split(hidden)
-    return ((_repeated(parts[i], samples), biases[i], False) for i in order)
+    return ((_repeated(parts[i], samples), biases[i]) for i in order)
 
 
 def _in_place(
@@ -106,7 +53,7 @@ def _in_place(
         torch.mm(context, weights[i].T, out=part)
         if samples > 1:
             rows.copy_(part[:, None])
-        yield rows.flatten(0, -2), biases[i], False
+        yield rows.flatten(0, -2), biases[i]
 
 
 def _repeated(part: Tensor, samples: int) -> Tensor:

@@ -1,19 +1,17 @@
 """Hidden units of a perceptron: layer norm of the GELU of a linear layer."""
 
 from functools import lru_cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.ops import amx
-from symmetries.ops._dispatch import is_followed, is_transformed, usable
+from symmetries.ops._dispatch import is_followed, usable
 from symmetries.ops._vmap_rules import fold, foldable
 from symmetries.ops.rounded import RoundedLinear
 
 _DTYPES = (torch.float32, torch.bfloat16)
-_WRITTEN = (torch.float32, torch.float64)
 _MAX_WIDTH = 4096
 
 
@@ -43,7 +41,7 @@ def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
 
 
 def is_watched(module: nn.Module) -> bool:
-    """Whether somebody may have kept what the module gave."""
+    """Return whether a forward hook may hold the module's output."""
     return bool(module._forward_hooks or nn.modules.module._global_forward_hooks)
 
 
@@ -71,63 +69,15 @@ def gelu_norm(
         found: Tensor = fold(lambda rows: gelu_norm(rows, plain), z, axes=(0,))
         return torch.addcmul(norm.bias.to(found.dtype), found, norm.weight.to(found.dtype))
     z = z if bias is None else z + bias
-    followed = is_followed(z, *norm.parameters())
-    if z.requires_grad and _is_written(z, norm):
-        written: Tensor = GeluNorm.apply(z, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
-        return written
-    own = own and not followed
+    own = own and not is_followed(z, *norm.parameters())
     units = torch.ops.aten.gelu_(z) if own else F.gelu(z)
     normalised: Tensor = norm(units)
     return normalised
 
 
-def _is_written(z: Tensor, norm: nn.LayerNorm) -> bool:
-    """Whether :class:`GeluNorm` may be used: nobody looks at the norm, and nothing changes it."""
-    if not z.is_cpu or z.dtype not in _WRITTEN or not torch.is_grad_enabled() or is_transformed():
-        return False
-    if type(norm) is not nn.LayerNorm:  # a subclass may do something else
-        return False
-    hooks = norm._forward_pre_hooks or norm._backward_hooks or norm._backward_pre_hooks
-    biased = norm.weight is not None and norm.bias is not None
-    return biased and not (hooks or is_watched(norm) or torch.is_autocast_enabled("cpu"))
-
-
-class GeluNorm(torch.autograd.Function):
-    """LN(gelu(z)) on a CPU: as autograd would, but the gradient through both is one tensor.
-
-    There new memory costs as much as what is computed in it.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-        """The units (..., width)."""
-        units = F.gelu(z)
-        out, mean, scale = torch.native_layer_norm(units, gamma.shape, gamma, beta, epsilon)
-        ctx.save_for_backward(z, units, mean, scale, gamma, beta)
-        ctx.epsilon = epsilon
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients to z, gamma and beta."""
-        z, units, mean, scale, gamma, beta = ctx.saved_tensors
-        needs = list(ctx.needs_input_grad[:3])
-        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = (z, gamma, beta)
-            again = _plain(z, None, gamma, beta, ctx.epsilon)
-            wanted = [part for part, need in zip(inputs, needs, strict=True) if need]
-            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
-            return *(next(found) if need else None for need in needs), None
-        backward = torch.ops.aten.native_layer_norm_backward
-        to_z, *others = backward(grad, units, gamma.shape, mean, scale, gamma, beta, needs)
-        if needs[0]:
-            torch.ops.aten.gelu_backward.grad_input(to_z, z, grad_input=to_z)
-        return to_z, *others, None
-
-
 @lru_cache(maxsize=64)
 def _unit_norm(width: int, epsilon: float, device: torch.device) -> nn.LayerNorm:
-    """A layer norm with weights 1 and biases 0: what models have in common."""
+    """Return a layer norm with weights 1 and biases 0, which all models share."""
     norm = nn.LayerNorm(width, epsilon, elementwise_affine=False)
     with torch.inference_mode(False):
         norm.weight = nn.Parameter(torch.ones(width, device=device), requires_grad=False)

@@ -7,9 +7,7 @@ after the sum over the neighbourhood, as one product over all positions: then th
 position are never written down. Where channels are few and images many, writing them is cheaper.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -50,13 +48,13 @@ class Geometry:
 
 
 def cheaper_order(geometry: Geometry, images: int, hidden: int) -> str:
-    """The order with fewer multiplications for a number of images."""
+    """Return the order with fewer multiplications for a number of images."""
     cost = costs(geometry, images, hidden)
     return min(cost, key=lambda name: cost[name])
 
 
 def costs(geometry: Geometry, images: int, hidden: int) -> dict[str, int]:
-    """Multiplications per output position of the two orders.
+    """Return the multiplications per output position of the two orders.
 
     Example:
         >>> wide, narrow = Geometry(64, 64, 1, 1, 7, 1, 3), Geometry(2, 2, 1, 1, 7, 1, 3)
@@ -131,59 +129,24 @@ def position_conv2d(
 
 
 def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
-    """(height, width, N, channels) and a bias as images, channels last in memory."""
+    """Return (height, width, N, channels) plus a bias as images, channels last in memory."""
     out = out if bias is None else out + bias.to(out.dtype)
     return out.permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
-    """(positions, J, k k, N, C): what each output position sees."""
-    height, width = g.out_size(*x.shape[2:])
+    """Return the input patches (positions, J, k k, N, C) of all output positions."""
     x = F.pad(x, (g.padding,) * 4).permute(2, 3, 0, 1)  # (rows, columns, N, C J)
-    sizes = (g.kernel_size, g.stride, height, width)
-    taken: Tensor = _Taken.apply(x, *sizes)  # type: ignore[no-untyped-call]
+    taken = x.unfold(0, g.kernel_size, g.stride).unfold(1, g.kernel_size, g.stride)
+    taken = taken.permute(0, 1, 4, 5, 2, 3).flatten(2, 3)  # (height, width, k k, N, channels)
     if g.elements_in == 1:
         return taken.flatten(0, 1)[:, None]
     taken = taken.view(*taken.shape[:-1], g.fields_in, g.elements_in)
     return taken.flatten(0, 1).permute(0, 4, 1, 2, 3)
 
 
-class _Taken(torch.autograd.Function):
-    """The pixels at each tap of each position, and in the backward pass their sum at each pixel.
-
-    The same as two ``unfold``, whose gradients are far slower than sums of slices.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, k: int, stride: int, height: int, width: int) -> Tensor:
-        parts = [part for _, _, part in _slices(x, k, stride, height, width)]
-        return torch.stack(parts, 2)  # (height, width, k k, N, channels)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.shape, ctx.sizes = inputs[0].shape, inputs[1:]
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        total = gradient.new_zeros(ctx.shape)
-        for row, column, part in _slices(total, *ctx.sizes):
-            part += gradient[:, :, row * ctx.sizes[0] + column]
-        return total, None, None, None, None
-
-
-def _slices(
-    x: Tensor, k: int, stride: int, height: int, width: int
-) -> Iterator[tuple[int, int, Tensor]]:
-    """For each tap, the view of the padded pixels that all positions read."""
-    for row in range(k):
-        for column in range(k):
-            rows = slice(row, row + stride * (height - 1) + 1, stride)
-            yield row, column, x[rows, column : column + stride * (width - 1) + 1 : stride]
-
-
 def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:
-    """What each output position's taps find in ``values`` on the padded grid.
+    """Return the values on the padded grid at the taps of each output position.
 
     Args:
         values: (..., H + 2 padding, W + 2 padding, E).

@@ -33,13 +33,13 @@ class Taps:
     weight: Tensor
 
     def dense(self) -> Tensor:
-        """The matrices (G, S, P, P) in full: the slow form, to test against."""
+        """Return the dense matrices (G, S, P, P), for tests."""
         pixels = self.index.shape[2]
         full = self.weight.new_zeros(*self.index.shape[:3], pixels)
         return full.scatter_add(3, self.index, self.weight)
 
     def repeat(self, times: int) -> "Taps":
-        """Every matrix ``times`` times in a row: (G times, S, P, 4)."""
+        """Return each matrix repeated ``times`` times: (G times, S, P, 4)."""
         if times == 1:
             return self
         index, weight = (part.repeat_interleave(times, 0) for part in (self.index, self.weight))
@@ -149,7 +149,7 @@ def gather(tables: Tensor, taps: Taps) -> Tensor:
 
 
 def sum_of_rows(index: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-    """Weighted sums (N, K) of rows (M, K), by their numbers (N, 4) and their weights (N, 4).
+    """Return weighted sums (N, K) of rows (M, K), given indices (N, 4) and weights (N, 4).
 
     Example:
         >>> index, weight = torch.tensor([[0, 1, 1, 2]]), torch.tensor([[1.0, 0.5, 0.5, 0.0]])
@@ -202,6 +202,6 @@ def scatter(tables: Tensor, taps: Taps) -> Tensor:
 
 
 def _first_row(tables: Tensor, groups: int) -> Tensor:
-    """Where the table of each group begins (G,)."""
+    """Return the first row (G,) of the table of each group."""
     step = tables.shape[1] if len(tables) > 1 else 0
     return torch.arange(groups, device=tables.device) * step

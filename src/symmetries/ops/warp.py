@@ -173,18 +173,6 @@ def _grid_warp(
     return out
 
 
-def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
-    """Return the grid (..., H, W, 2) in torch's coordinates (x right, y down, each side -1 to 1).
-
-    One matrix product theta (..., 6) @ K (6, 2HW) gives that layout directly, which is much
-    cheaper than ``affine_grid``.
-    """
-    k = _grid_matrix(height, width, theta.dtype, theta.device)
-    lead = theta.shape[:-2]
-    with exact_products(theta):
-        return (theta.reshape(-1, 6) @ k).reshape(*lead, height, width, 2)
-
-
 @constant
 def _grid_matrix(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return K (6, 2HW): the homogeneous output points, arranged for the rows of theta.

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from symmetries._validation.checks import as_path, invalid
+from symmetries.training.atomic_files import read_regular
 
 Value = bool | int | float | str | tuple[int | float, ...]
 
@@ -106,7 +107,7 @@ def read_config(path: str | Path) -> SweepConfig:
     """
     path = as_path(path)
     try:
-        content = tomllib.loads(path.read_bytes().decode())
+        content = tomllib.loads(read_regular(path).decode())
     except OSError as error:
         raise invalid(str(path), "a TOML file", error.strerror, "check the path") from error
     except (ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from symmetries._utils.text import masked
 from symmetries._validation.checks import as_folder, invalid
 from symmetries.data import ImageSet, load
 from symmetries.results import RunInfo, SweepResult, Trial
@@ -109,14 +110,21 @@ def open_study(config: SweepConfig, folder: Path, storage: str | None = None) ->
             lock = journal.JournalFileOpenLock(str(folder / JOURNAL))
             backend = journal.JournalFileBackend(str(folder / JOURNAL), lock_obj=lock)
             place = optuna.storages.JournalStorage(backend)
-        study = optuna.create_study(
-            storage=place,
-            study_name=NAME,
-            direction=config.direction,
-            sampler=_sampler(config),
-            pruner=_pruner(config),
-            load_if_exists=True,
-        )
+        try:
+            study = optuna.create_study(
+                storage=place,
+                study_name=NAME,
+                direction=config.direction,
+                sampler=_sampler(config),
+                pruner=_pruner(config),
+                load_if_exists=True,
+            )
+        except Exception as error:  # whatever Optuna, SQLAlchemy or a driver raises
+            if storage is None:
+                raise
+            got = f"{type(error).__name__}: {masked(str(error))[:200]}"
+            remedy = "check the address, and that its driver is installed"
+            raise invalid("storage", "the address of a database", got, remedy) from error
     stored = study.user_attrs.get("config")
     if stored is None:
         study.set_user_attr("config", config.digest())

@@ -1,30 +1,26 @@
 """Invariant weights as a learner: a classifier or a regression, and how invariant it is."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from symmetries._validation.checks import check_chw, check_image_shape, check_whole
+from symmetries._validation.checks import check_image_shape, check_whole
 from symmetries.actions.base import Action
-from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
     Labelled,
+    LabelledLearner,
     Summary,
     labelled_images,
-    labelled_meta,
-    load_labelled,
     run_options,
-    write_report,
 )
 from symmetries.learners.invariant_weights.config import InvariantWeightsConfig
 from symmetries.learners.invariant_weights.evaluation import evaluate
 from symmetries.learners.invariant_weights.natural import fit_natural
 from symmetries.nn.invariant_model import shallow_model
-from symmetries.training import History, save_model
+from symmetries.training import History
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class InvarianceSummary(Summary):
     score: float
 
 
-class InvariantWeights(nn.Module):
+class InvariantWeights(LabelledLearner):
     """A shallow network whose filters average over transformations of learned half-widths.
 
     The half-widths maximise a bound on the marginal likelihood of the training images (van der
@@ -68,6 +64,10 @@ class InvariantWeights(nn.Module):
         torch.Size([5, 3])
     """
 
+    name = "invariant_weights"
+    kind = InvariantWeightsConfig
+    config: InvariantWeightsConfig
+
     def __init__(
         self,
         action: Action | Group[Any] | str,
@@ -77,14 +77,8 @@ class InvariantWeights(nn.Module):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_chw(shape)
+        super().__init__(action, shape, outputs, config, seed)
         check_whole(outputs, "outputs")
-        self.config = InvariantWeightsConfig.resolve(config)
-        self.act = as_image_action(action)
-        self.group = self.act.group
-        self.shape, self.outputs, self.seed = shape, outputs, seed
-        self.history: History | None = None
         c = self.config
         self.network = shallow_model(
             shape,
@@ -101,11 +95,6 @@ class InvariantWeights(nn.Module):
         self.register_buffer("sigma", torch.tensor(c.sigma or 1.0))
         self.sigma: Tensor
         self.eval()
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return self.network.half_width.device
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the mean outputs (N, outputs) for images (N, C, H, W)."""
@@ -166,19 +155,6 @@ class InvariantWeights(nn.Module):
             log_likelihood=fit,
             score=float(found.score[0]),
         )
-
-    def report(self, path: Path | str, data: Labelled | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
-
-    def save(self, folder: Path | str) -> Path:
-        """Write the model: weights and what is needed to build it again."""
-        return save_model(folder, self, labelled_meta(self, "invariant_weights"))
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        return load_labelled(cls, InvariantWeightsConfig, folder, "invariant_weights", device)
 
     @torch.no_grad()
     def _match_distances(self, images: Tensor) -> None:

@@ -8,14 +8,9 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_classes
+from symmetries.learners.orbit_posterior.crossing import Crossed, crossed, usable_pictures
 from symmetries.learners.orbit_posterior.reading import Densities
-from symmetries.learners.orbit_posterior.summary import (
-    Crossed,
-    OrbitSummary,
-    crossed,
-    summarise,
-    usable_pictures,
-)
+from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.verdicts import headline
 from symmetries.training.step import mix
 

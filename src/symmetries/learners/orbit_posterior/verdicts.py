@@ -49,6 +49,11 @@ def told(choosing: Tensor, rule: Reading, cell: float) -> Tensor:
     return choosing <= rule.ratio * choosing.quantile(rule.surest) + cell
 
 
+def _surest(widths: Tensor, rule: Reading, cell: float) -> float:
+    """Median width of the pictures that a fit itself tells best."""
+    return float(widths[told(widths, rule, cell)].median())
+
+
 def headline(
     choosing: Tensor,
     reading: Tensor,
@@ -89,9 +94,9 @@ def headline(
     )
     width = float(reading[chosen].median())
     curve = width
-    both = chosen[: len(half)]
-    if bool(both.any()):
-        now, before = (float(w[: len(half)][both].median()) for w in (reading, half))
+    if len(half):
+        # Both fits choose for themselves here: what that makes too narrow is alike in both.
+        now, before = (_surest(w, rule, cell) for w in (reading[: len(half)], half))
         curve = max(0.0, width + CURVE * (now - before))
     low, high = min(width, curve, float(ends[0])), max(width, curve, float(ends[1]))
     return Headline(width, low, high, chosen, float(chosen.float().mean()))

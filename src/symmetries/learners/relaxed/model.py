@@ -1,31 +1,26 @@
 """Relaxed equivariance as a learner: a classifier, and how equivariant its layers are."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from symmetries._validation.checks import check_chw, check_image_shape, check_whole, invalid
+from symmetries._validation.checks import check_image_shape, check_whole, invalid
 from symmetries.actions.base import Action
-from symmetries.actions.resolve import as_image_action
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
 from symmetries.learners.base import (
     Labelled,
+    LabelledLearner,
     Summary,
     labelled_images,
-    labelled_meta,
-    load_labelled,
     run_options,
-    write_report,
 )
 from symmetries.learners.relaxed.config import RelaxedConfig
 from symmetries.learners.relaxed.training import accuracy, train_jobs
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
-from symmetries.training import History, save_model
+from symmetries.training import History
 from symmetries.training.ensemble import fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
@@ -49,7 +44,7 @@ class RelaxedSummary(Summary):
     layers: list[dict[str, Any]]
 
 
-class RelaxedEquivariance(nn.Module):
+class RelaxedEquivariance(LabelledLearner):
     """A classifier of images whose layers learn how equivariant to be under rotations and flips.
 
     Args:
@@ -65,6 +60,10 @@ class RelaxedEquivariance(nn.Module):
         torch.Size([5, 3])
     """
 
+    name = "relaxed_equivariance"
+    kind = RelaxedConfig
+    config: RelaxedConfig
+
     def __init__(
         self,
         action: Action | Group[Any] | str,
@@ -74,14 +73,8 @@ class RelaxedEquivariance(nn.Module):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_chw(shape)
+        super().__init__(action, shape, classes, config, seed)
         check_whole(classes, "classes", least=2)
-        self.config = RelaxedConfig.resolve(config)
-        self.act = as_image_action(action)
-        self.group = self.act.group
-        self.shape, self.outputs, self.seed = shape, classes, seed
-        self.history: History | None = None
         side = min(shape[1:])
         kernel = self.config.kernel_size or (5 if side >= LARGE else 3)
         if side < 2 * kernel:
@@ -94,11 +87,6 @@ class RelaxedEquivariance(nn.Module):
             sizes = {"width": self.config.width, "kernel_size": kernel}
             self.network = RelaxedCNN(shape[0], classes, symmetry, **sizes)
         self.eval()
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.network.parameters()).device
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (N, classes) of images (N, C, H, W)."""
@@ -141,16 +129,3 @@ class RelaxedEquivariance(nn.Module):
         images, labels = (part[:most] for part in labelled_images(data, self.shape))
         rows = relaxation(self.network, images[:LOOKED_AT].to(self.device))
         return RelaxedSummary(len(images), accuracy(self.network, images, labels), rows)
-
-    def report(self, path: Path | str, data: Labelled | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
-
-    def save(self, folder: Path | str) -> Path:
-        """Write the model: weights and what is needed to build it again."""
-        return save_model(folder, self, labelled_meta(self, "relaxed_equivariance"))
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        return load_labelled(cls, RelaxedConfig, folder, "relaxed_equivariance", device)

@@ -13,10 +13,10 @@ from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_lear
 from symmetries.groups.names import group_name
 from symmetries.learners.symmetry_model.health import (
     check_frame,
-    warn_if_by_heart,
     warn_if_collapsed,
     warn_if_jagged,
     warn_if_none_held_out,
+    warn_if_overfit,
 )
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
@@ -126,7 +126,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs
         last = history.metrics.get("loss", [])[-LOOKS:]
         seen_all = config.steps * config.batch_size >= len(kept)  # else nothing can be overfitted
         if last and seen_all:
-            warn_if_by_heart(fmean(last), watch.best, len(data))
+            warn_if_overfit(fmean(last), watch.best, len(data))
     elif model.config.holdout:
         warn_if_none_held_out(len(data))
     return history

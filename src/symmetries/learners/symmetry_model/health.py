@@ -116,7 +116,7 @@ def warn_if_none_held_out(count: int) -> None:
     )
 
 
-def warn_if_by_heart(learned: float, held_out: float, count: int) -> None:
+def warn_if_overfit(learned: float, held_out: float, count: int) -> None:
     """Warn if p(eta | x_hat) fits the images it learned from much better than held-out ones.
 
     Every image is seen at one place of its orbit only: how far it may move is learned from others

@@ -211,14 +211,6 @@ class SymmetryModel(nn.Module):
         return self.generative.distribution.log_prob(value, context)
 
     @torch.no_grad()
-    def log_prob_moved(self, x: Tensor, eta: Tensor) -> Tensor:
-        """How likely is the version T_eta x of each image? log p(f(T_eta x) | x_hat(x)), (N,).
-
-        Unlike :meth:`log_prob`, eta (N, dim) is counted from the image itself.
-        """
-        moved = self.act(self.group.exp(eta), x)
-        return self.log_prob(x, self.infer(moved))
-
     def marginals(
         self, x: Tensor, bins: int = 60, n: int = 2048, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:

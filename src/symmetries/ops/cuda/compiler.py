@@ -28,7 +28,7 @@ class CudaError(RuntimeError):
 
 
 def error_of(trial: Callable[[], float]) -> float:
-    """What a trial of kernels gives, infinite where they cannot be made for the device."""
+    """Return the error that a trial of kernels reports; infinite if they cannot be compiled."""
     try:
         return trial()
     except Exception as problem:
@@ -83,7 +83,7 @@ def _check(code: int, what: str) -> None:
 
 
 def _cubin(source: bytes, options: list[bytes]) -> bytes:
-    """Machine code of a source."""
+    """Compile a source to machine code."""
     library = _nvrtc()
     program = ctypes.c_void_p()
     _check(
@@ -116,7 +116,7 @@ def _value(argument: Argument) -> Any:
 
 
 def _enter(device: int) -> None:
-    """Make the GPU's context current: a thread of autograd's may have none yet."""
+    """Make the GPU's context current, because a thread of autograd may not have one."""
     driver, context = _driver(), ctypes.c_void_p()
     _check(driver.cuCtxGetCurrent(ctypes.byref(context)), "cuCtxGetCurrent")
     if context.value is None:
@@ -160,7 +160,7 @@ class CudaKernel:
     def _launch(
         self, sizes: tuple[int, ...], threads: int, pointers: "ctypes.Array[ctypes.c_void_p]"
     ) -> int:
-        """On the current GPU, which is the kernel's."""
+        """Launch on the current GPU, which must be the kernel's."""
         if getattr(_thread, "device", None) != self.device:
             _enter(self.device)
             _thread.device = self.device
@@ -175,7 +175,7 @@ class CudaKernel:
 def cuda_kernel(
     file: str, name: str, constants: tuple[tuple[str, int], ...], shared: int, device: int
 ) -> CudaKernel:
-    """A kernel of one of this folder's files.
+    """Return a kernel from one of the source files in this folder.
 
     Args:
         file: such as "warp.cu"; several that go one after another are parted by spaces.

@@ -23,7 +23,7 @@ _plans: "dict[tuple[object, ...], Plan | None]" = {}  # by all that they depend 
 
 
 class Plan:
-    """How one size of images is worked on.
+    """Launch parameters for images of one size.
 
     Args:
         images: (N, C, H + 2m, W + 2m); for "bspline", coefficients with a margin m, or images.
@@ -59,17 +59,17 @@ class Plan:
         }
 
     def fits(self) -> bool:
-        """Whether a picture and its gradient fit in shared memory, and all blocks in a grid."""
+        """Return whether an image and its gradient fit in shared memory, and blocks in a grid."""
         small = 2 * self.source <= _MOST_SHARED and self.constants["WARPS"] <= _MOST_WARPS
         return small and max(self.channels, self.versions) <= _MOST_BLOCKS
 
     def by_fours(self, to_images: bool, to_map: bool) -> bool:
-        """Whether rows are copied four numbers at a time; where it was not faster they are not."""
+        """Return whether rows are copied four numbers at a time, where that was measured faster."""
         wide = self.constants["W"] > 32 or self.constants["MODE"] > 0
         return self.aligned and wide and (to_images or not to_map)
 
     def kernel(self, name: str, to_images: bool = False, to_map: bool = False) -> CudaKernel:
-        """A kernel, compiled for this size and these gradients."""
+        """Return a kernel compiled for this size and these gradients."""
         flags = {
             "TO_IMAGES": int(to_images),
             "TO_MAP": int(to_map),
@@ -101,7 +101,7 @@ class Plan:
 
 
 def steps(theta: Tensor) -> tuple[int, int]:
-    """Distances in memory between the maps of two images, and of two versions of one image."""
+    """Return the strides between the maps of two images, and of two versions of one image."""
     return theta.stride(0) if theta.shape[0] > 1 else 0, theta.stride(1)
 
 
@@ -115,7 +115,7 @@ Oracle = Callable[[Tensor, Tensor], Tensor]
 def plan(
     images: Tensor, theta: Tensor, mode: str, height: int, width: int, oracle: Oracle | None = None
 ) -> Plan | None:
-    """A plan if the kernels can be used: on CUDA, with a compiler, for pictures small enough.
+    """Return a plan if the kernels can be used: on CUDA, with a compiler, for small images.
 
     At the first use of a size their results are compared with those of ``oracle``, torch's form of
     the same function of images (N, C, H, W) and maps (N, S, 6); where these differ, or without it,
@@ -137,7 +137,7 @@ def plan(
 
 
 def _is_right(found: Plan, images: Tensor, mode: str, oracle: Oracle | None) -> bool | None:
-    """Whether kernels of a plan give what torch's operations give; None if not to be found out."""
+    """Return whether the kernels of a plan agree with torch; None if that cannot be tested now."""
     height, width = found.constants["H"], found.constants["W"]
     key = (found.device, found.aligned, *found.constants.values())
     if key not in _right:
@@ -156,7 +156,7 @@ def _is_right(found: Plan, images: Tensor, mode: str, oracle: Oracle | None) -> 
 def _agrees(
     like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle, aligned: bool = True
 ) -> bool:
-    """Whether a few random pictures come out right, with gradients to images, maps, and both."""
+    """Return whether a few random images are warped correctly, with all gradients."""
     source = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
+
 _BLOCK = 128
 _DOUBLINGS = 5
 _DEGREE = 9
@@ -155,12 +157,11 @@ class KernelExp(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient to eta."""
         (eta,) = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            again = torch.autograd.grad(ctx.plain(eta), eta, grad_out, create_graph=True)[0]
-            return again, None, None
+            return *differentiable_gradients(ctx.plain(eta), [eta], grad_out), None, None
         eta = eta.contiguous()
         grad = torch.empty_like(eta)
         if ctx.n:

@@ -1,4 +1,4 @@
-"""The gradient to triangular factors, written, or used by Adam where it is made.
+"""Gradient of triangular factors, written to memory or used by Adam tile by tile.
 
 The gradient of a variance |phi L|^2 to L is a product of a few rows, one for each example. A tile
 of it costs less to compute than to read, so the optimiser need not have it in memory.

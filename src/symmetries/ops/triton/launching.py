@@ -1,4 +1,4 @@
-"""A Triton kernel launched many times with the same sizes: only addresses change.
+"""Fast repeated launches of a Triton kernel with the same sizes.
 
 Triton looks at every argument of every launch and asks the driver about every address, which for a
 small kernel takes several times longer than the launch itself. Here that happens once; later
@@ -21,7 +21,7 @@ _FAILED: set[str] = set()  # why launches go the usual way
 
 
 class Launch:
-    """A kernel, its grid and its numbers.
+    """A kernel with its grid and its scalar arguments.
 
     Args:
         kernel: takes tensors, then whole numbers, then constants, in this order.
@@ -79,7 +79,7 @@ class Launch:
 
 
 class Watched:
-    """Tensors that kernels take again and again, looked at anew only where one has moved.
+    """Tensors that kernels read repeatedly; their layout is checked again only after a move.
 
     Args:
         network: the tensors, None where there is none, and those that are learned.
@@ -95,7 +95,7 @@ class Watched:
         self.aligned = False  # all of them
 
     def fit(self) -> bool:
-        """Whether what is learned is as kernels want it: float32, contiguous, on the device."""
+        """Return whether the learned tensors are float32, contiguous and on the device."""
         places = []
         for part in self.parts:
             if part.dtype is not torch.float32 or not part.is_contiguous():

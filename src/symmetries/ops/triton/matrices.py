@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
+
 _BLOCK = 128
 
 
@@ -159,12 +161,11 @@ class KernelInverse(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         """The gradient to the matrices."""
         matrix, inverse = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            again = ctx.plain(matrix)
-            return torch.autograd.grad(again, matrix, grad_out, create_graph=True)[0], None
+            return *differentiable_gradients(ctx.plain(matrix), [matrix], grad_out), None
         n = inverse.numel() // 9
         grad = torch.empty_like(inverse)
         grid = (triton.cdiv(n, _BLOCK),)

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
 from symmetries.ops.triton.sums import column_sums
 
 _PROGRAMS = 528  # at most: four for each multiprocessor of the largest GPUs
@@ -166,14 +167,9 @@ class KernelGeluNorm(torch.autograd.Function):
         """Gradients to z, bias, gamma and beta."""
         z, bias, gamma, beta, mean, scale = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [t for t in (z, bias, gamma, beta) if t is not None and t.requires_grad]
-            out = ctx.plain(z, bias, gamma, beta, ctx.epsilon)
-            found = iter(torch.autograd.grad(out, inputs, grad_out, create_graph=True))
-            each = (
-                next(found) if t is not None and t.requires_grad else None
-                for t in (z, bias, gamma, beta)
-            )
-            return *each, None, None
+            inputs = (z, bias, gamma, beta)
+            out = ctx.plain(*inputs, ctx.epsilon)
+            return *differentiable_gradients(out, inputs, grad_out), None, None
         grad_out = grad_out.contiguous()
         grad_z, partial = _gradients(z, bias, gamma, grad_out, mean, scale)
         # Tall tiles leave many thousand rows, which torch shares out better.

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
+
 _BLOCK = 128
 
 
@@ -246,14 +248,9 @@ class KernelSpline(torch.autograd.Function):
         """Gradients to x and to the parameters."""
         x, parameters, y = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [t for t in (x, parameters) if t.requires_grad]
-            found = iter(
-                torch.autograd.grad(
-                    ctx.plain(x, parameters), inputs, (grad_y, grad_log), create_graph=True
-                )
-            )
-            each = (next(found) if t.requires_grad else None for t in (x, parameters))
-            return *each, None, None, None
+            inputs, grads = (x, parameters), (grad_y, grad_log)
+            found = differentiable_gradients(ctx.plain(*inputs), inputs, grads)
+            return *found, None, None, None
         n = x.numel()
         grad_x, grad_parameters = torch.empty_like(x), torch.empty_like(parameters)
         _backward[(triton.cdiv(n, _BLOCK),)](

@@ -14,6 +14,7 @@ import torch
 import triton
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
 from symmetries.ops.triton.flow_passes import _flow_backward, _flow_forward, _flow_weights
 from symmetries.ops.triton.flow_shape import Shape
 from symmetries.ops.triton.sums import column_sums
@@ -110,13 +111,8 @@ class KernelFlow(torch.autograd.Function):
         mask, bounds, eta, projected, base, bias, side, *made = ctx.saved_tensors
         u, units, statistics, parameters, *rest = made
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [eta, projected, base, bias, *rest]
-            wanted = [t for t in inputs if t.requires_grad]
             out = ctx.plain(mask, eta, projected, base)
-            twice = iter(
-                torch.autograd.grad(out, wanted, grad, create_graph=True, allow_unused=True)
-            )
-            second = (next(twice) if t.requires_grad else None for t in inputs)
+            second = differentiable_gradients(out, [eta, projected, base, bias, *rest], grad)
             return None, None, None, None, *second
         n, dim, hidden, layers = len(eta), shape.dim, shape.hidden, shape.layers
         grad = grad.contiguous()

@@ -10,6 +10,7 @@ import torch
 import triton
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
 from symmetries.ops.cuda import warp_cuda
 from symmetries.ops.triton import warp_passes
 
@@ -109,10 +110,9 @@ class KernelWarp(torch.autograd.Function):
         images, theta = ctx.saved_tensors
         needs = ctx.needs_input_grad[:2]
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted
-            inputs = [t for t, need in zip((images, theta), needs, strict=True) if need]
-            out = ctx.plain(images, theta)
-            found = iter(torch.autograd.grad(out, inputs, grad_out, create_graph=True))
-            return *(next(found) if need else None for need in needs), None, None, None
+            inputs = (images, theta)
+            found = differentiable_gradients(ctx.plain(*inputs), inputs, grad_out)
+            return *found, None, None, None
         given = grad_out.contiguous()
         given = given if theta.ndim == 4 else given[:, None]
         dense = images.contiguous()
