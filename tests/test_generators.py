@@ -225,3 +225,74 @@ def test_bases_are_rounded_where_data_does_not_tell_the_difference():
     assert (entries > 0.1).sum() == 6
     assert len(set(np.round(entries[entries > 0.1], 3))) > 1
     assert all(part.high < 1e-8 for part in found.generators)
+
+
+def test_repeated_rows_are_one_unit():
+    # 40 points, each repeated 20 times: without units they would pass for 800.
+    x = points(40, 2).repeat_interleave(20, 0)
+    y = x.square().sum(-1) + 0.1 * points(40, 1, seed=8)[:, 0].repeat_interleave(20, 0)
+    units = torch.arange(40).repeat_interleave(20)
+    careful = symmetries.generators(x, y, units=units, degree=2, fields="linear", epsilon=0.1)
+    careless = symmetries.generators(x, y, degree=2, fields="linear", epsilon=0.1)
+    reach = [part.spectrum[0].high / part.spectrum[0].defect for part in (careful, careless)]
+    assert reach[0] > 1.5 * reach[1]
+    with pytest.raises(ValueError, match="units: expected 800"):
+        symmetries.generators(x, y, units=units[:9])
+
+
+def test_units_and_origins_change_nothing_but_the_words():
+    x = points(500, 3)
+    y = x.square().sum(-1)
+    plain = symmetries.generators(x, y)
+    uneven = symmetries.generators(x * x.new_tensor([1e-8, 1, 1e8]), y)
+    assert (plain.name, plain.dimension, plain.coordinates) == ("so(3)", (3, 3), "")
+    assert (uneven.name, uneven.dimension, uneven.span) == ("so(3)", (3, 3), 3)
+    assert "standard deviations" in uneven.coordinates
+    assert "standard deviations" in uneven.to_html()
+    far = symmetries.generators(x + 1e4, y)
+    assert (far.name, far.dimension) == ("so(3)", (3, 3))
+    assert "x2' d/dx1'" in far.generators[0].text
+    matrix = torch.tensor(far.generators[0].matrix, dtype=torch.float64)
+    centre = torch.cat(((x + 1e4).mean(0), torch.ones(1)))
+    assert (matrix @ centre).norm() < 0.2 * matrix.norm()  # turns about the data's centre
+    np.testing.assert_allclose(
+        [part.defect for part in plain.spectrum],
+        [part.defect for part in uneven.spectrum],
+        rtol=1e-4,
+        atol=1e-7,
+    )
+
+
+def test_polynomial_fields_are_written_in_the_datas_coordinates():
+    found = symmetries.generators(
+        points(400, 2), model=lambda x: x[:, 1] - x[:, 0] ** 2, fields="quadratic", epsilon=1e-6
+    )
+    assert found.dimension == (3, 3)
+    only = symmetries.generators(
+        3 * points(400, 2) @ points(2, 2, seed=5),
+        model=lambda x: x[:, 1] - x[:, 0] ** 2 + x[:, 0],
+        fields="quadratic",
+        epsilon=1e-6,
+    )
+    assert only.dimension == (3, 3)
+    assert "d/dx1" in only.generators[0].text
+
+
+def test_linear_fields_say_which_directions_are_ignored():
+    found = symmetries.generators(
+        points(300, 3), model=lambda x: x[:, :2].square().sum(-1), fields="linear"
+    )
+    assert found.ignored == 1
+    assert found.answer.startswith("so(2), and any motion along 1 directions")
+    alone = symmetries.generators(points(300, 2), model=lambda x: x[:, 0] ** 2, fields="linear")
+    assert alone.answer.startswith("any motion along 1 directions")
+
+
+def test_a_fit_that_misses_the_function_does_not_deny_symmetries_either():
+    # A ring wave is symmetric, but its best polynomial on data of one side is not.
+    x = points(900, 2) + torch.tensor([1.5, 0.0])
+    y = torch.sin(7 * x.norm(dim=1))
+    found = symmetries.generators(x, y, fields="linear", degree=3)
+    assert not found.fit.adequate
+    assert found.dimension == (0, 4)
+    assert "cannot be told" in found.answer

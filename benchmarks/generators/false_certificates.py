@@ -4,7 +4,8 @@ Networks: two hidden layers with random weights (the usual initialisation), 2 to
 units, four activations; 400 standard normal points. Tables: random polynomials of degree 3 in 2 or
 3 coordinates with noise of 5 % of their size, 300 rows, fitted. Nobody put a symmetry into either,
 but a function can be nearly symmetric by chance: a certificate counts as false if the largest
-defect of the span that was certified is above epsilon on 20,000 new points (for tables, of the true function).
+defect of the span that was certified is above epsilon on 20,000 new points (for tables, of the true
+function).
 
 Run with: python -m benchmarks.generators.false_certificates --seeds 1000
 """
@@ -13,11 +14,11 @@ import argparse
 from collections.abc import Callable
 
 import torch
+from benchmarks.generators.records import Clock, record
+from benchmarks.generators.truth import true_defect
 from torch import Tensor, nn
 
 import symmetries
-from benchmarks.generators.records import Clock, record
-from benchmarks.generators.truth import true_defect
 from symmetries.lie import monomials
 from symmetries.lie.fields import monomial_values
 
@@ -65,6 +66,7 @@ def judged(kind: str, seed: int, epsilon: float) -> dict[str, object]:
 
 
 def main() -> None:
+    """Run both kinds and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--epsilon", type=float, default=0.02)

@@ -1,10 +1,10 @@
 """O(5), read off networks that were trained as LieGG's were.
 
 f(x, y) = sin|x| - |y|^3 / 2 + x.y / (|x| |y|) for two vectors of five coordinates, 10,000 standard
-normal samples of which 9,500 are trained on; two hidden layers of 32 units (SiLU, no biases), inputs
-divided by their size; 90 epochs of Adam (3e-3, weight decay 1e-4, batches of 500). The bias of a
-generator of unit length is the norm of its symmetric part, as LieGG reports it for the generator
-with the smallest singular value.
+normal samples of which 9,500 are trained on; two hidden layers of 32 units (SiLU, no biases),
+inputs divided by their size; 90 epochs of Adam (3e-3, weight decay 1e-4, batches of 500). The bias
+of a generator of unit length is the norm of its symmetric part, as LieGG reports it for the
+generator with the smallest singular value.
 
 Run with: python -m benchmarks.generators.o5 --seeds 100
 """
@@ -13,10 +13,10 @@ import argparse
 import time
 
 import torch
+from benchmarks.generators.records import Clock, record
 from torch import Tensor, nn
 
 import symmetries
-from benchmarks.generators.records import Clock, record
 from symmetries.lie import search
 
 EPSILON = 0.1  # chosen on seeds 0 and 1, which are not among those that count
@@ -75,6 +75,7 @@ def bias(matrices: Tensor) -> Tensor:
 
 
 def main() -> None:
+    """Train, search and record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
     count = parser.parse_args().seeds

@@ -1,7 +1,8 @@
-"""The truth that certificates are judged by agrees with the search, which it shares no code with."""
+"""The truth that certificates are judged by agrees with the search; they share no code."""
 
 import pytest
 import torch
+from benchmarks.generators.page import PAGE, tables, with_tables
 from benchmarks.generators.systems import SYSTEMS, one_run
 from benchmarks.generators.truth import true_defect
 
@@ -40,3 +41,8 @@ def test_a_run_has_its_truth():
     row = one_run("circle", 0, broken=False)
     assert (row["least"], row["most"], row["dimension"]) == (1, 1, 1)
     assert row["true defect"] < 0.05
+
+
+def test_the_page_shows_the_stored_results():
+    assert with_tables(PAGE.read_text()) == PAGE.read_text()
+    assert "so(1,3)" in tables()

@@ -176,3 +176,17 @@ def test_units_are_never_divided():
     counts = units[drawn].bincount()
     assert set((counts % 5).tolist()) == {0}
     assert set(units[drawn].tolist()) <= set(units[second].tolist())
+
+
+def test_neighbours_of_the_same_unit_do_not_count():
+    x = points(100, 2).repeat_interleave(5, 0)
+    noise = points(100, 1, seed=4).repeat_interleave(5, 0)  # repeated measurements
+    units = torch.arange(100).repeat_interleave(5)
+    assert residual_structure(x, noise) > 10
+    assert abs(residual_structure(x, noise, units)) < 5
+
+
+def test_spans_without_a_defect_are_never_certified():
+    nothing = torch.zeros(1, 1, dtype=torch.float64)
+    assert worst_defects(nothing, nothing).tolist() == [math.inf]
+    assert not refit_interval(0.1, [0.1, math.inf, 0.1], 0.975).high <= 0.5

@@ -9,6 +9,7 @@ from symmetries.actions import PointAction
 from symmetries.groups import MatrixGroup
 from symmetries.groups.matrix import matrix_log
 from symmetries.lie import algebra, field_text, latex_matrix, name_algebra, simple_basis
+from symmetries.lie.bases import rounded
 from symmetries.testing import assert_group
 
 
@@ -212,3 +213,16 @@ def test_logarithms_are_those_of_the_exponential():
     matrices = matrices[values < 3]
     back = matrix_log(torch.linalg.matrix_exp(matrices))
     torch.testing.assert_close(back, matrices, rtol=1e-8, atol=1e-8)
+
+
+def test_rounding_keeps_matrices_independent():
+    near = torch.tensor([[[1.0, 0.1], [0.0, 0.0]], [[1.0, -0.1], [0.0, 0.0]]])
+    assert rounded(near) is None
+    assert rounded(torch.tensor([[[1.0, 0.25], [0.0, 0.0]]])) is None  # too far from the grid
+    assert rounded(torch.tensor([[[1.0, 0.05], [0.0, 0.0]]]))[0, 0, 1] == 0
+
+
+def test_large_algebras_fit_into_memory():
+    assert name_algebra(affine(orthogonal(*[1] * 9))).text == "so(9)"  # of dimension 36
+    two = blocks(orthogonal(*[1] * 6), orthogonal(*[1] * 7))
+    assert name_algebra(affine(two)).text == "a semisimple algebra of dimension 36"

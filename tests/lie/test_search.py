@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from symmetries.lie import exact_symmetries, search
-from symmetries.lie.triangular import TriangularFactor
+from symmetries.lie.triangular import TriangularFactor, right_singular
 
 
 def points(n, d, seed=0, shift=0.0):
@@ -218,3 +218,20 @@ def test_a_trained_module_is_taken_in_float64_and_left_as_it_was():
     search(net, points(100, 3).float()).spectrum()
     assert net.training
     assert net[0].weight.dtype == torch.float32
+
+
+def test_singular_vectors_survive_a_failing_algorithm(monkeypatch):
+    matrix = points(7, 4)
+    right = torch.linalg.svd(matrix, full_matrices=False)
+    real, calls = torch.linalg.svd, []
+
+    def failing(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) < 3:
+            raise torch.linalg.LinAlgError("failed to converge")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(torch.linalg, "svd", failing)
+    size, axes = right_singular(matrix)
+    torch.testing.assert_close(size, right.S)
+    torch.testing.assert_close((axes @ right.Vh.T).abs(), torch.eye(4, dtype=torch.float64))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._validation.checks import check_number, check_whole, invalid
+from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.tables import TableData, VectorTable, read_table
 from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
@@ -22,10 +23,11 @@ from symmetries.lie.certificates import (
 )
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
+from symmetries.lie.frames import ShownFrame, shown_frame
 from symmetries.lie.functions import Function, fit_polynomial
 from symmetries.lie.groups import learned_group
 from symmetries.lie.names import AlgebraName, name_algebra
-from symmetries.lie.search import Search, search
+from symmetries.lie.search import DEGREES, Search, search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -34,13 +36,11 @@ from symmetries.results.generators import (
     GeneratorResult,
     Law,
 )
-from symmetries.results.pictures import OrbitCurves
 
 __all__ = ["describe_generators", "generators"]
 
 EPSILON = 0.02
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
-DRAWN, STEPS, PANELS = 40, 25, 6  # points, steps and generators of the picture of orbits
 
 
 def generators(
@@ -56,6 +56,7 @@ def generators(
     target: Sequence[str] = (),
     time_step: float | None = None,
     vectors: int = 1,
+    units: NDArray[Any] | Tensor | None = None,
     seed: int = 0,
 ) -> GeneratorResult:
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
@@ -78,6 +79,8 @@ def generators(
         time_step: between the states of trajectories; 1 by default.
         vectors: number of vectors that x consists of and that one field moves together, such as 2
             for pairs of particles; generators are then those of one vector.
+        units: number of the unit (n,) that each row belongs to, where rows depend on each other,
+            such as repeated measurements; units are split and resampled as a whole.
         seed: of the halves into which data is split, and of the resampling.
 
     Returns:
@@ -100,7 +103,7 @@ def generators(
         degree=degree,
         seed=seed,
     )
-    table = read_table(data, y, target=target, time_step=time_step)
+    table = read_table(data, y, target=target, time_step=time_step, units=units)
     info = partial(call.info, seed, torch.device("cpu"))
     return describe_generators(
         table, model, fields, law, epsilon, level, degree, seed, info, vectors
@@ -137,10 +140,11 @@ def describe_generators(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
         )
         source = f"polynomial of degree {quality.degree}"
-        if not quality.adequate(epsilon) and answers.least:
+        if not quality.adequate(epsilon) and not answers.reason:
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
     names = table.names[: len(table.names) // vectors]
-    matrices, shown, name = _generators(found, answers, names, epsilon, level)
+    frame = shown_frame(table.x.reshape(-1, len(names)), names)
+    matrices, shown, name = _generators(found, answers, frame, epsilon, level)
     result = GeneratorResult(
         data=table.summary(found.problem.outputs),
         source=source,
@@ -163,10 +167,12 @@ def describe_generators(
         ),
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
+        coordinates=frame.note,
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None
-    return result.attach(_orbits(table, matrices, shown), group)
+    texts = [part.text for part in shown]
+    return result.attach(orbit_curves(table, matrices, texts), group)
 
 
 def _fitted(
@@ -184,7 +190,7 @@ def _fitted(
     if table.y is None:
         raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
     x, y = table.x, table.y
-    quality = choose_degree(x, y, halves[0], degree)
+    quality = choose_degree(x, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
         return fit_polynomial(x[rows], y[rows], quality.degree)
@@ -194,20 +200,21 @@ def _fitted(
 
 
 def _generators(
-    found: Search, answers: Certificates, names: tuple[str, ...], epsilon: float, level: float
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
     """A simple basis of what was certified, with an interval for each of its members."""
     theta = answers.theta[: answers.least]
     has_matrices = found.family.kind in ("linear", "affine")
-    side = len(names) + 1
+    side = len(frame.names) + 1
     if not has_matrices or len(theta) == 0:
         text = f"{len(theta)} fields" if len(theta) else "no symmetry"
         name = AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
-        matrices = torch.zeros(0, side, side, dtype=torch.float64)
+        inner = matrices = torch.zeros(0, side, side, dtype=torch.float64)
         basis = theta
     else:
-        matrices, basis = _simplest(found, answers, epsilon, level)
-        name = name_algebra(matrices, names)
+        inner, basis = _simplest(found, answers, frame, epsilon, level)
+        matrices = frame.outward(inner)
+        name = name_algebra(inner, frame.names)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
     for index, row in enumerate(basis):
@@ -215,7 +222,9 @@ def _generators(
         matrix = matrices[index] if has_matrices else None
         shown.append(
             FieldGenerator(
-                text=_field_words(found, row) if matrix is None else field_text(matrix, names),
+                text=_field_words(found, frame, row)
+                if matrix is None
+                else field_text(inner[index], frame.names),
                 matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
                 latex="" if matrix is None else latex_matrix(scaled(matrix)),
                 defect=interval.value,
@@ -227,24 +236,23 @@ def _generators(
 
 
 def _simplest(
-    found: Search, answers: Certificates, epsilon: float, level: float
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, Tensor]:
-    """A simple basis (k, d + 1, d + 1) of what was certified, and its coefficients (k, p).
+    """A simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
 
     Its entries are rounded where the data that judges does not tell the difference: the largest
     defect of the rounded span is within the interval of the span that was found, and certified to
     be at most epsilon, too.
     """
     theta = answers.theta[: answers.least]
-    spanned = found.matrices(theta)
+    spanned = frame.inward(found.matrices(theta))
     matrices = simple_basis(spanned)
     basis = _coefficients(spanned, matrices) @ theta
     simple = rounded(matrices)
     if simple is None or answers.judge is None:
         return matrices, basis
-    every = found.matrices(
-        torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
-    )
+    unit = torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
+    every = frame.inward(found.matrices(unit))
     inside = _coefficients(every, simple)
     error = torch.einsum("kp,pab->kab", inside, every) - simple
     if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
@@ -262,15 +270,15 @@ def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
     return solution.T
 
 
-def _field_words(found: Search, theta: Tensor) -> str:
-    """A field as a sum of the family's fields, large terms only."""
-    row = theta[: found.family.size] / theta[: found.family.size].abs().max()
-    terms = [
-        f"{v:+.2g} {n}"
-        for v, n in zip(row.tolist(), found.family.names, strict=True)
-        if abs(v) >= 0.05
-    ]
-    return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
+def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
+    """A polynomial field as text, or a sum of the user's fields; large terms only."""
+    family = found.family
+    if family.kind == "polynomial":
+        degree = DEGREES[found.kind]
+        return frame.polynomial_text(found.chart, family, theta, degree)
+    row = theta[: family.size] / theta[: family.size].abs().max()
+    named = zip(row.tolist(), family.names, strict=True)
+    return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
@@ -280,22 +288,3 @@ def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
         unexplained=max(quality.unexplained, 0.0),
         adequate=quality.adequate(epsilon),
     )
-
-
-def _orbits(table: VectorTable, matrices: Tensor, shown: tuple[FieldGenerator, ...]) -> OrbitCurves:
-    """Orbits through some of the points, in the two coordinates that each generator moves most."""
-    panels = []
-    points = table.x[:: max(1, len(table.x) // DRAWN)][:DRAWN]
-    points = points[:, : matrices.shape[-1] - 1]  # the first, where a row has several vectors
-    whole = torch.cat((points, torch.ones(len(points), 1, dtype=points.dtype)), 1)
-    for matrix, generator in zip(matrices[:PANELS], shown, strict=False):
-        speed = (whole @ matrix.T)[:, :-1].square().mean(0)
-        axes = sorted(speed.argsort(descending=True)[:2].tolist())
-        axes = axes if len(axes) == 2 else [axes[0], axes[0]]
-        size = float(points[:, axes].std() / (whole @ matrix.T)[:, axes].norm(dim=1).mean())
-        times = torch.linspace(-0.6, 0.6, STEPS, dtype=points.dtype) * size
-        flow = torch.linalg.matrix_exp(times[:, None, None] * matrix)
-        curves = torch.einsum("tab,nb->nta", flow, whole)[..., axes]
-        labels = tuple(table.names[i] for i in axes)
-        panels.append((generator.text, labels, points[:, axes].numpy(), curves.numpy()))
-    return OrbitCurves(tuple(panels))

@@ -65,6 +65,7 @@ def read_table(
     *,
     target: Sequence[str] = (),
     time_step: float | None = None,
+    units: NDArray[Any] | Tensor | None = None,
 ) -> VectorTable:
     """A table from a file or from arrays.
 
@@ -74,6 +75,7 @@ def read_table(
         y: outputs (n,) or (n, m).
         target: columns of a .csv file that are outputs.
         time_step: between the states of a trajectory.
+        units: number of the unit (n,) that each row belongs to; else every row is its own.
     """
     names: tuple[str, ...] = ()
     title = "data"
@@ -93,9 +95,11 @@ def read_table(
         raise invalid("x", "a table (n, d), or trajectories (N, T, d)", got, "reshape it")
     x = torch.from_numpy(inputs)
     check_finite(x, "x")
-    return VectorTable(
-        x, _outputs(y, len(x)), torch.arange(len(x)), _named(names, x.shape[1]), title
-    )
+    rows = torch.arange(len(x)) if units is None else torch.from_numpy(_array(units, "units"))
+    if rows.shape != (len(x),):
+        got = f"shape {tuple(rows.shape)}"
+        raise invalid("units", f"{len(x)} numbers, one for each row", got, "check the table")
+    return VectorTable(x, _outputs(y, len(x)), rows, _named(names, x.shape[1]), title)
 
 
 def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:

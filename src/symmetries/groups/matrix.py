@@ -13,6 +13,7 @@ from symmetries.groups.shapes import check_eta, distance_of_matrices
 
 CORNERS = 12  # up to this many generators all corners of the box are looked at
 ROUNDING = 1e-6
+DEPENDENT = 1e-12
 
 
 class MatrixGroup(Group[Tensor]):
@@ -55,8 +56,8 @@ class MatrixGroup(Group[Tensor]):
         self.generators = generators.detach().double().clone()
         self.tolerance = tolerance
         flat = self.generators.reshape(count, -1)
-        size = torch.linalg.svdvals(flat)
-        if len(size) < count or size[-1] <= ROUNDING * size[0]:
+        size = torch.linalg.svdvals(flat / flat.norm(dim=1, keepdim=True))
+        if len(size) < count or not size[-1] > DEPENDENT * size[0]:
             got = f"{count} that depend on each other"
             raise invalid("generators", "independent matrices", got, "leave some out")
         self._inverse = torch.linalg.pinv(flat)  # (n n, k)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from symmetries.groups.matrix import structure_constants
 
+SPLIT = 28  # largest dimension whose simple ideals are looked for
 EXACT = 1e-7  # below this, singular values of exact algebras are zero
 
 
@@ -89,11 +90,13 @@ def simple_ideals(constants: Tensor, tolerance: float) -> list[Tensor]:
 
     Maps that commute with all of ad(g) are multiples of the identity on each simple ideal, or
     complex multiples where the ideal has a complex structure; the eigenspaces of one of them that
-    is drawn at random are the ideals.
+    is drawn at random are the ideals. Above dimension 28 the algebra is returned undivided.
     """
     size = len(constants)
     if size == 0:
         return []
+    if size > SPLIT:  # the equations below would not fit into memory
+        return [torch.eye(size, dtype=constants.dtype)]
     ad = constants.transpose(1, 2)  # ad_i as matrices: column j is [G_i, G_j]
     unit = torch.eye(size, dtype=ad.dtype)
     system = torch.einsum("iab,cd->iacbd", ad, unit) - torch.einsum("ac,idb->iabcd", unit, ad)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 STARTS = 24
 STEPS = 200
+MANY = 30  # generators, above which fewer starts are tried
 
 
 def simple_basis(matrices: Tensor, seed: int = 0) -> Tensor:
@@ -29,7 +30,8 @@ def simple_basis(matrices: Tensor, seed: int = 0) -> Tensor:
         return matrices.double()
     flat, _ = torch.linalg.qr(matrices.double().reshape(count, -1).T)  # (nm, k)
     generator = torch.Generator().manual_seed(seed)
-    starts = torch.randn(STARTS, count, count, generator=generator, dtype=flat.dtype)
+    tries = STARTS if count <= MANY else 2
+    starts = torch.randn(tries, count, count, generator=generator, dtype=flat.dtype)
     rotation = torch.linalg.qr(starts).Q
     rotation[0] = torch.eye(count, dtype=flat.dtype)
     for _ in range(STEPS if count > 1 else 0):
@@ -56,7 +58,8 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
     Args:
         matrices: a simple basis, (k, n, m).
         grid: steps between 0 and 1.
-        most: largest change of an entry; beyond it there is no rounded basis.
+        most: largest change of an entry; beyond it there is no rounded basis, nor if rounded
+            matrices depend on each other.
 
     Example:
         >>> rounded(torch.tensor([[[0.01, -0.69], [0.71, 0.0]]]))
@@ -68,7 +71,8 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
     if len(matrices) == 0 or float((simple - unit).abs().max()) > most:
         return None
     unit_length: Tensor = simple / simple.norm(dim=(1, 2), keepdim=True)
-    return unit_length
+    independent = torch.linalg.svdvals(unit_length.reshape(len(simple), -1))[-1] > 0.1
+    return unit_length if bool(independent) else None
 
 
 def scaled(matrix: Tensor) -> Tensor:

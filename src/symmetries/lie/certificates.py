@@ -65,17 +65,17 @@ def each_level(level: float) -> float:
 
 
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Indices of two halves of the data, drawn at random; a unit is never divided.
+    """Indices of two halves of the data, drawn at random; rows of a unit stay together.
 
     Args:
         units: number of the unit (n,) that each row belongs to: itself, or its trajectory.
         seed: of the draw.
     """
-    found = units.unique()
-    order = found[torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))]
-    first = torch.isin(units, order[: len(order) // 2])
-    mixed = torch.randperm(len(units), generator=torch.Generator().manual_seed(seed))
-    return mixed[first[mixed]], mixed[~first[mixed]]
+    found, number = units.unique(return_inverse=True)
+    place = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))[number]
+    order = place.argsort(stable=True)
+    first = int((place < len(found) // 2).sum())
+    return order[:first], order[first:]
 
 
 def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:

@@ -90,14 +90,11 @@ def data_chart(points: Tensor, kind: str) -> Chart:
         raise invalid("x", "at least 2 points", len(points), "give more data")
     points = points.double()
     mean = points.mean(0)
-    if kind == "linear":
-        inside = _range(points)
-        scatter = (points - mean) @ inside
-        offset = torch.zeros_like(mean)
-    else:
-        inside = _range(points - mean)
-        scatter = (points - mean) @ inside
-        offset = mean
+    offset = torch.zeros_like(mean) if kind == "linear" else mean
+    size = (points - offset).square().mean(0).sqrt()  # ranks must not depend on units
+    units = torch.where(size > RANK * points.abs().amax(0), size, 1.0)
+    inside = _range((points - offset) / units)
+    scatter = (points - mean) / units @ inside
     if inside.shape[1] == 0:
         raise invalid("x", "points that differ", "copies of one", "give more data")
     left = torch.linalg.qr(scatter, mode="r").R / (len(points) - 1) ** 0.5
@@ -108,8 +105,8 @@ def data_chart(points: Tensor, kind: str) -> Chart:
     if kind == "custom" and inside.shape[1] < points.shape[1]:
         got = f"data in {inside.shape[1]} of {points.shape[1]} dimensions"
         raise invalid("x", "data that fills its space", got, "leave out coordinates")
-    frame = inside @ (axes.T * spread)
-    inverse = (axes.T / spread).T @ inside.T
+    frame = units[:, None] * inside @ (axes.T * spread)
+    inverse = (axes.T / spread).T @ inside.T / units
     return Chart(offset, frame, inverse, inside.shape[1])
 
 

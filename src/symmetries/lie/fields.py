@@ -145,7 +145,8 @@ def polynomial_fields(dim: int, degree: int) -> FieldFamily:
         20
     """
     exponents = monomials(dim, degree)
-    words = [_monomial_name(row) for row in exponents.tolist()]
+    coordinates = tuple(f"x{i + 1}" for i in range(dim))
+    words = [polynomial_name(row, coordinates) for row in exponents.tolist()]
     names = tuple(f"{word}d{i + 1}" for i in range(dim) for word in words)
 
     def features(points: Tensor) -> Tensor:
@@ -221,10 +222,16 @@ def _all_matrices(rows: int, columns: int) -> Tensor:
     return torch.eye(size, dtype=torch.float64).reshape(size, rows, columns)
 
 
-def _monomial_name(exponents: Sequence[int]) -> str:
+def polynomial_name(exponents: Sequence[int], names: Sequence[str]) -> str:
+    """A monomial as text, with a space after it.
+
+    Example:
+        >>> polynomial_name([2, 1], ["x", "y"])
+        'x^2 y '
+    """
     parts = [
-        f"x{i + 1}" + (f"^{power}" if power > 1 else "")
-        for i, power in enumerate(exponents)
+        name + (f"^{power}" if power > 1 else "")
+        for name, power in zip(names, exponents, strict=True)
         if power
     ]
     return " ".join(parts) + " " if parts else ""

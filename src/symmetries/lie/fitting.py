@@ -42,7 +42,13 @@ class FitQuality:
         return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
 
 
-def choose_degree(points: Tensor, outputs: Tensor, first: Tensor, degree: int | None) -> FitQuality:
+def choose_degree(
+    points: Tensor,
+    outputs: Tensor,
+    first: Tensor,
+    degree: int | None,
+    units: Tensor | None = None,
+) -> FitQuality:
     """Choose the degree on the first half of the data, and test the fit on all of it.
 
     Args:
@@ -50,6 +56,7 @@ def choose_degree(points: Tensor, outputs: Tensor, first: Tensor, degree: int | 
         outputs: (n, m).
         first: indices of the data that may choose.
         degree: as given; None chooses.
+        units: that rows belong to (n,); neighbours are looked for in other units.
     """
     check_finite(points, "x")
     check_finite(outputs, "y")
@@ -71,7 +78,7 @@ def choose_degree(points: Tensor, outputs: Tensor, first: Tensor, degree: int | 
         )
     spread = (outputs - outputs.mean(0)).square().sum()
     unexplained = float(rest.square().sum() / spread) if spread > 0 else 0.0
-    return FitQuality(used, needed, unexplained, residual_structure(points, rest))
+    return FitQuality(used, needed, unexplained, residual_structure(points, rest, units))
 
 
 def _needed(
@@ -92,12 +99,13 @@ def _needed(
     return known[best]
 
 
-def residual_structure(points: Tensor, residuals: Tensor) -> float:
+def residual_structure(points: Tensor, residuals: Tensor, units: Tensor | None = None) -> float:
     """Correlation of the residuals of nearest neighbours, in standard errors; 0 for pure noise.
 
     Args:
         points: (n, d).
         residuals: (n, m).
+        units: that rows belong to (n,); rows of one unit are no neighbours.
 
     Example:
         >>> x = torch.linspace(0, 1, 200, dtype=torch.float64)[:, None]
@@ -107,13 +115,14 @@ def residual_structure(points: Tensor, residuals: Tensor) -> float:
         >>> abs(residual_structure(x, noise)) < 3
         True
     """
+    units = torch.arange(len(points)) if units is None else units
     if len(points) > NEIGHBOURS:
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))
-        points, residuals = points[order[:NEIGHBOURS]], residuals[order[:NEIGHBOURS]]
+        points, residuals, units = (part[order[:NEIGHBOURS]] for part in (points, residuals, units))
     scale = points.std(0)
     scaled = points / torch.where(scale > 0, scale, 1.0)
-    distances = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
-    nearest = distances.argmin(1)
+    distances = torch.cdist(scaled, scaled)
+    nearest = distances.masked_fill_(units[:, None] == units, torch.inf).argmin(1)
     size = residuals.std(0)
     unit = (residuals - residuals.mean(0)) / torch.where(size > 0, size, 1.0)
     products = (unit * unit[nearest]).mean(1)

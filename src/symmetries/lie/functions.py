@@ -11,6 +11,7 @@ from symmetries._validation.checks import check_finite, check_floats, invalid, w
 from symmetries.lie.fields import monomial_values, monomials
 
 Function = Callable[[Tensor], Tensor]
+SINGULAR = 1e-10  # combinations of monomials that vary less than this on the data are left out
 
 
 def as_function(model: Function, points: Tensor) -> Function:
@@ -26,6 +27,8 @@ def as_function(model: Function, points: Tensor) -> Function:
         y = call(x)
         return y[:, None] if isinstance(y, Tensor) and y.ndim == 1 else y
 
+    if isinstance(model, Polynomial):
+        return function
     few = points[:8].double()
     with torch.no_grad():
         together = function(few)
@@ -113,5 +116,5 @@ def fit_polynomial(
     features = monomial_values((points - centre) / scale, exponents)
     root = None if weights is None else weights.sqrt()[:, None]
     left, right = (features, outputs) if root is None else (root * features, root * outputs)
-    coefficients = torch.linalg.lstsq(left, right, driver="gelsd").solution
+    coefficients = torch.linalg.lstsq(left, right, driver="gelsd", rcond=SINGULAR).solution
     return Polynomial(exponents, coefficients, centre, scale)

@@ -88,7 +88,10 @@ def worst_defects(above: Tensor, below: Tensor) -> Tensor:
     """
     found = []
     for k in range(1, len(above) + 1):
-        factor = torch.linalg.cholesky(below[:k, :k])
+        factor, failed = torch.linalg.cholesky_ex(below[:k, :k])
+        if bool(failed):  # fields that vanish, or a function that does not change: no defect
+            found.append(above.new_tensor(torch.inf))
+            continue
         half = torch.linalg.solve_triangular(factor, above[:k, :k], upper=False)
         whole = torch.linalg.solve_triangular(factor, half.T, upper=False)
         found.append(torch.linalg.eigvalsh((whole + whole.T) / 2)[-1].clamp_min(0).sqrt())

@@ -84,17 +84,20 @@ def _linear_parts(
         return [], ()
     if linear.abelian:
         return _commuting(linear.matrices, coordinates), ()
-    constants, _complement = linear.semisimple_quotient()
-    ideals = simple_ideals(constants, linear.tolerance)
     radical = linear.radical()
     centre = linear.centre()
     if len(radical) > len(centre):  # not reductive: the Levi part has no place of its own
+        constants, _ = linear.semisimple_quotient()
+        ideals = simple_ideals(constants, linear.tolerance)
         levi = tuple(_by_killing(_restricted(constants, ideal)) for ideal in ideals)
         return [*levi, f"a solvable algebra of dimension {len(radical)}"], levi
     levi_part = linear.part(linear.derived())
-    inner = simple_ideals(levi_part.constants, linear.tolerance)
     whole = _by_form(levi_part.matrices, linear.tolerance)
-    names = [whole] if whole is not None else [_simple(levi_part, ideal) for ideal in inner]
+    if whole is None:
+        inner = simple_ideals(levi_part.constants, linear.tolerance)
+        names = [_simple(levi_part, ideal) for ideal in inner]
+    else:
+        names = [whole]
     rest = linear.part(centre).matrices
     return [*sorted(names), *_commuting(rest, coordinates)], tuple(sorted(names))
 
@@ -167,7 +170,7 @@ KNOWN = _table()
 def _by_killing(constants: Tensor) -> str:
     form = torch.einsum("ial,jla->ij", constants, constants)
     found = KNOWN.get(signature(form, 1e-3))
-    return found or f"a simple algebra of dimension {len(constants)}"
+    return found or f"a semisimple algebra of dimension {len(constants)}"
 
 
 def _commuting(matrices: Tensor, coordinates: tuple[str, ...]) -> list[str]:

@@ -24,7 +24,7 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.lie.charts import RANK
 from symmetries.lie.fields import FieldFamily
 from symmetries.lie.functions import Function, value_and_jacobian
-from symmetries.lie.triangular import TriangularFactor
+from symmetries.lie.triangular import TriangularFactor, right_singular
 
 LAWS = ("invariant", "equivariant", "dynamics")
 NUMBERS = 2**24  # that rows of one batch may have
@@ -137,11 +137,11 @@ class Problem:
             expected = f"at least {self.unknowns} rows (points times outputs)"
             raise invalid("x", expected, rows, "give more points, or a smaller family of fields")
         below = self.denominator(moments)
-        _, size, axes = torch.linalg.svd(below, full_matrices=False)
+        size, axes = right_singular(below)
         kept = size > RANK * size[0]
         whitening = axes[kept].T / size[kept]
         scaled = moments.violation.matrix() / moments.points**0.5 @ whitening
-        _, defects, fields = torch.linalg.svd(scaled, full_matrices=True)
+        defects, fields = right_singular(scaled, full=True)
         short = whitening.shape[1] - len(defects)
         defects = torch.cat((defects, defects.new_zeros(short)))
         theta = (whitening @ fields.T).T

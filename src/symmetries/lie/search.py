@@ -37,6 +37,7 @@ class Search:
         coordinates: of the points, (n, r).
         ignored: number of directions that the function does not depend on.
         scale: from a function to one with outputs of unit size.
+        kind: of the fields, as they were asked for.
     """
 
     problem: Problem
@@ -44,6 +45,7 @@ class Search:
     coordinates: Tensor
     ignored: int
     scale: Callable[[Function], Function]
+    kind: str
 
     def of(self, model: Function, points: Tensor) -> "Search":
         """The same fields and units for another function, at other points (n, d)."""
@@ -93,7 +95,8 @@ def search(
         law: "invariant": df(v) = 0; "equivariant": df(v) = B f for any matrix B; "dynamics": the
             function is the velocity of a system that the flow of v carries into itself.
         ignore: directions along which the function changes by at most this share are translated
-            along, and not otherwise searched.
+            along by affine fields, and not otherwise searched; linear fields leave out those that
+            it does not depend on at all.
         first: indices of the points that decide which directions these are; all by default.
         vectors: number of vectors that a point consists of and that one linear or affine field
             moves together: d is a multiple of it.
@@ -112,7 +115,8 @@ def search(
         check_choice(kind, ("linear", "affine"), "fields")
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
-        kept, ignored = ignored_axes(pulled, z if first is None else z[first], ignore)
+        threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
+        kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
         outward = chart.orthogonal_to(ignored) if len(ignored) else None
         family = fields_on_axes(kind, kept, ignored, outward)
     elif kind == "custom":
@@ -128,7 +132,7 @@ def search(
     if problem.unknowns > MOST:
         got = f"{problem.unknowns} unknown numbers"
         raise invalid("x", f"at most {MOST}", got, "use fewer coordinates, such as principal ones")
-    return Search(problem, chart, z, len(ignored), scale)
+    return Search(problem, chart, z, len(ignored), scale, kind)
 
 
 def _kind(fields: str | Sequence[Field]) -> str:

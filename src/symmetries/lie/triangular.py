@@ -60,3 +60,26 @@ class TriangularFactor:
         if len(stacked) > self.columns:
             stacked = torch.linalg.qr(stacked, mode="r").R
         self._kept, self._held = [stacked], len(stacked)
+
+
+def right_singular(matrix: Tensor, full: bool = False) -> tuple[Tensor, Tensor]:
+    """Singular values and right singular vectors (rows) of a matrix, also where they repeat.
+
+    LAPACK's fast algorithm can fail for large matrices with repeated singular values. They are
+    those of the matrix times a random rotation, which is tried then.
+
+    Args:
+        matrix: (n, p).
+        full: whether to return p vectors also if n is less.
+    """
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.eye(matrix.shape[1], dtype=matrix.dtype)
+    for _ in range(3):
+        try:
+            _, size, axes = torch.linalg.svd(matrix @ turn, full_matrices=full)
+            return size, axes @ turn.T
+        except RuntimeError:  # torch.linalg.LinAlgError is one
+            drawn = torch.randn(turn.shape, generator=generator, dtype=matrix.dtype)
+            turn = torch.linalg.qr(drawn).Q
+    _, size, axes = torch.linalg.svd(matrix @ turn, full_matrices=full)
+    return size, axes @ turn.T

@@ -88,6 +88,8 @@ def _note(result: GeneratorResult) -> str:
         )
     if result.span < len(result.data.inputs):
         notes.append(f"The data fills {result.span} of {len(result.data.inputs)} dimensions.")
+    if result.coordinates:
+        notes.append(result.coordinates)
     if result.closure > 0.01:
         notes.append(f"Brackets of the generators leave their span by {result.closure:.2g}.")
     return " ".join(notes)

@@ -89,14 +89,22 @@ class GeneratorResult(ShownResult):
     spectrum: tuple[FieldDefect, ...]
     fit: FitSummary | None = None
     reason: str = ""
+    coordinates: str = Field(default="", description="what primed coordinates are")
     run: RunInfo
 
     @property
     def answer(self) -> str:
         """The headline: the name, or what cannot be told."""
-        least, most = self.dimension
+        most = self.dimension[1]
         if self.reason:
             return f"cannot be told: {self.reason}"
+        if self.ignored and self.fields == "linear":  # affine fields translate along them
+            rest = f"any motion along {self.ignored} directions that it does not depend on"
+            return rest if most == 0 else f"{self._named()}, and {rest}"
+        return self._named()
+
+    def _named(self) -> str:
+        least, most = self.dimension
         if most == 0:
             return "no symmetry"
         if least == most:

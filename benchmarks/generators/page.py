@@ -1,0 +1,71 @@
+"""The tables of docs/generators.md, from the stored results.
+
+Run with: python -m benchmarks.generators.page --write
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchmarks.generators.records import RESULTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "generators.md"
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+TITLES = {
+    "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
+    "false_certificates-0.02": "Random networks and asymmetric tables "
+    "(`python -m benchmarks.generators.false_certificates`)",
+    "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
+    "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
+}
+
+
+def shown(value: object) -> str:
+    """A value of a summary as text.
+
+    Example:
+        >>> shown(0.01234), shown(12), shown(None)
+        ('0.0123', '12', 'none')
+    """
+    if value is None:
+        return "none"
+    return f"{value:.3g}" if isinstance(value, float) else f"{value}"
+
+
+def tables() -> str:
+    """All stored summaries as Markdown."""
+    parts = []
+    for name, title in TITLES.items():
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        result = json.loads(path.read_text())
+        settings = ", ".join(f"{key} {value}" for key, value in result["settings"].items())
+        rows = [f"| {key} | {shown(value)} |" for key, value in result["summary"].items()]
+        parts += [f"**{title}**", "", "| | |", "| --- | --- |", *rows, ""]
+        parts += [
+            f"{settings}; commit `{result['commit']}`, {result['device']}, "
+            f"{result['threads']} thread, {result['minutes']} minutes of a busy machine.",
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables replaced."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables()}\n{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    """Write or print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true")
+    if parser.parse_args().write:
+        PAGE.write_text(with_tables(PAGE.read_text()))
+    else:
+        print(tables())
+
+
+if __name__ == "__main__":
+    main()
