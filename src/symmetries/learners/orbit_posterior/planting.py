@@ -10,8 +10,9 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
-from symmetries.learners.orbit_posterior.posing import moved, posed_by_rule
+from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import read, smallest_set
+from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def plant_and_recover(
         for j, c in enumerate(model.chart.coordinates):
             if c.kind != "finite":
                 u[:, j] *= share
-        found = _refit(model, moved(model, images, u), unseen.rows, mix(seed, 22, number))
+        planted = moved(model, u, images)
+        found = _refit(model, planted, unseen.rows, mix(seed, 22, number))
         for j, c in enumerate(model.chart.coordinates):
             width = float(found[j][unseen.told[j]].median())
             rows.append(_row(model, c, share, means[j], widths[j], width))

@@ -1,34 +1,18 @@
-"""Pictures moved as users' were, and brought to poses that a rule gives."""
+"""Poses that a rule gives: data whose law is as narrow as can be, for a test of power."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from symmetries.actions.colours import ColourAction, rgb_to_hsv
-from symmetries.actions.images import ImageAction
+from symmetries.actions.colours import rgb_to_hsv
 from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.learners.orbit_posterior.views import Frame, radii
-from symmetries.ops.affine_inverse import affine_inverse
-from symmetries.ops.warp import warp
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
-
-
-def moved(model: "OrbitPosterior", images: Tensor, u: Tensor) -> Tensor:
-    """Pictures moved by coordinates u (N, D), as users' pictures were."""
-    chart = model.chart
-    if chart.colours is not None:
-        images = ColourAction(chart.colours)(chart.colour(u), images.clamp(0, 1))
-    if chart.planar is not None:
-        theta = affine_inverse(chart.matrix(u))[:, :2]
-        padding: Any = "constant" if model.frame.plain else "reflect"
-        return warp(images, theta, interpolation="bicubic", padding=padding, fill=model.frame.fill)
-    if chart.finite is None:
-        return images
-    return ImageAction(chart.finite, fill=model.frame.fill)(u[:, 0].long(), images)
 
 
 def posed_by_rule(model: "OrbitPosterior", images: Tensor, coordinate: Coordinate) -> Tensor:
@@ -46,10 +30,10 @@ def posed_by_rule(model: "OrbitPosterior", images: Tensor, coordinate: Coordinat
         weight = saturation * value
         across, up = ((weight * f(hue)).sum((1, 2)) for f in (torch.cos, torch.sin))
         u[:, place] = -torch.atan2(up, across)
-        return moved(model, images, u)
+        return moved(model, u, images)
     angle = math.pi / 2 - _heavy_side(images, model.frame).angle()
     u[:, place] = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
-    return moved(model, images, u)
+    return moved(model, u, images)
 
 
 def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor) -> Tensor:
@@ -58,7 +42,7 @@ def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor)
     mirror = size == 2 and model.frame.plain
     for index in range(size):
         u[:, 0] = index
-        version = moved(model, images, u)
+        version = moved(model, u, images)
         if mirror:
             value = chirality(version, model.frame.fill)
         else:
