@@ -95,19 +95,8 @@ def test_moves_are_the_inverses(name):
     chart = Chart(parse_group(name), 8)
     unit = torch.rand(50, len(chart.coordinates), generator=torch.Generator().manual_seed(1))
     u = chart.draw(unit.double())
-    back = chart.matrix(chart.with_last_shifts(chart.moves(u[:, None])[:, 0]))
+    back = chart.matrix(chart.moves(u[:, None])[:, 0])
     assert torch.allclose(back, affine_inverse(chart.matrix(u)), atol=1e-6)
-
-
-def test_rigid_motions_shift_first_and_then_turn():
-    chart = Chart(parse_group("rotation,translation"), 8)
-    matrix = chart.matrix(torch.tensor([[math.pi / 2, 0.3, 0.1]], dtype=torch.float64))[0]
-    point = matrix @ torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    assert torch.allclose(point[:2], torch.tensor([-0.1, 0.3], dtype=torch.float64))
-    last = chart.with_last_shifts(torch.tensor([[math.pi / 2, 0.3, 0.1]], dtype=torch.float64))
-    assert torch.allclose(
-        chart.matrix(last)[0, :2, 2], torch.tensor([0.3, 0.1], dtype=torch.float64)
-    )
 
 
 def test_shifts_are_those_of_the_content():

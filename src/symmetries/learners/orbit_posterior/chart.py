@@ -7,8 +7,7 @@ A planar element is written M = t R_theta exp(S) F^k: a flip first, then a symme
 
 with alpha the difference of the eigenvalues of S (the factor is 1 but for the whole of GL(2)), and
 the angle closes up beside shifts, too. In exponential coordinates rigid motions would have the
-density (2 - 2 cos theta) / theta^2. For them shifts come before the turn (``shifts_first``). pi is
-uniform in the coordinates, within their reach.
+density (2 - 2 cos theta) / theta^2. pi is uniform in the coordinates, within their reach.
 """
 
 import math
@@ -127,16 +126,6 @@ class Chart:
         """Whether anything but colours changes."""
         return self.planar is not None or self.finite is not None
 
-    @property
-    def shifts_first(self) -> bool:
-        """Whether shifts come before the turn: M = R_theta t F^k.
-
-        So it is for rigid motions, for which both orders have the same measure. Given the turn, the
-        shifts of a picture whose poses fill a box then fill a box, and not a turned one.
-        """
-        own = set(self.names)
-        return "rotation" in own and bool(own & set(SHIFTS)) and not own & set(STRETCHES)
-
     def draw(self, unit: Tensor) -> Tensor:
         """Coordinates (N, D) drawn from pi, from uniform numbers (N, D) in [0, 1)."""
         columns = []
@@ -144,17 +133,6 @@ class Chart:
             finite = c.kind == "finite"
             columns.append((row * c.size).floor() if finite else (2 * row - 1) * c.reach)
         return torch.stack(columns, -1)
-
-    def with_last_shifts(self, u: Tensor) -> Tensor:
-        """Coordinates (..., D) of t R_theta F^k, given those of R_theta F^k and the shifts t."""
-        if not self.shifts_first:
-            return u
-        theta, *places = (self._place[name] for name in ("rotation", *SHIFTS))
-        c, s = torch.cos(u[..., theta]), torch.sin(u[..., theta])
-        x, y = (u[..., place] for place in places)
-        found = u.clone()
-        found[..., places[0]], found[..., places[1]] = c * x + s * y, c * y - s * x
-        return found
 
     def identity(self, n: int, device: torch.device | str | None = None) -> Tensor:
         """Coordinates (n, D) of no move."""
@@ -176,8 +154,6 @@ class Chart:
             flip = self.finite.matrix(u[..., 0].long(), u.dtype)
             rows = _times(rows, flip)
         x, y = part.get("shift_x", zero), part.get("shift_y", zero)
-        if self.shifts_first:
-            x, y = c * x - sine * y, sine * x + c * y
         one = torch.ones_like(zero)
         flat = (*rows[0], x, *rows[1], y, zero, zero, one)
         found: Tensor = torch.stack(flat, -1).unflatten(-1, (3, 3))

@@ -85,7 +85,7 @@ def centred(model: "OrbitPosterior", images: Tensor, names: Collection[str]) -> 
 
 
 def moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
-    """Pictures (N, C, H, W), of any resolution, moved by parameters u (N, D), shifts last.
+    """Pictures (N, C, H, W), of any resolution, moved by elements of coordinates u (N, D).
 
     Beside shifts, turns and stretches leave the centre of the content where it is, as densities
     are read; else the middle of the frame.
@@ -96,7 +96,7 @@ def moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
         images = ImageAction(chart.colours)(chart.colour(u), images)
     padding: Padding = "constant" if frame.plain else "reflect"
     if chart.planar is not None:
-        matrix = chart.matrix(chart.with_last_shifts(u))
+        matrix = chart.matrix(u)
         if centre is not None:
             fixed = centre - (matrix[:, :2, :2] @ centre[:, :, None])[..., 0]
             matrix[:, :2, 2] += fixed
