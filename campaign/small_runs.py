@@ -23,10 +23,13 @@ _checked = TrainConfig.__post_init__
 
 
 def _often(config: TrainConfig) -> None:
-    """Every run with checkpoints every few steps, in as many processes as there are."""
+    """Every run with checkpoints every few steps, in as many processes as there are.
+
+    Runs without a folder, such as the self-test of an orbit posterior, are of one process.
+    """
     parts = {
         "logging": config.logging.replace(checkpoint_every=CHECKPOINT_EVERY),
-        "hardware": config.hardware.replace(**WORLD),
+        "hardware": config.hardware if config.out is None else config.hardware.replace(**WORLD),
         "device": "cpu",
     }
     for name, value in parts.items():

@@ -197,6 +197,8 @@ BY_NAME = {
     "group_name": None,  # from a group to its name
     "group_permutations": ("c4", {"channels": 2}),
     "layer_equivariance": ("c4", {"model": NET, "x": IMAGES}),
+    "layer_contributions": ("c4", {"model": NET, "x": IMAGES}),
+    "lie_derivative": ("rotation", {"model": NET, "x": IMAGES}),
     "logit_invariance": ("c4", {"model": NET, "x": IMAGES}),
     "orbit": ("rotation", {"data": IMAGES, "progress": False}),
     "pixel_permutations": ("c4", {"shape": (1, 4, 4)}),

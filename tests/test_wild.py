@@ -13,11 +13,14 @@ WILD = Path(__file__).parents[1] / "benchmarks" / "wild"
 @pytest.fixture
 def wild(monkeypatch):
     monkeypatch.syspath_prepend(str(WILD))
+    names = ("run", "cases", "inputs")
+    others = {name: sys.modules.pop(name, None) for name in names}  # of other scripts' folders
     import run
 
     yield run
-    for name in ("run", "cases", "inputs"):
+    for name in names:
         sys.modules.pop(name, None)
+    sys.modules.update({name: module for name, module in others.items() if module is not None})
 
 
 def test_the_page_is_made_of_the_results(wild):
