@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 # Its networks are small: a second thread would wait more than it works. A few minutes.
 demo: export OMP_NUM_THREADS := 1
 demo: setup ## run the main job on a data set that ships with a dependency
-	$(BIN)/symmetries discover sprites --group rotation,translation --resize 16 --out $(OUT) --overwrite
+	$(BIN)/symmetries discover sprites --group translation --resize 16 --out $(OUT) --overwrite
 
 test: setup ## lint, types, doctests and tests: what CI runs
 	$(MAKE) --no-print-directory lint types doctest tests

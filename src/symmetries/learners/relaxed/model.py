@@ -55,6 +55,7 @@ class RelaxedEquivariance(LabelledLearner):
         seed: random seed of the initial weights and of training.
 
     Example:
+        >>> import torch
         >>> model = RelaxedEquivariance("c4", (1, 8, 8), 3, "quick")
         >>> model(torch.rand(5, 1, 8, 8)).shape
         torch.Size([5, 3])
