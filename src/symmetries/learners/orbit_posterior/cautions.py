@@ -17,8 +17,8 @@ MOST_OUTER = 0.01
 WIDE_INTERVAL = 1.3  # ratio of its ends
 
 
-def about_width(part: "ParameterSummary", planted: list[Planted], why: str) -> list[str]:
-    """What has to be said beside a width; ``why`` it cannot be told, where it cannot."""
+def about_width(part: "ParameterSummary", planted: list[Planted]) -> list[str]:
+    """What has to be said beside a width."""
     found = []
     if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
         share = 100 * part.share_told
@@ -38,7 +38,7 @@ def about_width(part: "ParameterSummary", planted: list[Planted], why: str) -> l
                 f"{row.recovered:.3g} were recovered"
             )
     if part.verdict == "cannot be told":
-        found.append(f"{part.name}: no verdict: {why}")
+        found.append(f"{part.name}: no verdict: {part.reason}")
     return found
 
 

@@ -40,8 +40,7 @@ def symmetry_summary(
     return SymmetrySummary(
         warnings=summary.warnings,
         transformations=tuple(
-            _transformation(part, every.get(part.name, ()), summary.warnings)
-            for part in summary.parameters
+            _transformation(part, every.get(part.name, ())) for part in summary.parameters
         ),
         images=summary.images,
         gain=summary.gain,
@@ -59,11 +58,7 @@ def class_counts(labels: Tensor | None, names: Sequence[str] | None) -> dict[str
     return {names[value] if names else str(value): count for value, count in pairs}
 
 
-def _transformation(
-    part: ParameterSummary, widths: Sequence[float], warnings: Sequence[str]
-) -> Transformation:
-    start = f"{part.name}: no verdict: "
-    reasons = [text.removeprefix(start) for text in warnings if text.startswith(start)]
+def _transformation(part: ParameterSummary, widths: Sequence[float]) -> Transformation:
     return Transformation(
         name=part.name,
         unit=part.unit,
@@ -71,7 +66,7 @@ def _transformation(
         interval=part.interval,
         noise_floor=part.noise_floor,
         verdict=part.verdict,
-        reason="; ".join(reasons),
+        reason=part.reason,
         share_told=min(max(part.share_told, 0.0), 1.0),
         deciles=part.widths,
         widths=_counted(widths, part) if widths else None,

@@ -62,6 +62,7 @@ class ParameterSummary:
         edges: of the mean density.
         density: mean over told pictures, each on the centre of its smallest set.
         calibration: largest gap of the probability integral transform on unseen pictures.
+        reason: why the width cannot be told, where it cannot.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ParameterSummary:
     edges: tuple[float, ...]
     density: tuple[float, ...]
     calibration: float
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,10 @@ def summarise(
         verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
         if symmetric and verdict != "absent":
             verdict, why = "cannot be told", "the pictures look the same in several poses"
-        part = _part(model, density, line, verdict, usable, gaps.get(coordinate.name, 0.0))
+        gap = gaps.get(coordinate.name, 0.0)
+        part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
-        warnings += about_width(part, planted, why)
+        warnings += about_width(part, planted)
     warnings += about_training(model)
     gain = sum(model.gains) / len(model.gains)
     return OrbitSummary(
