@@ -165,6 +165,10 @@ def test_nothing_was_lost_in_the_stored_campaign():
         assert row["files"] >= 500
         assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0
     outputs = page.read("outputs")
+    assert outputs["pairs"]["losses"] == 0
+    assert sum(row["kills"] for row in outputs["commands"].values()) >= 200
+    paired = sum(row["pairs"] for row in outputs["phases"].values())
+    assert paired + outputs["pairs"]["pairs"] >= 100
     assert all(row["mixed"] == 0 for row in outputs["commands"].values())
     assert all(row["same"] == row["kills"] for row in outputs["resumed"].values())
     assert all(row["losses"] == 0 for row in outputs["phases"].values())
