@@ -256,6 +256,12 @@ def command_cells(folder: Path) -> dict[str, list[list[str]]]:
         models = ("no-such-model", str(folder / "empty"), str(folder / "text.npz"), "")
         cells[name] = [[name, model, "digits", *out] for model in models]
         cells[name] += [[name, str(folder / "model"), word, *out] for word in bad_data]
+    table = folder / "table.csv"
+    table.write_text("x,y,z\n" + "".join(f"{i},{i * i},{-i}\n" for i in range(40)))
+    wrong = (["--target", "w"], ["--target", "x,y,z"], ["--fields", "x"], ["--law", "x"])
+    wrong += (["--epsilon", "-1"], ["--level", "2"], ["--degree", "0"], ["--vectors", "5"])
+    cells["generators"] = [["generators", word, *out] for word in bad_data]
+    cells["generators"] += [["generators", str(table), *words, *out] for words in wrong]
     cells["reproduce"] = [["reproduce", "no-such-paper"], ["reproduce", ""], ["reproduce"]]
     cells["sweep"] = [["sweep", word] for word in ("no.toml", str(nan), str(folder / "empty"))]
     cells["sweep"] += [["sweep", str(folder / "sweep.toml"), "--processes", "0"]]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import symmetries
 from symmetries.cli import app
 from symmetries.results import GeneratorResult
 
@@ -80,3 +81,18 @@ def test_mistakes_are_named(words, text):
     assert done.exit_code == 3
     assert text in " ".join(done.output.split())
     assert not Path("out").exists()
+
+
+def test_an_archive_that_unpacks_to_more_than_is_free_is_refused(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((10_000, 100)), y=np.zeros(10_000))
+    assert (tmp_path / "zeros.npz").stat().st_size < 100_000
+    monkeypatch.setattr("symmetries.data.checked_files.free_memory", lambda: 2_000_000)
+    with pytest.raises(ValueError, match="fits into memory"):
+        symmetries.generators(tmp_path / "zeros.npz")
+
+
+def test_a_text_with_the_ending_of_an_archive_is_refused_in_our_words(tmp_path):
+    (tmp_path / "text.npz").write_text("text")
+    with pytest.raises(ValueError, match="an .npz file of arrays") as refused:
+        symmetries.generators(tmp_path / "text.npz")
+    assert "pickle" not in str(refused.value)

@@ -143,13 +143,19 @@ def _read_file(
         raise invalid(
             "data", "an .npz or .csv file", repr(path.name), "save arrays x and y as .npz"
         )
+    remedy = "save it again with numpy.savez, without objects"
+    unreadable = invalid("data", "an .npz file of arrays", f"{path.name}, which is none", remedy)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            needed = [one for one in archive.infolist() if Path(one.filename).stem in _MEMBERS]
+    except (OSError, zipfile.BadZipFile) as error:
+        raise unreadable from error
+    check_memory("data", 2 * sum(one.file_size for one in needed))
     try:
         with np.load(path, allow_pickle=False) as members:
             known = {name: members[name] for name in members.files if name in _MEMBERS}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise invalid(
-            "data", "an .npz file of arrays", f"{path.name}: {error}", "save it again"
-        ) from error
+        raise unreadable from error
     if "trajectories" in known:
         return _array(known["trajectories"], "trajectories"), None, ()
     if "x" not in known:
