@@ -308,7 +308,7 @@ def main() -> None:
     """Run a queue."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("queue", choices=sorted(QUEUES))
-    parser.add_argument("--data", default="/tmp/data", help="folder of the data sets")
+    parser.add_argument("--data", default="", help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=float, default=510.0, help="seconds for everything")
     parser.add_argument("--done", type=Path, help="runs.json of an earlier call")
