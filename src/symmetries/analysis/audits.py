@@ -156,10 +156,10 @@ def audit(
         text = expected_time(subject, *PRESETS[chosen])
         if text:
             say_to_stderr(text)
-    size = part_size(place)
-    total = -(-len(subject.images) // size)
+    part = part_size(place)
+    total = -(-len(subject.images) // part)
     with progress_bar("audit", total=total, quiet=not progress) as advance:
-        over = in_parts(size, advance)
+        over = in_parts(part, advance)
         result = measure_invariance(subject, chosen, seed=seed, over=over, **measures)
     other = None if drift_to is None else audited_images(model, drift_to, size=size, fit=fit)[0]
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
