@@ -17,7 +17,7 @@ from symmetries.lie.intervals import (
     jackknife_interval,
     refit_interval,
     student_quantile,
-    worst_defects,
+    worst_members,
 )
 from symmetries.lie.search import search
 
@@ -30,7 +30,7 @@ def points(n, d, seed=0):
 def certified(function, x, epsilon=0.02, fields="linear", level=0.95, seed=0):
     halves = split_halves(torch.arange(len(x)), seed)
     found = search(function, x, fields, ignore=epsilon, first=halves[0])
-    return certify_function(found, halves, epsilon, level)
+    return certify_function(found, torch.arange(len(x)), halves, epsilon, level)
 
 
 def certified_fit(x, y, degree, epsilon=0.02, fields="linear", level=0.95, seed=0):
@@ -88,7 +88,7 @@ def test_the_interval_covers_the_true_defect():
         x = points(300, 2, seed=seed)
         halves = split_halves(torch.arange(300), seed)
         found = search(broken, x, first=halves[0])
-        interval = certify_function(found, halves, 0.5, 0.9).judge(rotated(found), 0.95)
+        interval = certify_function(found, torch.arange(300), halves, 0.5, 0.9).judge(rotated(found), 0.95)
         missed += not interval.low <= true <= interval.high
     assert missed <= 12  # of 60 at 90 %: expected 6
 
@@ -161,7 +161,10 @@ def test_quantiles_and_intervals():
 
 def test_the_worst_defect_of_a_span_is_a_generalised_eigenvalue():
     above, below = points(9, 4), points(9, 4, seed=1)
-    found = worst_defects(above.T @ above, below.T @ below)
+    over, under = above.T @ above, below.T @ below
+    found, members = worst_members(over, under)
+    again = (members @ over * members).sum(1) / (members @ under * members).sum(1)
+    assert torch.allclose(again.sqrt(), found)
     values = torch.linalg.eigvals(torch.linalg.solve(below.T @ below, above.T @ above)).real
     assert float(found[-1]) == pytest.approx(math.sqrt(float(values.max())))
     assert (found.diff() >= 0).all()
@@ -188,5 +191,5 @@ def test_neighbours_of_the_same_unit_do_not_count():
 
 def test_spans_without_a_defect_are_never_certified():
     nothing = torch.zeros(1, 1, dtype=torch.float64)
-    assert worst_defects(nothing, nothing).tolist() == [math.inf]
+    assert worst_members(nothing, nothing)[0].tolist() == [math.inf]
     assert not refit_interval(0.1, [0.1, math.inf, 0.1], 0.975).high <= 0.5

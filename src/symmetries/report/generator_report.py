@@ -86,6 +86,12 @@ def _note(result: GeneratorResult) -> str:
             f"The function does not depend on {result.ignored} of {result.span} directions (up to "
             "epsilon); every motion along them is a symmetry, and only translations are listed."
         )
+    units = result.data.units
+    if units is not None and units < result.data.count and result.data.trajectories is None:
+        notes.append(
+            f"Rows belong to {units:,} units (rows with the same inputs, if none were given), which "
+            "are split and resampled as a whole."
+        )
     if result.span < len(result.data.inputs):
         notes.append(f"The data fills {result.span} of {len(result.data.inputs)} dimensions.")
     if result.coordinates:
