@@ -304,7 +304,8 @@ def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
     if family.kind == "polynomial":
         degree = DEGREES[found.kind]
         return frame.polynomial_text(found.chart, family, theta, degree)
-    row = theta[: family.size] / theta[: family.size].abs().max()
+    row = theta[: family.size]
+    row = row / row[row.abs().argmax()]
     named = zip(row.tolist(), family.names, strict=True)
     return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
 

@@ -247,9 +247,7 @@ def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:
     return spectrum.theta[spectrum.defects <= 2 * epsilon]
 
 
-def _too_few(
-    problem: Problem, halves: tuple[Tensor, Tensor], units: Tensor, least: int
-) -> str:
+def _too_few(problem: Problem, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
     """Why there is too little data, or an empty string; ``least`` units in each half are needed."""
     known = 2 * min(len(units[half].unique()) for half in halves)
     if known < 2 * least:
