@@ -84,15 +84,16 @@ def side_by_side(tasks: Sequence[Callable[[], T]], at_a_time: int | None = None)
     stop = threading.Event()
     with _global_generators_kept(), torch_threads(threads), shared_stop(stop):
         with ThreadPoolExecutor(number, "fit") as pool:
-            futures = [
-                pool.submit(copy_context().run, _call, task, threads, stop) for task in tasks
-            ]
+            calls = [partial(copy_context().run, _call, task, threads, stop) for task in tasks]
+            futures = [pool.submit(call) for call in calls]
+            interrupted: BaseException | None = None
             try:
                 wait(futures)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as signalled:
+                interrupted = signalled
                 stop.set()
                 wait(futures)
-        error = _first_error(futures)
+        error = _first_error(futures) or interrupted
         if error is not None:
             raise error
         return [future.result() for future in futures]
