@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
-from symmetries.training.fabric import Fabric, make_fabric, place
+from symmetries.training.fabric import make_fabric, place
 from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
@@ -22,9 +23,13 @@ from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
+from symmetries.training.side_by_side import torch_threads
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Loss, Metrics, Objective, Update
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 OnStep = Callable[[Step, Metrics], None]
 
@@ -135,7 +140,8 @@ def run_loop(
                 config.out, model, optimizer, config, examples, tuple(seeds), known
             )
             first, history = _start(fabric, config, checkpoints)
-            stack.enter_context(_threads_kept(checkpoints.threads))
+            if checkpoints.threads is not None:  # sums are rounded by the number of threads
+                stack.enter_context(torch_threads(checkpoints.threads))
         batches: Batches
         if several:
             batches = join_batches(data, config, seeds, device, first)
@@ -161,7 +167,7 @@ def run_loop(
                 try:
                     on_step(step, metrics)
                 except KeyboardInterrupt:
-                    interrupt.requested = True
+                    interrupt.request()
             if done == 1 or done % config.logging.log_every == 0 or done == config.steps:
                 log.look(done, metrics, config.lr * factor, checkpoints)
             log.bar.step(done)
@@ -179,7 +185,7 @@ def run_loop(
     return history
 
 
-def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
+def _lock(fabric: "Fabric", config: TrainConfig, stack: ExitStack) -> None:
     """Lock the folder in the first process; if that fails, every process stops."""
     problem: Exception | None = None
     if config.out is not None and fabric.is_global_zero:
@@ -193,7 +199,7 @@ def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
         raise problem
 
 
-def _start(fabric: Fabric, config: TrainConfig, checkpoints: Checkpoints) -> tuple[int, History]:
+def _start(fabric: "Fabric", config: TrainConfig, checkpoints: Checkpoints) -> tuple[int, History]:
     """Resume, or clear the folder of an earlier run."""
     resuming = config.resume and checkpoints.exists()
     if fabric.world_size > 1:
@@ -206,7 +212,7 @@ def _start(fabric: Fabric, config: TrainConfig, checkpoints: Checkpoints) -> tup
 
 
 def _save(
-    fabric: Fabric,
+    fabric: "Fabric",
     checkpoints: Checkpoints,
     model: nn.Module,
     done: int,
@@ -230,20 +236,6 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
     return error
-
-
-@contextmanager
-def _threads_kept(number: int | None) -> Iterator[None]:
-    """Go on with the number of threads of the checkpoint, by which sums are rounded."""
-    before = torch.get_num_threads()
-    if number is None or number == before:
-        yield
-        return
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
