@@ -62,11 +62,11 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def joint(seed: int, seconds: float = 150.0) -> Job:
+def joint(seed: int, added: str, seconds: float, words: str = "") -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added 0 45 180 90 15 --first-seed {seed} "
+        f"joint-{seed}{words}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --added {added} --first-seed {seed} {words} "
         "--data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
@@ -106,8 +106,8 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     ),
     "models": (
         (symmetry("mnist-affine", 1, 110.0), symmetry("sprites-affine", 0, 150.0)),
-        (symmetry("mnist-affine", 2, 110.0), symmetry("mnist-colour", 0, 150.0)),
-        (joint(1),),
+        (symmetry("mnist-affine", 2, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
+        (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
     ),
 }
 
