@@ -3,8 +3,8 @@
     python papers/layouts.py genuine-invariance OUT 1
 
 prints Table 1 from OUT/results.json; without a number all that ``parts.json`` knows, with --page
-first as a page in Markdown. Cells without a run say so. ``symmetries reproduce`` prints the same after it has run a table, and writes all of
-them to OUT/page.md with ``--all``.
+first as a page in Markdown. Cells without a run say so. ``symmetries reproduce`` prints the same
+after it has run a table, and writes all of them to OUT/page.md with ``--all``.
 """
 
 import json

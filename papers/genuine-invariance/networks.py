@@ -6,7 +6,7 @@ import torch
 from orbit_start import start_in_orbits
 from torch import Tensor, nn
 
-from symmetries.nn.tied import TiedPool, TiedLinear
+from symmetries.nn.tied import TiedLinear, TiedPool
 
 HIDDEN = 128
 DEPTH = 5  # hidden layers: 233,225 parameters from 36 x 36 pixels to 9 classes
