@@ -86,7 +86,7 @@ WIDTHS = Job(
     "invariant-weights", 60.0, "invariant-weights/run.py",
     "--part random samples identified long --seeds 0 1 2 --minutes {minutes} --data {data} "
     "--out {out}/results.json",
-    "--steps 1 --examples 100 --features 16 --families rotation",
+    "--steps 1 --examples 100 --features 16",
     "invariant-weights/results.json",
 )  # fmt: skip
 PENALTIES = Job(
@@ -96,7 +96,7 @@ PENALTIES = Job(
 )  # fmt: skip
 MODES = "strict partial soft"
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "mnist": ((WIDTHS,), (PENALTIES, symmetry("mnist-affine", 0, 150.0))),
+    "mnist": ((WIDTHS,), (PENALTIES,)),
     "cifar100": tuple(
         (
             cifar(f"{seed}", f"{MODES} t2-strict", f"{seed}"),
@@ -105,9 +105,10 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         for seed in range(3)
     ),
     "models": (
-        (symmetry("mnist-affine", 1, 110.0), symmetry("sprites-affine", 0, 150.0)),
-        (symmetry("mnist-affine", 2, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
+        (symmetry("mnist-affine", 0, 110.0), symmetry("mnist-affine", 2, 110.0)),
+        (symmetry("mnist-affine", 1, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
         (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
+        (WIDTHS,),
     ),
 }
 

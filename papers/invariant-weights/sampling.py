@@ -12,7 +12,7 @@ against 9. First the bound of the exact average on a grid, then the width that i
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import torch
 from building import cached, clock
@@ -133,8 +133,10 @@ def identified(
         learner = network(outputs, list(map(float, ANGLES)), features, seed, "learned prior")
         for box in learner.boxes:
             box.free.requires_grad_(True)
-        config = replace(FULL, steps=36, lr=0.3, warmup=6, betas=(0.8, 0.95), search=7, seed=seed)
-        config = replace(config, search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count))
+        config = FULL.replace(
+            steps=36, lr=0.3, head_only=6, betas=(0.8, 0.95), search=7, seed=seed,
+            search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count),
+        )  # fmt: skip
         starts = [0] * len(ANGLES)
         looks = fit_natural(learner.to(device), [images], labels, config, sets=starts)
         before = [row for row in looks if row[0] < config.steps * 2 // 3][-1][1:]
