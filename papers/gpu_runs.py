@@ -282,7 +282,10 @@ class Queue:
                     **started.entry, "files": files,
                 }
             )  # fmt: skip
-        whole = {"queue": self.arguments.queue, "seconds": self.passed, "jobs": jobs}
+        whole = {
+            "queue": self.arguments.queue, "commit": os.environ.get("SYMMETRIES_COMMIT"),
+            "seconds": self.passed, "jobs": jobs,
+        }  # fmt: skip
         temporary = self.out / "runs.json.new"
         temporary.write_text(json.dumps(whole) + "\n")
         temporary.replace(self.out / "runs.json")
