@@ -47,7 +47,7 @@ doctest: setup ## the examples in docstrings
 BROWSER := $(firstword $(foreach name,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(name))))
 tests: setup ## the tests, without the slow campaigns
 	$(if $(BROWSER),,@echo "no Chromium: reports are not tested in a browser (apt-get install chromium)")
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not slow$(if $(BROWSER),, and not browser)' --durations=5 --durations-min=5
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not slow$(if $(BROWSER),, and not browser)' --durations=5 --durations-min=5
 
 slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow
