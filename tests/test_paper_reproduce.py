@@ -59,7 +59,10 @@ def test_numbers_of_a_layout_are_those_of_the_results(layouts, tmp_path):
 
 
 def test_minutes_are_those_of_the_file():
-    assert "44 minutes on two CPU cores" in duration(PARTS["genuine-invariance"]["1"])
+    part = PARTS["genuine-invariance"]["1"]
+    assert duration(part | {"cpu": 44}).endswith(
+        f"{part['gpu']} minutes on an NVIDIA H200, 44 minutes on two CPU cores"
+    )
     assert duration({"gpu": 1, "cpu": None}).startswith("about 1 minute on an NVIDIA H200;")
 
 
@@ -114,14 +117,19 @@ def test_a_table_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     monkeypatch.syspath_prepend(folder)
     import run as script
 
+    monkeypatch.setattr(script, "PLAIN", ("WT-plain", "IR-nu-3"))
     words = ["--quick", "--quiet", "--table", "1", "--groups", "t3", "--out", str(tmp_path)]
     words += ["--device", "cpu", "--steps", "4", "--check-every", "2", "--examples", "8"]
     words += ["--ig-steps", "2", "--seeds", "0"]
-    first = script.main([*words, "--methods", "WT"])["table"]["t3"]
-    assert list(first) == ["WT"]
+    first = script.main([*words, "--methods", "WT-plain"])["table"]["t3"]
+    assert list(first) == ["WT-plain"]
     second = script.main(words)["table"]["t3"]
-    assert list(second) == ["WT", "DA", "IR-random"]
-    assert second["WT"] == first["WT"]
+    assert list(second) == ["WT-plain", "IR-nu-3"]
+    assert second["WT-plain"] == first["WT-plain"]
+    assert (second["IR-nu-3"]["nu"], 0 < second["IR-nu-3"]["validation_si"][0] <= 1) == (
+        [3.0],
+        True,
+    )
     capsys.readouterr()
     assert script.main(words)["table"]["t3"] == second
     assert capsys.readouterr().out == "t3: in the results\n"

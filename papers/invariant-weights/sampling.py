@@ -24,7 +24,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.data.derived import rotated
 from symmetries.groups.affine import Affine2
-from symmetries.learners.invariant_weights import fit_natural, refitted_elbo
+from symmetries.learners.invariant_weights import fit_natural, refitted_elbo, width_rows
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 
 PLANTED = (0, 45, 90, 180)
@@ -138,7 +138,7 @@ def identified(
             search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count),
         )  # fmt: skip
         starts = [0] * len(ANGLES)
-        looks = fit_natural(learner.to(device), [images], labels, config, sets=starts)
+        looks = width_rows(fit_natural(learner.to(device), [images], labels, config, sets=starts))
         before = [row for row in looks if row[0] < config.steps * 2 // 3][-1][1:]
         ends = learner.half_width.detach()[:, 0].rad2deg().tolist()
         seconds = clock(device) - began
