@@ -84,7 +84,7 @@ def cifar(name: str, only: str, seeds: str, words: str = "", seconds: float = 60
 
 WIDTHS = Job(
     "invariant-weights", 60.0, "invariant-weights/run.py",
-    "--part random samples identified long --seeds 0 1 2 --minutes {minutes} --data {data} "
+    "--part random samples identified edges long --seeds 0 1 2 --minutes {minutes} --data {data} "
     "--out {out}/results.json",
     "--steps 1 --examples 100 --features 16",
     "invariant-weights/results.json",
