@@ -26,8 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Its networks are small: a second thread would wait more than it works. A few minutes.
-demo: export OMP_NUM_THREADS := 1
+# Fits run side by side on the cores there are, one thread each.
 demo: setup ## run the main job on a data set that ships with a dependency
 	$(BIN)/symmetries discover sprites --group translation --resize 16 --out $(OUT) --overwrite
 
