@@ -12,7 +12,7 @@ against 9. First the bound of the exact average on a grid, then the width that i
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import torch
 from building import cached, clock
@@ -24,7 +24,7 @@ from symmetries.data import ImageSet
 from symmetries.data.derived import rotated
 from symmetries.data.pose_labels import pose_sectors, six_or_nine
 from symmetries.groups.affine import Affine2
-from symmetries.learners.invariant_weights import fit_natural, refitted_elbo
+from symmetries.learners.invariant_weights import fit_natural, refitted_elbo, width_rows
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 
 PLANTED = (0, 45, 90, 180)
@@ -119,10 +119,12 @@ def identified(
         learner = network(outputs, list(map(float, ANGLES)), features, seed, "learned prior")
         for box in learner.boxes:
             box.free.requires_grad_(True)
-        config = replace(FULL, steps=36, lr=0.3, warmup=6, betas=(0.8, 0.95), search=7, seed=seed)
-        config = replace(config, search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count))
+        config = FULL.replace(
+            steps=36, lr=0.3, head_only=6, betas=(0.8, 0.95), search=7, seed=seed,
+            search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count),
+        )  # fmt: skip
         starts = [0] * len(ANGLES)
-        looks = fit_natural(learner.to(device), [images], labels, config, sets=starts)
+        looks = width_rows(fit_natural(learner.to(device), [images], labels, config, sets=starts))
         before = [row for row in looks if row[0] < config.steps * 2 // 3][-1][1:]
         ends = learner.half_width.detach()[:, 0].rad2deg().tolist()
         seconds = clock(device) - began
