@@ -8,7 +8,9 @@ sectors, where every angle is its own class.
 First, for each half-width of a grid, the network is trained at that width, with precisions by the
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
-through the best and its neighbours). Then ``InvariantNetwork`` learns the width from three starts.
+through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search, with
+three seeds (initial weights and batches; the search reads no start), and by gradients alone from
+three starts.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
@@ -97,9 +99,9 @@ def fitted(
 ) -> InvariantNetwork:
     """A network trained from a half-width in degrees."""
     images, labels, classes = data
-    config = InvariantNetworkConfig(
-        half_width=width / 180, samples=size.samples, curvature_rows=size.rows
-    ).replace(steps=size.steps, batch_size=size.batch, **more)
+    config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
+        steps=size.steps, batch_size=size.batch, curvature_rows=size.rows, **more
+    )
     module = network(classes, size, 1000 + seed)
     model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
     model.fit((images, labels), device=device, progress=False)
@@ -156,11 +158,15 @@ def measure(
     }  # fmt: skip
     print(f"{name}: best {best:.0f} ({[round(m) for m in means]})", flush=True)
     if learn:
-        ends = [fitted(found, size, start, 100, device) for start in STARTS]
         row["starts"] = list(STARTS)
-        row["learned"] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
-        row["accuracy"] = [m.summary((images, labels)).score for m in ends]
-        print(f"{name}: learned {[round(w) for w in row['learned']]}", flush=True)
+        for how, more in (("learned", {"search": 7}), ("by gradients", {"search": 0, "every": 5})):
+            # The search does not read the start: three seeds in its place.
+            runs = [(STARTS[0], 100 + i) for i in range(3)] if how == "learned" else None
+            runs = runs or [(start, 100) for start in STARTS]
+            ends = [fitted(found, size, width, seed, device, **more) for width, seed in runs]
+            row[how] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
+            row[f"accuracy, {how}"] = [m.summary((images, labels)).score for m in ends]
+            print(f"{name}: {how} {[round(w) for w in row[how]]}", flush=True)
     row["processor seconds"] = {"grid": middle - began, "learned": time.process_time() - middle}
     return row
 

@@ -227,9 +227,9 @@ def test_a_linear_model_learns_the_width_of_its_exact_evidence():
         for degrees in range(0, 91, 3)
     }
     best = max(profile, key=lambda degrees: profile[degrees])
-    config = InvariantNetworkConfig(
-        likelihood="gaussian", samples=8, every=4, draws=4, curvature_rows=120, half_width=0.1
-    ).replace(steps=240, batch_size=60, lr=0.05)
+    config = InvariantNetworkConfig(likelihood="gaussian", samples=8, half_width=0.1).replace(
+        steps=240, batch_size=60, lr=0.05, every=4, curvature_rows=120, search=0
+    )
     model = InvariantNetwork(module.float(), "rotation", SHAPE, config)
     model.fit((x.float(), y.float()), **RUN)
     found = math.degrees(float(model.network.box.half_width[0].detach()))
@@ -296,7 +296,7 @@ def test_a_network_that_branches_on_values_is_refused():
 def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():
     torch.manual_seed(0)
     x, y = pictures(24).float(), torch.arange(24) % 3
-    config = InvariantNetworkConfig(samples=4, curvature_rows=24, draws=2, every=2)
+    config = InvariantNetworkConfig(samples=4).replace(curvature_rows=24, every=2, search=0)
     module = convolutional()
     before = module[1].running_mean.clone()
     model = InvariantNetwork(module, "rotation", SHAPE, config.replace(steps=6, batch_size=12))

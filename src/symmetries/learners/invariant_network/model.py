@@ -19,7 +19,6 @@ from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name
 from symmetries.learners.base import (
     Labelled,
     LabelledLearner,
@@ -29,13 +28,16 @@ from symmetries.learners.base import (
 )
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
-from symmetries.learners.invariant_network.training import EvidenceLoss
+from symmetries.learners.invariant_network.search import search_widths
+from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
-from symmetries.training import History, load_learner, train
-from symmetries.training.recipe import plain_settings
-from symmetries.training.step import mix, seeded
+from symmetries.training import History, load_learner
+from symmetries.training.checkpoint import has_state
+from symmetries.training.resume import NAME
+from symmetries.training.step import seeded
 
 EVALUATED = 256  # images at a time, in eval mode
+HARDWARE = ("device", "precision", "workers")  # options that the trainings of a search share
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class InvariantNetwork(LabelledLearner):
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
         self.network = OrbitAverage(module, box, **options)  # type: ignore[arg-type]
         self.layers = layer_names(module)
-        start = torch.full((len(self.layers),), c.prior_precision).log()
+        start = torch.full((len(self.layers),), c.evidence.prior_precision).log()
         self.register_buffer("log_precision", start)
         self.register_buffer("log_noise", torch.zeros(()))
         self.register_buffer("log_evidence", torch.full((), torch.nan))
@@ -166,6 +168,9 @@ class InvariantNetwork(LabelledLearner):
     def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
         """Learn weights and half-widths from labelled images, without a validation set.
 
+        The search of half-widths comes first, and is not resumed; a run that is resumed from a
+        checkpoint goes on with what it found.
+
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
                 or values (N, K).
@@ -178,17 +183,13 @@ class InvariantNetwork(LabelledLearner):
             if options.get(name, 1) != 1:
                 remedy = "train on one device: the posterior is computed in one process"
                 raise invalid(name, "1", options[name], remedy)
-        settings = plain_settings(self.config, group=group_name(self.group))
-        options |= {"given_seed": self.seed, "settings": settings, "graph": "off"}
-        config = self.config.training.train_config(seed=mix(self.seed, 0), **options)
-        config = config.replace(batch_size=min(config.batch_size, len(images)))
-        widths = [self.network.box.free] if self.config.learn else []
-        own = [p for p in self.module.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": own}]
-        if widths:
-            groups.append({"params": widths, "lr": self.config.width_lr, "clip": False})
-        loss = EvidenceLoss(images)
-        self.history = train(self, loss, (images, targets), config, param_groups=groups)
+        searches = self.config.learn and self.config.evidence.search > 0
+        if searches and not (options.get("resume") and has_state(Path(options["out"]), NAME)):
+            few = {name: options[name] for name in HARDWARE if name in options}
+            found = search_widths(self, images, targets, progress=False, **few)
+            self.network.box.set_half_width(found)
+        learn = self.config.learn and not searches
+        self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
         return self.history
 
@@ -208,7 +209,7 @@ class InvariantNetwork(LabelledLearner):
         images, targets = (part[:most].to(self.device) for part in self._checked(data))
         evidence, eta = self.evidence(), self.eta(samples, seed)
         generator = torch.Generator(self.device).manual_seed(seed)
-        rows = self.config.curvature_rows
+        rows = self.config.evidence.curvature_rows
         known = evidence.sampled_posterior(images, eta, self.outputs, rows, generator)
         outputs = self(images)
         if self.config.likelihood == "categorical":
