@@ -200,12 +200,10 @@ def main() -> None:
         return
     data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
     size = SIZES[given.data]
-    rows = [
-        measure(name, data, size, given.seeds, given.device, not given.grid_only)
-        for name in given.tasks
-    ]
-    for row in rows:
-        record(f"{name}-{row['task'].replace(' ', '-')}", [row], part=True)
+    for task_name in given.tasks:
+        learn = not given.grid_only
+        row = measure(task_name, data, size, given.seeds, given.device, learn)
+        record(f"{name}-{task_name.replace(' ', '-')}", [row], part=True)
     if len(given.tasks) == len(TASKS) and not given.grid_only:
         join(name)
 
