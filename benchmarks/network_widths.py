@@ -21,7 +21,7 @@ import json
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
     parser.add_argument("--grid-only", action="store_true", help="no learning")
+    parser.add_argument("--steps", type=int, help="of each training")
+    parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
     given = parser.parse_args()
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
@@ -199,7 +201,8 @@ def main() -> None:
         join(name)
         return
     data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
-    size = SIZES[given.data]
+    changes = {"steps": given.steps, "spacing": given.spacing}
+    size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
     for task_name in given.tasks:
         learn = not given.grid_only
         row = measure(task_name, data, size, given.seeds, given.device, learn)

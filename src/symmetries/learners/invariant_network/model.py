@@ -1,5 +1,6 @@
 """Invariant networks as a learner: the user's network, and how invariant its task is."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
-from symmetries.distributions.box import UniformBox
+from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
     Labelled,
@@ -119,9 +120,11 @@ class InvariantNetwork(LabelledLearner):
         self.register_buffer("log_precision", start)
         self.register_buffer("log_noise", torch.zeros(()))
         self.register_buffer("log_evidence", torch.full((), torch.nan))
+        self.register_buffer("effective_parameters", torch.zeros(()))
         self.log_precision: Tensor
         self.log_noise: Tensor
         self.log_evidence: Tensor
+        self.effective_parameters: Tensor
         self.eval()
 
     @property
@@ -156,7 +159,8 @@ class InvariantNetwork(LabelledLearner):
         """Evenly spread transformations (samples, dim) of the learned box."""
         box = self.network.box
         generator = torch.Generator(box.free.device).manual_seed(seed)
-        return box.noise(samples, "sobol", generator) * box.half_width
+        sampling: Sampling = "grid" if self.config.sampling == "grid" else "sobol"
+        return box.noise(samples, sampling, generator) * box.half_width
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs (N, K) for images (N, C, H, W)."""
@@ -191,21 +195,23 @@ class InvariantNetwork(LabelledLearner):
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
+        self._warn_of_few_rows(len(images))
         return self.history
 
     @torch.no_grad()
     def summary(
-        self, data: Labelled, *, most: int = 1000, samples: int = 32, seed: int = 0
+        self, data: Labelled, *, most: int = 1000, samples: int | None = None, seed: int = 0
     ) -> NetworkSummary:
         """Return the half-widths, the bound on the evidence and the accuracy on labelled images.
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets.
             most: number of images to look at, the first ones.
-            samples: number of transformations.
+            samples: number of transformations; None is that of the training.
             seed: random seed of the transformations.
         """
         check_whole(most, "most")
+        samples = self.config.samples if samples is None else samples
         images, targets = (part[:most].to(self.device) for part in self._checked(data))
         evidence, eta = self.evidence(), self.eta(samples, seed)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -253,6 +259,16 @@ class InvariantNetwork(LabelledLearner):
             remedy = "build it as it was when it was saved"
             raise invalid("module", "a network like the saved one", first, remedy) from error
         return model.to(device)
+
+    def _warn_of_few_rows(self, examples: int) -> None:
+        """Warn if the bound has room for few more weights than the examples determine."""
+        rows, gamma = self.config.evidence.curvature_rows, float(self.effective_parameters)
+        if rows < examples * self.outputs and gamma > rows / 2:
+            text = (
+                f"curvature_rows: expected more than twice the {gamma:.0f} weights that the images "
+                f"determine, got {rows}: the bound is loose and may misplace the widths; raise it"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
         images, targets = labelled_images(data, self.shape)

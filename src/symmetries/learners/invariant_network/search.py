@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 HALVINGS = 2
 COMPARED = 1000  # examples on which candidates are compared
-SAMPLES = 32  # transformations, evenly spread
 
 
 def search_widths(
@@ -29,10 +28,10 @@ def search_widths(
 ) -> Tensor:
     """Return the half-widths (dim,) with the best bound, searched along each parameter in turn.
 
-    Each candidate is trained from the same weights, with the same batches, at held widths, for a
-    quarter of the steps. First ``config.search`` widths from 0 to the parameter's bound, then
-    beside the best at half the distance, twice; the result is the top of a parabola through the
-    best and its neighbours.
+    Each candidate is trained from the same weights, with the same batches, at held widths, for the
+    share ``search_steps`` of the steps. First come ``search`` widths from 0 to the parameter's
+    bound, then those beside the best at half the distance, twice; the result is the top of a
+    parabola through the best and its neighbours.
 
     Args:
         learner: left as it is.
@@ -63,13 +62,14 @@ def bound_at(
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(widths)
     twin.network.box.free.requires_grad_(False)
-    steps = max(1, learner.config.training.steps // 4)
+    share = learner.config.evidence.search_steps
+    steps = max(1, round(share * learner.config.training.steps))
     twin.config = learner.config.replace(steps=steps, draws=1, learn=False)
     train_learner(twin, images, targets, run)
     twin.eval()
     x, y = (part[:COMPARED].to(twin.device) for part in (images, targets))
     generator = torch.Generator(twin.device).manual_seed(0)
-    evidence, eta = twin.evidence(), twin.eta(SAMPLES).detach()
+    evidence, eta = twin.evidence(), twin.eta(twin.config.samples).detach()
     rows = twin.config.evidence.curvature_rows
     known = evidence.sampled_posterior(x, eta, twin.outputs, rows, generator)
     return float(evidence.total(x, y, eta, known))

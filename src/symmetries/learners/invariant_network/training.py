@@ -102,6 +102,7 @@ class EvidenceLoss:
         retained = known.retained()
         constant = evidence.penalty() + 0.5 * (known.log_det - retained.sum())
         learner.log_evidence.copy_((objective.detach() - constant) / count)
+        learner.effective_parameters.copy_(retained.sum())
         self._set_precisions(learner, retained, evidence.fit(images, targets, eta.detach()), scale)
         return -objective
 
