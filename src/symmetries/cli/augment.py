@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 @options.unbundled
 def augment(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The model/ that symmetries discover wrote.")
+        str,
+        typer.Argument(metavar="MODEL", help="The folder model/ that symmetries discover wrote."),
     ],
     data: options.Data,
     *,
     out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
-    copies: Annotated[int, typer.Option("--copies", help="New versions of each image.", min=1)] = 1,
+    copies: Annotated[
+        int, typer.Option("--copies", help="Number of new versions of each image.", min=1)
+    ] = 1,
     preset: options.Preset = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
+    ] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
     machine: options.Machine,

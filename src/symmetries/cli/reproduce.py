@@ -14,23 +14,25 @@ from symmetries.cli.shown import write_json
 
 @options.unbundled
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="A folder of papers/.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of a folder in papers/.")],
     table: Annotated[
-        int | None, typer.Argument(metavar="TABLE", help="The number of a table.")
+        int | None, typer.Argument(metavar="TABLE", help="Number of a table of the paper.")
     ] = None,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="As --preset quick.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The same as --preset quick.")] = False,
     preset: Annotated[
-        str, typer.Option("--preset", help="paper, or quick: small data, about a minute.")
+        str, typer.Option("--preset", help="paper, or quick for small data and about a minute.")
     ] = "paper",
     checkout: Annotated[
         Path | None,
-        typer.Option("--checkout", help="The clone whose papers/ are meant; else the one in use."),
+        typer.Option(
+            "--checkout", help="Clone of the repository to run. By default the one in use."
+        ),
     ] = None,
     folder: options.Folder = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Where results go.", rich_help_panel=options.RESULT),
+        typer.Option("--out", help="Output folder.", rich_help_panel=options.RESULT),
     ] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,

@@ -54,7 +54,7 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """Of everything random."""
+        """Random seed."""
         return self.machine.seed
 
     @property
