@@ -188,7 +188,7 @@ def audit(
 
 
 def check_fit(name: str) -> "Fit":
-    """How pictures are fitted into a size, by its name."""
+    """Check the name of the way in which pictures are fitted into a size."""
     from symmetries._validation.checks import check_choice
     from symmetries.data.pictures import FITS
 
@@ -197,7 +197,7 @@ def check_fit(name: str) -> "Fit":
 
 
 def about(result: "AuditResult") -> list[str]:
-    """Lines below the table: how far images were moved, what was done to them, and notes."""
+    """Lines below the table: ranges of the group, preprocessing of the images, and notes."""
     from symmetries.report.audit_words import logit_words, range_words
 
     lines = [range_words(result), logit_words(result)]
@@ -207,7 +207,7 @@ def about(result: "AuditResult") -> list[str]:
 
 
 def table(result: "AuditResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.audit_words import measure_rows
 
     shown = Table("measure", box=None, pad_edge=False, header_style="dim")

@@ -89,7 +89,7 @@ def discover(
 
 
 def table(result: "SymmetryResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.words import interval_text, share_text, width_text
 
     shown = Table("transformation", box=None, pad_edge=False, header_style="dim")

@@ -99,7 +99,7 @@ def fit(
 
 
 def table(result: "FitResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.fit_report import interval_text, reach_of
 
     low, high = (100 * end for end in result.accuracy_interval)

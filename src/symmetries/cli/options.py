@@ -1,4 +1,4 @@
-"""Options that commands share, alone and in bundles.
+"""Options that several commands share, alone and in bundles.
 
 A command takes a bundle as one parameter, ``training: Training``; :func:`unbundled` gives typer the
 options in it one by one. So each option is written once, with its name, help and default.
@@ -22,7 +22,7 @@ Data = Annotated[
 
 
 def group_or_file(text: str | None) -> str | None:
-    """The name of a group; the file of a learned one is read, and its group written as text."""
+    """Return the name of a group; a generators.json is read, and its group returned as text."""
     if text is None or not text.endswith(".json"):
         return text
     from symmetries.analysis.lie_generators import load_group
@@ -129,7 +129,7 @@ class Output:
     json: Json = False
 
     def folder(self, command: str, data: str) -> Path:
-        """The folder: as given, or named after the command and its data."""
+        """Return the output folder: the given one, or one named after the command and its data."""
         return self.out or Path("out") / f"{command}-{_stem(data)}"
 
 

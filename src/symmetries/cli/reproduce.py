@@ -84,7 +84,7 @@ def reproduce(
 
 
 def papers_folder(checkout: Path | None) -> Path | None:
-    """The folder papers/ of a checkout: of the one that is named, or of the one in use.
+    """Return the folder papers/ of the given checkout, or of the one in use.
 
     Never of the working folder: who only stands there has not said that its scripts may run.
     """
@@ -95,7 +95,7 @@ def papers_folder(checkout: Path | None) -> Path | None:
 
 
 def find_paper(name: str, checkout: Path | None = None) -> Path:
-    """The script of a paper."""
+    """Return the path of a paper's script."""
     from symmetries._validation.checks import invalid
 
     folder = papers_folder(checkout)

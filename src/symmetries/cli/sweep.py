@@ -126,12 +126,12 @@ def sweep(
 
 
 def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna
-    """How many processes did the runs of a study."""
+    """Return the number of processes that worked on a study."""
     return len({trial.user_attrs.get("process") for trial in study.trials})
 
 
 def table(result: "SweepResult") -> Table:
-    """The best runs."""
+    """Return a table of the best runs."""
     from symmetries.report.sweep_report import setting_text
 
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
