@@ -80,3 +80,14 @@ def test_rounding_runs_on_a_cpu_only_where_that_is_asked_for(results, monkeypatc
     monkeypatch.setattr(sys, "argv", ["rounding.py", "--anyhow"])
     rounding.main()
     assert json.loads((results / "rounding-cpu.json").read_text())["rows"] == []
+
+
+def test_paired_seeds_see_a_difference_that_seeds_alone_would_hide():
+    compared = script("paired_seeds").compared
+    old = [{"bound": float(seed)} for seed in range(5)]
+    new = [{"bound": seed + 0.1 + 0.01 * (-1) ** seed} for seed in range(5)]
+    (row,) = compared("VAE", old, new)
+    assert row["difference"] == pytest.approx(0.102)
+    assert row["moved"] > 3 > 1 > row["moved, unpaired"]
+    (row,) = compared("VAE", old, old)
+    assert row["moved"] == row["moved, unpaired"] == 0
