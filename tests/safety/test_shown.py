@@ -143,3 +143,21 @@ def test_the_working_folder_is_no_output(run, out):
     result = run("orbit", "digits", "--group", "rotation", "--out", out, "--quiet")
     assert result.exit_code == 4
     assert "the working folder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("orbit", "a.npz", "--out", "x/" * 2000 + "y"), 4),
+        (("orbit", "a.npz", "--out", "n" * 300 + "/y"), 4),
+        (("audit", "n" * 300, "a.npz"), 3),
+        (("data", "describe", "x/" * 3000), 3),
+    ],
+)
+def test_paths_of_any_length_end_in_one_short_line(run, tmp_path, words, code):
+    np.savez(tmp_path / "a.npz", images=np.random.default_rng(0).random((20, 8, 8)))
+    done = run(*words)
+    assert done.exit_code == code
+    assert "Errno" not in done.output
+    assert "report this" not in done.output
+    assert len(done.output) < 1000

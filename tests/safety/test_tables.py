@@ -3,11 +3,16 @@
 import csv
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from symmetries.analysis.tables import read_table
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
+
+import hostile_onnx
 
 X = np.random.default_rng(0).normal(size=(30, 2))
 
@@ -84,3 +89,28 @@ def test_numbers_of_any_kind_and_order(tmp_path, kind, order):
     x = np.array(10 * X, dtype=kind, order=order)
     np.savez(tmp_path / "a.npz", x=x)
     assert read_table(tmp_path / "a.npz").x.numpy().tolist() == x.astype(float).tolist()
+
+
+@pytest.mark.parametrize(("x", "y"), [(X[:, :0], X), (X, X[:, :0])])
+def test_a_table_without_columns_is_refused(x, y):
+    with pytest.raises(ValueError, match="shape"):
+        read_table((x, y))
+
+
+def test_a_target_in_a_file_without_columns_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=X[:, 0])
+    with pytest.raises(ValueError, match=r"columns of a \.csv file"):
+        read_table(tmp_path / "a.npz", target=["energy"])
+
+
+def test_models_that_do_not_fit_end_in_our_words(run, tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", x=X)
+    (tmp_path / "mine.py").write_text(
+        "import torch\n\ndef f(x):\n    return x @ torch.ones(9, 1)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hostile_onnx.own_function(tmp_path / "net.onnx")
+    for name, said in (("mine:f", "inputs that the model takes"), ("net.onnx", "with gradients")):
+        done = run("generators", "a.npz", "--model", name)
+        assert done.exit_code == 3
+        assert said in " ".join(done.output.split())

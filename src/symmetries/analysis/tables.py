@@ -89,6 +89,8 @@ def read_table(
         inputs, y = (_array(part, name) for part, name in zip(data, "xy", strict=True))
     else:
         inputs = _array(data, "x")
+    if inputs.shape[-1:] == (0,):
+        raise invalid("x", "vectors with coordinates", f"shape {inputs.shape}", "check the data")
     if inputs.ndim == 3:
         return _from_trajectories(inputs, time_step, names, title)
     if inputs.ndim != 2:
@@ -108,7 +110,7 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
         return None
     values = torch.from_numpy(_array(y, "y"))
     values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != count:
+    if values.ndim != 2 or len(values) != count or not values.shape[1]:
         got = f"shape {tuple(values.shape)}"
         raise invalid("y", f"{count} rows, as x has", got, "give one row of outputs for each input")
     check_finite(values, "y")
@@ -142,6 +144,11 @@ def _read_file(
     if path.suffix != ".npz":
         raise invalid(
             "data", "an .npz or .csv file", repr(path.name), "save arrays x and y as .npz"
+        )
+    if target:
+        got = f"{', '.join(target)} and {path.name}"
+        raise invalid(
+            "target", "columns of a .csv file", got, "name the outputs y in the .npz file"
         )
     return _read_npz(path)
 

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from symmetries._utils.text import masked, printable
 
 NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
+LONGEST_NAME = 200  # letters of a path in a message
 UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
@@ -117,6 +118,15 @@ def is_clicks_own(error: BaseException) -> bool:
     return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
 
 
+def _words(error: BaseException) -> str:
+    """What an exception says; one of the system in our order: the file, what is wrong, a remedy."""
+    if isinstance(error, OSError) and error.errno and error.filename is not None:
+        name = os.fsdecode(error.filename) if not isinstance(error.filename, int) else "a file"
+        name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+        return f"{name}: {os.strerror(error.errno)}; check the path"
+    return str(error)
+
+
 def describe(error: BaseException) -> tuple[str, int]:
     """The line to show for an exception, and the exit code.
 
@@ -124,7 +134,7 @@ def describe(error: BaseException) -> tuple[str, int]:
         >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
         ("group: expected a name, got 'x'; choose one", 3)
     """
-    line = " ".join("; ".join((str(error), *getattr(error, "__notes__", ()))).split())
+    line = " ".join("; ".join((_words(error), *getattr(error, "__notes__", ()))).split())
     line = printable(masked(line))
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; nothing was left half-written", INTERRUPTED
