@@ -105,12 +105,15 @@ def test_a_target_in_a_file_without_columns_is_refused(tmp_path):
 
 def test_models_that_do_not_fit_end_in_our_words(run, tmp_path, monkeypatch):
     np.savez(tmp_path / "a.npz", x=X)
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "other_sizes.py").write_text(
         "import torch\n\ndef f(x):\n    return x @ torch.ones(9, 1)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     hostile_onnx.own_function(tmp_path / "net.onnx")
-    for name, said in (("mine:f", "inputs that the model takes"), ("net.onnx", "with gradients")):
+    for name, said in (
+        ("other_sizes:f", "inputs that the model takes"),
+        ("net.onnx", "with gradients"),
+    ):
         done = run("generators", "a.npz", "--model", name)
         assert done.exit_code == 3
         assert said in " ".join(done.output.split())
