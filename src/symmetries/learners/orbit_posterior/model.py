@@ -221,7 +221,7 @@ class OrbitPosterior(nn.Module):
         if not self.fitted:
             raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
-        return summarise(self, shrunk(data, self.config.network.largest), seed)
+        return summarise(self, shrunk(data, self.config.network.largest), seed)[0]
 
     def findings(
         self,

@@ -15,6 +15,7 @@ from symmetries.learners.orbit_posterior.cautions import (
 )
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
+    calibrated,
     crossed,
     headlines,
     usable_pictures,
@@ -121,20 +122,20 @@ class OrbitSummary:
 
 
 def summarise(
-    model: "OrbitPosterior", images: Tensor, seed: int, found: Crossed | None = None
-) -> OrbitSummary:
-    """The summary of a model on the pictures of its fit, shrunk.
+    model: "OrbitPosterior", images: Tensor, seed: int
+) -> tuple[OrbitSummary, Crossed]:
+    """The summary of a model on the pictures of its fit, shrunk, and their calibrated densities.
 
     Args:
         model: fitted.
         images: of its fit, in their order.
         seed: of views, samples and the bootstrap.
-        found: densities, where they were read before.
     """
-    found = crossed(model, images, seed) if found is None else found
+    found = crossed(model, images, seed)
     usable, warnings = usable_pictures(model, images, found)
     symmetric = bool(warnings)
     lines = headlines(model, found, usable, seed)
+    found = calibrated(found, lines, usable)
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
     lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
@@ -148,9 +149,9 @@ def summarise(
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, planted)
-    warnings += about_training(model)
+    warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
-    return OrbitSummary(
+    summary = OrbitSummary(
         tuple(parts),
         len(found.rows),
         gain,
@@ -158,6 +159,7 @@ def summarise(
         self_test_sentence(planted),
         tuple(warnings),
     )
+    return summary, found
 
 
 def _checked(
@@ -191,7 +193,7 @@ def _unseen(
     model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
 ) -> Unseen:
     """Pictures of the first fold on which the self-test is read."""
-    count = min(len(found.half[0].mass), model.config.reading.pictures // 4)
+    count = min(len(found.half[0]), model.config.reading.pictures // 4)
     told = []
     for line in lines:
         every = torch.zeros(len(usable), dtype=torch.bool)
