@@ -80,3 +80,36 @@ def test_rounding_runs_on_a_cpu_only_where_that_is_asked_for(results, monkeypatc
     monkeypatch.setattr(sys, "argv", ["rounding.py", "--anyhow"])
     rounding.main()
     assert json.loads((results / "rounding-cpu.json").read_text())["rows"] == []
+
+
+def test_audits_of_outputs_are_timed_against_bare_passes(results, monkeypatch):
+    """Small on a CPU; the same script measures the goals. An audit passes 1 + 3 poses of C4."""
+    numbers = {"depth": 18, "images": 6, "side": 32, "rounds": 1, "batch": 3}
+    words = [word for name, value in numbers.items() for word in (f"--{name}", str(value))]
+    monkeypatch.setattr(sys, "argv", ["audit_outputs.py", *words, "--part"])
+    script("audit_outputs").main()
+    (row,) = json.loads((results / "parts" / "audit_outputs-cpu.json").read_text())["rows"]
+    assert row["network"] == "ResNet-18"
+    assert set(row["seconds"]) == {"bare", "audit_model", "audit"}
+    ratio = row["seconds"]["audit"] / row["seconds"]["bare"]
+    assert row["ratio_to_bare"]["audit"] == pytest.approx(ratio)
+    assert 0 <= row["agreement"] <= 1
+
+
+def test_residual_networks_have_the_usual_sizes(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    residual = script("residual")
+    counts = {18: 11_689_512, 50: 25_557_032}  # of torchvision's
+    for depth, count in counts.items():
+        assert sum(one.numel() for one in residual.resnet(depth).parameters()) == count
+
+
+def test_paired_seeds_see_a_difference_that_seeds_alone_would_hide():
+    compared = script("paired_seeds").compared
+    old = [{"bound": float(seed)} for seed in range(5)]
+    new = [{"bound": seed + 0.1 + 0.01 * (-1) ** seed} for seed in range(5)]
+    (row,) = compared("VAE", old, new)
+    assert row["difference"] == pytest.approx(0.102)
+    assert row["moved"] > 3 > 1 > row["moved, unpaired"]
+    (row,) = compared("VAE", old, old)
+    assert row["moved"] == row["moved, unpaired"] == 0

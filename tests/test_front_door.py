@@ -81,6 +81,12 @@ def test_the_door_opens_fast(command):
 def test_nothing_heavy_is_imported_before_it_is_used():
     code = "import sys, symmetries; symmetries.__all__; sys.exit('torch' in sys.modules)"
     run_python(code)
+    code = (
+        "import sys, symmetries.analysis.orbits, symmetries.training;"
+        " heavy = {'lightning_fabric', 'torchmetrics', 'sklearn', 'matplotlib', 'torch._dynamo'};"
+        " sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    run_python(code)
 
 
 def test_about_forty_names_and_no_others():

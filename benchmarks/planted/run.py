@@ -5,13 +5,17 @@
         --budget 3000 --data DIR --out FILE
 
 Every cell is written as soon as it is fitted; the same command goes on where a run ended. After
-``--budget`` seconds no further cell is begun. ``python -m benchmarks.planted.page`` makes tables.
+``--budget`` seconds no further cell is begun; with ``--workers``, processes of one thread each,
+cells that are not fitted by then are left to the next run. ``python -m benchmarks.planted.page``
+makes tables.
 """
 
 import argparse
+import multiprocessing
+import random
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +42,15 @@ def main() -> None:
     parser.add_argument("--cells", default="small", help="all, small, or ids (parts of them)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
+    parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
     parser.add_argument("--out", type=Path, help="default: results/METHOD-DEVICE.json")
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
     whole, digest = design.load()
     cells = design.choose(whole["cells"], options.cells)
-    run(options.method, cells, digest, out, options.device, options.data, options.budget)
+    how = (out, options.device, options.data, options.budget, options.workers)
+    run(options.method, cells, digest, *how)
 
 
 def made_by() -> dict[str, Any]:
@@ -77,18 +83,16 @@ def run(
     device: str,
     folder: str | None,
     budget: float = float("inf"),
+    workers: int = 1,
 ) -> Results:
     """Fit all cells that ``out`` does not have yet, and write it after each."""
     results = begin(name, digest, out)
     answered = {row.id for row in results.rows if row.status in DONE}
     left = [cell for cell in cells if cell["id"] not in answered]
     print(f"{name}: {len(left)} of {len(cells)} cells to fit, on {device}")
-    start = time.perf_counter()
-    for number, cell in enumerate(left, 1):
-        if time.perf_counter() - start > budget:
-            print(f"the budget is spent: {len(left) - number + 1} cells are left")
-            break
-        row = fit_cell(method(name), cell, device, folder, len(results.runs) - 1)
+    jobs = [(name, cell, device, folder, len(results.runs) - 1) for cell in left]
+    rows = _one_by_one(jobs, budget) if workers == 1 else _side_by_side(jobs, budget, workers)
+    for number, row in enumerate(rows, 1):
         results = results.plus(row)
         results.save(out)
         said = ", ".join(f"{f.name} {f.verdict} {f.width90}" for f in row.found) or row.reason[:90]
@@ -97,6 +101,37 @@ def run(
             flush=True,
         )
     return results
+
+
+Job = tuple[str, dict[str, Any], str, str | None, int]
+
+
+def _one_by_one(jobs: list[Job], budget: float) -> Iterator[Row]:
+    start = time.perf_counter()
+    for number, job in enumerate(jobs):
+        if time.perf_counter() - start > budget:
+            print(f"the budget is spent: {len(jobs) - number} cells are left")
+            return
+        yield _fitted(job)
+
+
+def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]:
+    """Rows as processes fit them, in a random order, so that a part of them stands for all."""
+    end = time.perf_counter() + budget
+    random.Random(0).shuffle(jobs)
+    with multiprocessing.get_context("spawn").Pool(workers, torch.set_num_threads, (1,)) as pool:
+        rows = pool.imap_unordered(_fitted, jobs)
+        for number in range(len(jobs)):
+            try:
+                yield rows.next(None if budget == float("inf") else end - time.perf_counter())
+            except multiprocessing.TimeoutError:
+                print(f"the budget is spent: {len(jobs) - number} cells are left")
+                return
+
+
+def _fitted(job: Job) -> Row:
+    name, *rest = job
+    return fit_cell(method(name), *rest)
 
 
 def fit_cell(

@@ -37,6 +37,7 @@ class Method:
         steer: how fast the weight is steered.
         rate: of Adam.
         centred: whether the logits of an image sum to 0 (networks.Centre).
+        averaged: whether a running mean of the weights is looked at, not the weights themselves.
     """
 
     start: str = "random"
@@ -48,6 +49,12 @@ class Method:
     steer: float = 0.2
     rate: float = 8e-4
     centred: bool = False
+    averaged: bool = True
+
+    @property
+    def steered(self) -> bool:
+        """Whether the weight of the penalty changes during training."""
+        return self.penalty is not None and self.bounds[0] < self.bounds[1]
 
 
 # Normalised LI and DI need a far larger weight than LI to reach the same similarity.
@@ -64,6 +71,14 @@ METHODS = {
     # Nor has a large constant in all logits, which no prediction shows: here there is none.
     "NLI-centred": Method(penalty="nli", nu=0.1, steer=0.5, centred=True, **FAR),
     "DI-random": Method(penalty="di", nu=100.0, **FAR),
+    # As the paper has them: its rate, no running mean, the moment of best validation accuracy.
+    "WT-plain": Method(start="tied", averaged=False),
+    "DA-plain": Method(averaged=False),
+}
+WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # of the penalty, fixed
+METHODS |= {
+    f"IR-nu-{nu:g}": Method(penalty="li", nu=nu, bounds=(nu, nu), floor=-1.0, averaged=False)
+    for nu in WEIGHTS
 }
 
 
@@ -109,10 +124,13 @@ def fit_together(
 ) -> list[Fit]:
     """Train a network for each method and seed, keep each run's of best validation accuracy.
 
-    What is looked at, chosen and returned are running means of the weights. With a penalty only
-    moments count whose maps are similar enough; if none is, the most similar. Several methods
-    train side by side if all have a penalty and one rate.
+    What is looked at, chosen and returned are running means of the weights, if the methods want
+    them. With a penalty only moments count whose maps are similar enough; if none is, the most
+    similar. Several methods train side by side if all have a penalty, one rate, and all or none of
+    them a running mean.
     """
+    if len({(method.averaged, method.rate) for method in methods}) > 1:
+        raise ValueError("methods with and without a running mean, or of two rates, train apart")
     x, y = task.train
     device = x.device
     every = [method for method in methods for _ in seeds]
@@ -183,7 +201,7 @@ class _Chooser:
         self, task: Task, methods: list[Method], model: Perceptrons, weights: nn.ModuleList
     ) -> None:
         self.task, self.methods, self.weights = task, methods, weights
-        self.newest, self.averaged = model, 0
+        self.newest, self.averages = model, 0
         self.model = copy.deepcopy(model).to(task.table.device)
         self.runs = len(model.models)
         self.score = [-float("inf")] * self.runs
@@ -194,13 +212,18 @@ class _Chooser:
         self.moves = make_moves(task.group, self.some[0])
 
     def average(self) -> None:
-        self.averaged += 1
-        share = max(AVERAGE_SHARE, 2 / (self.averaged + 1))  # the first steps soon forgotten
+        self.averages += 1
+        share = max(AVERAGE_SHARE, 2 / (self.averages + 1))  # the first steps soon forgotten
+        self._towards_newest(share)
+
+    def _towards_newest(self, share: float) -> None:
         with torch.no_grad():
             own, new = list(self.model.parameters()), list(self.newest.parameters())
             torch._foreach_lerp_(own, new, share)
 
     def look(self, step: int) -> None:
+        if not self.methods[0].averaged:
+            self._towards_newest(1.0)
         x, y = self.task.validation
         with torch.no_grad():
             logits = self.model(x.flatten(1).expand(self.runs, -1, -1))
@@ -209,18 +232,23 @@ class _Chooser:
         for run, single in enumerate(singles):
             similarity = nu = 0.0
             score, method = accuracy[run], self.methods[run]
-            if method.penalty is not None:
-                look = partial(saliency_map, steps=20)
-                values = mean_similarity(single, *self.some, self.moves, look)
-                similarity = float(values.mean())
+            if method.steered:
+                similarity = self.similarity(single)
                 weight = self.weights[run]
                 nu = float(weight.nu)
                 weight.update(similarity)
                 score = score if similarity >= method.floor else similarity - 2
             if score > self.score[run]:
+                if method.penalty is not None and not method.steered:
+                    similarity, nu = self.similarity(single), method.nu
                 self.score[run] = score
                 self.numbers[run] = (accuracy[run], similarity, nu, step)
                 self.best[run] = copy.deepcopy(single)
+
+    def similarity(self, single: nn.Sequential) -> float:
+        """SI on some validation images."""
+        look = partial(saliency_map, steps=20)
+        return float(mean_similarity(single, *self.some, self.moves, look).mean())
 
     def result(self, first: int, count: int, seconds: float) -> Fit:
         own = slice(first, first + count)

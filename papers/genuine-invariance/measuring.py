@@ -45,6 +45,7 @@ def table_row(task: Task, fitted: Fit, examples: int, steps: int) -> dict[str, A
     }
     return row | {
         "validation": fitted.validation,
+        "validation_si": fitted.similarity,
         "nu": fitted.nu,
         "step": fitted.chosen,
         "seconds": fitted.seconds,

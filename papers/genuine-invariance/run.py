@@ -4,7 +4,8 @@
 
 writes results.json, figures.npz and figure1.png to figure5.png. ``--quick`` does all of it on small
 digits in a minute; ``--table 1`` leaves out what only Figures 4 and 5 need; ``--draw`` draws
-again from what a folder holds.
+again from what a folder holds. ``--parts plain`` trains as the paper does: its learning rate, no
+running mean of the weights, and a fixed weight of the penalty, eight values of it side by side.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fitting import METHODS, Fit, Task, fit_together
+from fitting import METHODS, WEIGHTS, Fit, Task, fit_together
 from measuring import drift, pictures, proposition, table_row
 from tasks import paper_task, quick_task
 
@@ -27,7 +28,8 @@ from symmetries._utils.provenance import provenance
 
 TABLE = ("WT", "DA", "IR")
 EXTRA = ("IR-free", "IR-random", "NLI-random", "NLI-centred", "DI-random")
-PARTS = ("table", "drift", "spectrum")
+PLAIN = ("WT-plain", "DA-plain", *(f"IR-nu-{nu:g}" for nu in WEIGHTS))
+PARTS = ("table", "drift", "spectrum", "plain")
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -86,13 +88,15 @@ def _command(arguments: list[str]) -> str:
 
 
 def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, Fit]:
-    """Fits by name; all penalised methods train side by side."""
-    names = options.methods or TABLE + (EXTRA if "spectrum" in options.parts else ())
-    penalised = [name for name in names if METHODS[name].penalty is not None]
+    """Fits by name; penalised methods train side by side, with and without a running mean apart."""
+    names = options.methods or _names(options.parts)
+    single = [[name] for name in names if METHODS[name].penalty is None]
+    penalised = [
+        [n for n in names if METHODS[n].penalty is not None and METHODS[n].averaged == averaged]
+        for averaged in (True, False)
+    ]
     fits: dict[str, Fit] = {}
-    for together in [[name] for name in names if name not in penalised] + [penalised]:
-        if not together:
-            continue
+    for together in single + [part for part in penalised if part]:
         found = fit_together(
             task,
             [METHODS[name] for name in together],
@@ -106,6 +110,13 @@ def _fit_all(task: Task, group: str, options: argparse.Namespace) -> dict[str, F
         seconds = sum(one.seconds for one in found)
         print(f"{group} {', '.join(together)}: trained in {seconds:.0f} s", flush=True)
     return {name: fits[name] for name in names}
+
+
+def _names(parts: list[str]) -> tuple[str, ...]:
+    """Methods that the parts of a run need."""
+    names = () if parts == ["plain"] else TABLE
+    names += EXTRA if "spectrum" in parts else ()
+    return names + (PLAIN if "plain" in parts else ())
 
 
 def _paper(group: str, options: argparse.Namespace, device: torch.device) -> Task:
@@ -145,7 +156,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--table", type=int, choices=[1], help="Table 1 alone: --parts table")
     parser.add_argument("--draw", action="store_true", help="only draw what --out holds")
     parser.add_argument("--groups", nargs="+", default=["r4", "t3"], choices=["r4", "t3"])
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS[:-1]), choices=PARTS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="others than these parts'")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3])
     parser.add_argument("--steps", type=int, default=5860, help="300 epochs")

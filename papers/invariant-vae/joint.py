@@ -84,11 +84,12 @@ def rotation_run(
     base: dict[int, torch.Tensor] | None,
     count: int,
     group: str = "rotation",
+    seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[int, torch.Tensor]]:
     """One planted range: widths, agreement of prototypes, bound, pictures."""
     train_set, test = both
     bounds = AFFINE_BOUNDS if group == AFFINE else None
-    model, row = fit(group, train_set, config, device, bounds=bounds)
+    model, row = fit(group, train_set, config, device, bounds=bounds, seed=seed)
     test = measures.on(test, model.device)
     samples = measures.rotation_samples(model, test)
     row["width90"] = measures.widths(samples)

@@ -15,6 +15,7 @@ Every run adds its row to OUT/results.json as soon as it is done, and its pictur
 """
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -71,7 +72,7 @@ class Results:
             if row["part"] == "figure9":
                 named = (*named, "steps", "hidden")
             if "group" in row:  # joint models
-                named = ("part", "steps", "added")
+                named = ("part", "steps", "added", "seed")
             if row["part"] == "samples":
                 named = (*named, "least_noise")
             words = [str(row[k]) for k in named if k in row]
@@ -109,9 +110,9 @@ def main(words: Sequence[str] | None = None) -> None:
 def add_ratios(folder: Path, base: int) -> None:
     """Compare widths of runs that did not have the one without added rotation beside them."""
     results = Results(folder)
-    angles = joint.stored_angles(folder / f"rotation-{base}-0.0.npz")
     for row in results.content["rows"]:
         if row["part"] == "rotation" and "ratio" not in row:
+            angles = joint.stored_angles(folder / f"rotation-{base}-0.0-{row['seed']}.npz")
             row |= joint.compared(row["width90"], angles, row["added"])
     results.write()
 
@@ -171,11 +172,11 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         source = "mnist-alike"
     count = 2000 if source in SETS else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
-    for added in planted:
-        key = {"part": part, "steps": config.training.steps, "added": float(added)}
+    for seed, added in itertools.product(seeds_of(arguments), planted):
+        key = {"part": part, "steps": config.training.steps, "added": float(added), "seed": seed}
         if results.has(key):
             continue
-        upright = f"rotation-{arguments.base or config.training.steps}-0.0.npz"
+        upright = f"rotation-{arguments.base or config.training.steps}-0.0-{seed}.npz"
         base = joint.stored_angles(arguments.out / upright)
         test = 3000 if source in SETS else 1000
         both = (
@@ -183,7 +184,7 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
             sets.load("test", added, arguments.data, source, test),
         )
         row, arrays, _ = joint.rotation_run(
-            added, config, both, arguments.device, base, count, group
+            added, config, both, arguments.device, base, count, group, seed
         )
         row = row | key | {"group": group, "source": source, "config": config.to_dict()}
         results.add(row, arrays)

@@ -14,6 +14,7 @@ from trainings import (
     HELD_CIFAR,
     JOINT,
     JOINT_CIFAR,
+    LONG,
     SHORT,
     TURNS,
     Natural,
@@ -33,7 +34,20 @@ MOVED = ("mnist-rotated", "mnist-translated", "mnist-scaled", "mnist")
 CIFAR = tuple(name.replace("mnist", "cifar10") for name in MOVED)
 QUICK = ("digits-rotated", "digits-partially-rotated", "digits")
 FAMILIES = ("rotation", "translation", "scale", "affine")
-PARTS = ("1", "random", "2", "3", "5", "6", "ablation", "point", "augerino", "quick", "small")
+PARTS = (
+    "1",
+    "random",
+    "long",
+    "2",
+    "3",
+    "5",
+    "6",
+    "ablation",
+    "point",
+    "augerino",
+    "quick",
+    "small",
+)
 
 # Prior variance of the last layer: learned, or the paper's. Its cos(.) with variance 1 is
 # sqrt(2 / D) cos(.) with D / 2.
@@ -135,6 +149,14 @@ def jobs(part: str) -> Iterator[Job]:
         runs = width_runs(ROTATED, (0, *ANGLES[1:]), learn=True)
         how = Stochastic(width_lr=0.0, rest=0.0, crossed=TURNS)
         yield Job("table5-crossed", "relu", "rotation", runs, how, prior_variance=1.0, tag="turns")
+    elif part == "long":
+        runs = width_runs(ROTATED, (0, *ANGLES[1:]), learn=True)
+        how = Stochastic(LONG)
+        yield Job("table5-long", "relu", "rotation", runs, how, prior_variance=1.0, tag="learned")
+        yield Job(
+            "table2-long", "relu", "affine", crossed_runs(("none", *FAMILIES[:-1]), MOVED),
+            replace(CROSSED, steps=LONG), prior_variance=1.0, tag="crossed families",
+        )  # fmt: skip
     elif part == "6":
         for family in FAMILIES:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())

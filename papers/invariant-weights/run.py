@@ -2,12 +2,14 @@
 
 Runs of a table that differ in numbers only (a set, a start, a fixed width) are trained together,
 as one batched computation per seed and family of transformations. Results are written after every
-batch, so that an interrupted run keeps what it has.
+batch, so that an interrupted run keeps what it has; a batch that is there already is not repeated
+without ``--again``.
 
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
     python papers/invariant-weights/run.py --part crossed continued --seeds 0 1  # beside Table 5
     python papers/invariant-weights/run.py --part random samples identified --seeds 0 1 2
+    python papers/invariant-weights/run.py --part long --seeds 0 1 2   # Tables 2, 5: 30,000 steps
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --merge RESULTS.json   # made on another machine
@@ -36,6 +38,7 @@ from turns import fixed_widths
 from symmetries._utils.provenance import provenance
 
 HERE = Path(__file__).parent
+KEY = ("family", "kind", "tag", "seed")  # of a batch, in its table
 EXTRA = {
     "crossed": fixed_widths,
     "continued": continued,
@@ -127,9 +130,26 @@ class Store:
         kept = json.loads(self.path.read_text())
         self._write({name: kept[name] for name in ("commit", "hardware")})
 
+    def has(self, table: str, **named: object) -> bool:
+        """Whether there are finished batches with these entries, which is then said."""
+        batches = self.tables.get(table, [])
+        mine = [b for b in batches if all(b.get(k) == v for k, v in named.items())]
+        found = bool(mine) and not any(b.get("unfinished") for b in mine)
+        if found:
+            words = ", ".join(f"{k} {v}" for k, v in named.items() if v != "")
+            print(f"{table}, {words}: in the results; --again repeats it", flush=True)
+        return found
+
+    def finish(self, table: str, seed: int) -> None:
+        """Note that a part that has several batches has all of them, and write."""
+        for batch in self.tables.get(table, []):
+            if batch["seed"] == seed:
+                batch.pop("unfinished", None)
+        self._write(self.head)
+
     def _put(self, table: str, batch: dict) -> None:
         def key(b: dict) -> tuple:
-            return tuple(b.get(k) for k in ("family", "kind", "tag", "seed"))
+            return tuple(b.get(k) for k in KEY)
 
         if "widths" in batch:
             batch = batch | {"widths": _curve(batch["widths"])}
@@ -161,7 +181,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("random", "ablation", "point", "augerino", "small", *EXTRA)
+    names = ("random", "long", "ablation", "point", "augerino", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")
@@ -175,6 +195,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="other than the default, for a trial")
     parser.add_argument("--examples", type=int, help="with --steps: only the first so many")
     parser.add_argument("--features", type=int, help="with --steps: fewer hidden units")
+    parser.add_argument("--again", action="store_true", help="repeat what is in the results")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing later")
     args = parser.parse_args()
     device = torch.device(args.device)
@@ -193,12 +214,18 @@ def main() -> None:
         todo = [job for job in todo if job.family in args.families]
         todo = [job for job in todo if not args.tags or job.tag in args.tags]
         for seed in args.seeds:
+            if part in EXTRA and not args.again and store.has(part, seed=seed):
+                continue
             if part in EXTRA and time.perf_counter() - began > 60 * args.minutes:
                 print(f"no time left for {part}, seed {seed}", flush=True)
             elif part in EXTRA:
                 for batch in EXTRA[part](args.data, device, seed, args.steps):
-                    store.add(part, batch)
+                    store.add(part, batch | {"unfinished": True})
+                store.finish(part, seed)
             for job in todo:
+                named = {k: seed if k == "seed" else getattr(job, k) for k in KEY}
+                if not args.again and store.has(job.table, **named):
+                    continue
                 if time.perf_counter() - began > 60 * args.minutes:
                     print(f"no time left for {job.table} {job.tag}, seed {seed}", flush=True)
                     continue

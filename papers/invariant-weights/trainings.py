@@ -68,6 +68,8 @@ class Natural:
     learn_prior: bool = True
 
 
+LONG = 30_000  # steps of rows that are compared with each other
+
 # Both layers learned, and the widths with them: from a search for filters as they are drawn, or,
 # on CIFAR, from a small start.
 JOINT = Stochastic(20_000, 256, width_lr=0.005, rest=0.02, search=32)
@@ -80,7 +82,7 @@ HELD_CIFAR = replace(JOINT_CIFAR, steps=9_000, width_lr=0.0, search=32)
 BEST = replace(HELD, steps=40_000, batch_size=128, search=128, order="best")
 BEST_CIFAR = replace(HELD_CIFAR, steps=12_000, search_examples=6_000, order="best")
 # Widths by the bound on images that the filters have not seen, held.
-CROSSED = replace(HELD, steps=30_000, search=0, crossed=Crossed())
+CROSSED = replace(HELD, steps=LONG, search=0, crossed=Crossed())
 CROSSED_CIFAR = replace(HELD_CIFAR, steps=12_000, search=0, crossed=Crossed())
 TURNS = Crossed(draws=6)  # one width, from several starts
 SHORT = {"2": 8_000, "3": 6_000}  # steps of the families other than affine, after a search

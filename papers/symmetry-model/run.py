@@ -110,7 +110,10 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
     test = task.load("test", added, arguments.data)
     if arguments.images:
         train = train.subset(torch.arange(min(arguments.images, len(train))))
-    changes = dict(ABLATIONS.get(arguments.task, {}).get(variant, {}))
+    known = {OURS_NAME: {}} | ABLATIONS.get(arguments.task, {})
+    if variant not in known:
+        raise SystemExit(f"--label {variant}: {arguments.task} has {', '.join(known)}")
+    changes = dict(known[variant])
     bounds = changes.pop("bounds", task.bounds)
     group = changes.pop("group", task.group)
     config = with_steps(task.config.replace(**changes), *arguments.steps)

@@ -203,6 +203,10 @@ PAPER = {
     "inference": Recipe(),
 }
 MNIST_PAPER = PAPER | {"loss": "symmetric"}
+COLOUR_PAPER = PAPER | {
+    "bounds": {"saturation": 2.301},
+    "inference": Recipe(lr=1e-3, warmup=0.1, final=1e-4, clip=2.0),
+}
 SPRITES_PAPER = PAPER | {
     "bounds": WIDE,
     "squash": "tanh",
@@ -227,6 +231,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "paper, invertibility 0": MNIST_PAPER | {"invertibility": 0.0},
         "paper, invertibility 0, blur 3": MNIST_PAPER | {"invertibility": 0.0, "blur": 3.0},
     },
+    "mnist-colour": {"all": {}, "paper": COLOUR_PAPER},
     "sprites-affine": {
         "all": {},
         "symmetric": {"loss": "symmetric"},

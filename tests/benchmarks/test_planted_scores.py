@@ -209,6 +209,19 @@ def test_runs_go_on_where_they_ended_and_refuse_another_design(tmp_path, monkeyp
     assert left.rows == ()
 
 
+def test_processes_fit_cells_side_by_side(tmp_path):
+    cells = [small_cell("letters/zoom-wide/zoom/"), small_cell("letters/none/flip_x/")]
+    found = run.run(
+        "rotation-classifier", cells, "digest", tmp_path / "a.json", "cpu", None, 300.0, 2
+    )
+    assert {r.id for r in found.rows} == {cell["id"] for cell in cells}
+    assert {r.status for r in found.rows} == {"refused"}  # it has one angle only
+    left = run.run(
+        "rotation-classifier", cells, "digest", tmp_path / "b.json", "cpu", None, 0.01, 2
+    )
+    assert left.rows == ()
+
+
 def test_files_of_one_method_are_joined_and_rows_keep_their_runs():
     first = Results(method="m", design="d", runs=({"commit": "a"},), rows=(row(rotation()),))
     later = row(rotation(width=1.0)).model_copy(update={"id": "two"})

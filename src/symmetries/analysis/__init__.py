@@ -1,21 +1,19 @@
 """From data, a learner or an audit to a result: what the commands and Python share."""
 
-from symmetries.analysis.audits import audit
-from symmetries.analysis.augmentation import augment
-from symmetries.analysis.discovery import discover
-from symmetries.analysis.fits import describe_classifier, fit
-from symmetries.analysis.lie_generators import generators
-from symmetries.analysis.orbits import OrbitStudy, neighbour_distance, orbit, study_orbits
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "OrbitStudy",
-    "audit",
-    "augment",
-    "describe_classifier",
-    "discover",
-    "fit",
-    "generators",
-    "neighbour_distance",
-    "orbit",
-    "study_orbits",
-]
+from symmetries._utils.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from symmetries.analysis.audits import audit as audit
+    from symmetries.analysis.augmentation import augment as augment
+    from symmetries.analysis.discovery import discover as discover
+    from symmetries.analysis.fits import describe_classifier as describe_classifier
+    from symmetries.analysis.fits import fit as fit
+    from symmetries.analysis.lie_generators import generators as generators
+    from symmetries.analysis.orbits import OrbitStudy as OrbitStudy
+    from symmetries.analysis.orbits import neighbour_distance as neighbour_distance
+    from symmetries.analysis.orbits import orbit as orbit
+    from symmetries.analysis.orbits import study_orbits as study_orbits
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

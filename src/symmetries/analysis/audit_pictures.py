@@ -20,7 +20,7 @@ from symmetries.auditing.elements import make_moves
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.saliency import saliency_map
 from symmetries.data import ImageSet
-from symmetries.groups import FiniteGroup
+from symmetries.groups import FiniteGroup, Group
 from symmetries.results.pictures import AuditPictures, Track
 
 EXAMPLES = 5
@@ -57,7 +57,16 @@ def draw_audit(
         maps = None
         if without_gradients is None:
             maps = saliency_rows(model, images, act, chosen, device, seed, half_width)
-    return AuditPictures(example_labels(images, chosen), tracks, maps, without_gradients)
+    names = example_labels(images, chosen)
+    count = min(curve_examples, len(images))
+    return AuditPictures(names, tracks, maps, without_gradients, count)
+
+
+def few_for_curves(group: Group[Any], passes: int) -> int:
+    """How many images curves may be means of, if they may take a twentieth of so many passes."""
+    finite = isinstance(group, FiniteGroup)
+    steps = len(group.elements()) if finite else STEPS * group.dim
+    return max(EXAMPLES, passes // (20 * steps))
 
 
 def orbit_tracks(

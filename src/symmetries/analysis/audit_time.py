@@ -30,14 +30,13 @@ def expected_time(subject: "Subject", closely: int | None, steps: int) -> str:
             make_moves(subject.action, x[:2], half_width=subject.half_width),
             closely=min(len(x), closely or len(x)),
             steps=steps,
-            gradients=subject.model.without_gradients is None and classifier,
-            layers=LAYER_EXAMPLES if subject.model.layers else 0,
+            gradients=subject.model.without_gradients is None and classifier and not subject.fast,
+            layers=LAYER_EXAMPLES if subject.model.layers and not subject.fast else 0,
         )
     except Exception:  # a model or a group that does not fit: what measures it says why
         return ""
     if found.outputs + found.looks < LONG:
         return ""
     if subject.fast:
-        rest = in_words(found.looks)
-        return f"about {in_words(found.outputs)}; the rest, which was left out, about {rest}"
+        return f"about {in_words(found.outputs)}"
     return f"{found} (--fast, or fast=True: outputs only)"

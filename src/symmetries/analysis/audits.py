@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
-from symmetries.analysis.audit_pictures import draw_audit
+from symmetries.analysis.audit_pictures import CURVE_EXAMPLES, draw_audit, few_for_curves
 from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
@@ -22,10 +22,10 @@ from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
-from symmetries.analysis.stored_models import Loaded, check_batches, load_classifier, unfit
+from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model, drift_curve, saliency_map
 from symmetries.auditing.answers import CLASSIFIERS
-from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.models import PROBE, Model
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet, drift
 from symmetries.data.pictures import Fit
@@ -35,11 +35,12 @@ from symmetries.groups.ranges import Range, parse_range
 from symmetries.results import AuditResult, DriftPoint, Preprocessing, RunInfo
 
 PART = 50  # examples at a time, and in each file of an interrupted run
+GPU_PART = 250  # small batches leave a GPU idle
 DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
-FAST = 30  # images for curves and for resampling alone, if only outputs are measured
+FAST = 30  # images for resampling alone, if only outputs are measured
 OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
 
 
@@ -155,13 +156,19 @@ def audit(
         text = expected_time(subject, *PRESETS[chosen])
         if text:
             say_to_stderr(text)
-    total = -(-len(subject.images) // PART)
+    part = part_size(place)
+    total = -(-len(subject.images) // part)
     with progress_bar("audit", total=total, quiet=not progress) as advance:
-        over = in_parts(PART, advance)
+        over = in_parts(part, advance)
         result = measure_invariance(subject, chosen, seed=seed, over=over, **measures)
     other = None if drift_to is None else audited_images(model, drift_to, size=size, fit=fit)[0]
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
     return describe_audit(result, subject, chosen, call.info(seed, place), name, other)
+
+
+def part_size(device: torch.device) -> int:
+    """How many examples are measured at a time on a device."""
+    return GPU_PART if device.type == "cuda" else PART
 
 
 def prepare_audit(
@@ -188,7 +195,7 @@ def prepare_audit(
     """
     done = preprocessing or Preprocessing()
     images, more = choose_images(images, examples)
-    some = images.images[:16].to(device)
+    some = images.images[:PROBE].to(device)
     loaded = load_classifier(
         model, trust, device, precision, some, done, labels=images.labels, output=output
     )
@@ -196,8 +203,6 @@ def prepare_audit(
     if loaded.labels is not None:
         images, more = with_labels(images, loaded.labels)
         notes += more
-    with untouched(loaded.call):
-        check_batches(loaded.call, some)
     notes += (
         () if loaded.without_gradients is None else (f"no gradients: {loaded.without_gradients}",)
     )
@@ -287,6 +292,8 @@ def describe_audit(
     update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
     if subject.model.kind not in CLASSIFIERS:
         return result.model_copy(update=update)
+    passes = result.examples * (1 + result.elements)
+    curves = few_for_curves(subject.action.group, passes) if subject.fast else CURVE_EXAMPLES
     left_out = OUTPUTS_ONLY if subject.fast else subject.model.without_gradients
     pictures = draw_audit(
         subject.model.call,
@@ -296,7 +303,7 @@ def describe_audit(
         run.seed,
         left_out,
         subject.half_width,
-        **({"curve_examples": FAST} if subject.fast else {}),
+        curves,
     )
     return result.model_copy(update=update).attach(pictures)
 

@@ -117,6 +117,8 @@ def load_classifier(
     call, arrays = taking_tensors(found.call, images)
     if arrays:
         found = replace(found, call=call, without_gradients=OF_ARRAYS)
+    with untouched(found.call):
+        check_batches(found.call, images)
     found = giving_logits(found, images, labels, output)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
@@ -180,11 +182,6 @@ def giving_logits(
         labels: (N,) of all images, if there are any.
         output: what it gives, where that is known.
     """
-    try:
-        with untouched(model.call), torch.no_grad():
-            model.call(images[:2])
-    except Exception:  # the checks that follow name the problem
-        return model
     call, law, kind = choose_law(model.call, images, output, images=True)
     if law is not None:
         return replace(model, call=call, kind=law.kind, law=output if law.kind == "own" else None)

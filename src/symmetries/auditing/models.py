@@ -20,7 +20,7 @@ from symmetries._validation.placement import call_model
 
 Model = Callable[[Tensor], Tensor]
 
-PROBE = 16  # examples that the checks look at
+PROBE = 8  # examples that the checks look at
 
 
 @contextmanager
@@ -43,9 +43,9 @@ def model_device(model: Model, x: Tensor) -> torch.device:
 
 
 def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
-    """Raise unless the model gives finite, repeatable logits (N, K); returns K.
+    """Raise unless x is finite and the model gives finite, repeatable logits (N, K); returns K.
 
-    Call it under :func:`untouched`. It looks at the first examples only.
+    Call it under :func:`untouched`.
 
     Args:
         model: from inputs to logits.
@@ -53,7 +53,17 @@ def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:
         y: (N,) class numbers, if there are any.
     """
     check_callable(model)
-    _check_data(x, y)
+    check_examples(x)
+    check_finite(x, "x")
+    return check_answers(model, x, y)
+
+
+def check_answers(model: Model, x: Tensor, y: Tensor | None = None) -> int:
+    """Raise unless the model gives finite, repeatable logits for the first examples; returns K.
+
+    Arguments as in :func:`check_classifier`; x was checked before.
+    """
+    _check_labels(y, len(x))
     some = x[:PROBE].to(model_device(model, x))
     with torch.no_grad():
         logits, again = logits_of(model, some), model(some)
@@ -111,15 +121,13 @@ def check_examples(x: Tensor, name: str = "x") -> None:
         raise invalid(name, "floating-point (N, ...) with at least one example", got, remedy)
 
 
-def _check_data(x: Tensor, y: Tensor | None) -> None:
-    check_examples(x)
-    check_finite(x, "x")
+def _check_labels(y: Tensor | None, count: int) -> None:
     if y is None:
         return
     check_tensors(y=y)
-    if y.shape != (len(x),) or y.is_floating_point() or y.is_complex():
+    if y.shape != (count,) or y.is_floating_point() or y.is_complex():
         got = f"shape {tuple(y.shape)}, {y.dtype}"
-        raise invalid("y", f"{len(x)} class numbers", got, "give one whole number per example")
+        raise invalid("y", f"{count} class numbers", got, "give one whole number per example")
     check_held(y, "y")
 
 

@@ -22,8 +22,8 @@ from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
 from symmetries.auditing.models import (
     Model,
+    check_answers,
     check_callable,
-    check_classifier,
     check_examples,
     untouched,
 )
@@ -177,7 +177,7 @@ def audit_model(
         answers = read_logits(model, x, y, kind)
         model = answers.model
         with untouched(model):
-            about["classes"] = check_classifier(model, x, y)
+            about["classes"] = check_answers(model, x, y)
         look = saliency or SalientPixels(steps, baseline)
         part = partial(
             _classifier_part,

@@ -157,9 +157,10 @@ def audit(
         text = expected_time(subject, *audits.PRESETS[run.preset])
         if text and not helper:
             run.say(text)
-        parts = -(-len(subject.images) // audits.PART)
+        size = audits.part_size(run.place)
+        parts = -(-len(subject.images) // size)
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
-            over = Parts(run, audits.PART, advance, subject.images, subject.model.digest)
+            over = Parts(run, size, advance, subject.images, subject.model.digest)
             layers = {"layers": ()} if helper else {}  # only one process looks into layers
             found = audits.measure_invariance(
                 subject, run.preset, seed=run.seed, over=over, **layers

@@ -68,11 +68,12 @@ def audit_page(result: AuditResult) -> Page:
 
 
 def _picture_sections(pictures: AuditPictures) -> list[Section]:
+    of = "" if pictures.averaged is None else f", over {pictures.averaged:,} images"
     sections = [
         Section(
             "Along the orbit",
             "Drag a slider to move the examples. The curve is the mean probability that the "
-            "model gives to the right class; the dashed line is its accuracy.",
+            f"model gives to the right class{of}; the dashed line is its accuracy.",
             blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
             columns=True,
         )

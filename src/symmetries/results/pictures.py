@@ -157,12 +157,14 @@ class AuditPictures:
         saliency: (E, 1 + M, H, W, C): the picture, then its saliency map for M poses, turned back;
             None for a model without gradients.
         left_out: why measures that need gradients are missing; None if they are not.
+        averaged: number of images that the curves of the tracks are means of, where it is known.
     """
 
     labels: Sequence[str]
     tracks: Sequence[Track]
     saliency: Pixels | None
     left_out: str | None = None
+    averaged: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,18 @@ from symmetries.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-else:
+
+
+def fabric_class() -> "type[Fabric]":
+    """Import Fabric, which takes seconds: only trainings and several processes need it."""
     try:
-        from lightning_fabric import Fabric
+        import lightning_fabric as module
     except ImportError:  # only the `lightning` distribution is installed
-        from lightning.fabric import Fabric
+        module = importlib.import_module("lightning.fabric")
+    return module.Fabric
 
-__all__ = ["Fabric", "make_fabric", "place"]
 
-
-def make_fabric(config: TrainConfig) -> Fabric:
+def make_fabric(config: TrainConfig) -> "Fabric":
     """Return a launched Fabric for the devices, nodes and precision of ``config``.
 
     With several processes DDP averages the gradients. Parameters that a step does not use are
@@ -31,7 +33,7 @@ def make_fabric(config: TrainConfig) -> Fabric:
     several = config.hardware.devices * config.hardware.nodes > 1
     if kind != "auto" and not several:
         as_device(config.device)
-    fabric = Fabric(
+    fabric = fabric_class()(
         accelerator=kind,
         devices=[int(number)] if number else config.hardware.devices,
         num_nodes=config.hardware.nodes,
@@ -49,7 +51,9 @@ def _single_process() -> Any:  # noqa: ANN401 - Fabric's plugins
     """Return plugins that ignore job schedulers: srun may start several single runs."""
     if "SLURM_NTASKS" not in os.environ:
         return None
-    plugins = importlib.import_module(Fabric.__module__.removesuffix(".fabric") + ".plugins")
+    plugins = importlib.import_module(
+        fabric_class().__module__.removesuffix(".fabric") + ".plugins"
+    )
     return [plugins.environments.LightningEnvironment()]
 
 
@@ -68,7 +72,7 @@ def _rejoin(device: torch.device) -> None:
     group.init_process_group(backend, store=store, rank=rank, world_size=world)
 
 
-def place(fabric: Fabric, module: nn.Module) -> nn.Module:
+def place(fabric: "Fabric", module: nn.Module) -> nn.Module:
     """Move the module to the run's precision and device, and wrap it in DDP if there are several.
 
     ``Fabric.setup`` would add a wrapper that rounds inputs for mixed precision, including targets,

@@ -3,16 +3,19 @@
 import math
 import time
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import torch
 
 from symmetries.training.config import TrainConfig
-from symmetries.training.fabric import Fabric
 from symmetries.training.history import CsvWriter, History, TensorBoardWriter, Writer
 from symmetries.training.progress_bar import ProgressBar
 from symmetries.training.pruning import call_hooks
 from symmetries.training.resume import Checkpoints, NonFiniteError
 from symmetries.training.update import Metrics
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class Log:
@@ -27,7 +30,7 @@ class Log:
     """
 
     def __init__(
-        self, fabric: Fabric, config: TrainConfig, history: History, first: int, stack: ExitStack
+        self, fabric: "Fabric", config: TrainConfig, history: History, first: int, stack: ExitStack
     ) -> None:
         self.fabric = fabric
         self.history = history
@@ -64,7 +67,7 @@ class Log:
         call_hooks(done, numbers)
 
 
-def read_numbers(fabric: Fabric, metrics: Metrics) -> dict[str, float]:
+def read_numbers(fabric: "Fabric", metrics: Metrics) -> dict[str, float]:
     """Return the metrics as numbers, averaged over the processes, with one transfer for all."""
     dtype = torch.float32 if fabric.device.type == "mps" else torch.float64
     values = torch.stack([value.to(dtype) for value in metrics.values()])

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
 from symmetries.training.config import TrainConfig
-from symmetries.training.fabric import Fabric, make_fabric, place
+from symmetries.training.fabric import make_fabric, place
 from symmetries.training.fingerprint import fingerprint
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.history import History
@@ -25,6 +26,9 @@ from symmetries.training.schedule import lr_factor
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Loss, Metrics, Objective, Update
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 OnStep = Callable[[Step, Metrics], None]
 
@@ -179,7 +183,7 @@ def run_loop(
     return history
 
 
-def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
+def _lock(fabric: "Fabric", config: TrainConfig, stack: ExitStack) -> None:
     """Lock the folder in the first process; if that fails, every process stops."""
     problem: Exception | None = None
     if config.out is not None and fabric.is_global_zero:
@@ -193,7 +197,7 @@ def _lock(fabric: Fabric, config: TrainConfig, stack: ExitStack) -> None:
         raise problem
 
 
-def _start(fabric: Fabric, config: TrainConfig, checkpoints: Checkpoints) -> tuple[int, History]:
+def _start(fabric: "Fabric", config: TrainConfig, checkpoints: Checkpoints) -> tuple[int, History]:
     """Resume, or clear the folder of an earlier run."""
     resuming = config.resume and checkpoints.exists()
     if fabric.world_size > 1:
@@ -206,7 +210,7 @@ def _start(fabric: Fabric, config: TrainConfig, checkpoints: Checkpoints) -> tup
 
 
 def _save(
-    fabric: Fabric,
+    fabric: "Fabric",
     checkpoints: Checkpoints,
     model: nn.Module,
     done: int,

@@ -5,12 +5,16 @@ The decision stays on the device: fused optimisers leave weights and state uncha
 hold the whole step.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.training.fabric import Fabric
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class SkipNonFinite:
@@ -24,7 +28,7 @@ class SkipNonFinite:
     """
 
     def __init__(
-        self, fabric: Fabric, model: nn.Module, optimizer: Optimizer, skipped: int = 0
+        self, fabric: "Fabric", model: nn.Module, optimizer: Optimizer, skipped: int = 0
     ) -> None:
         if not all(group.get("fused") for group in optimizer.param_groups):
             remedy = "use float parameters on the CPU or on CUDA"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +15,12 @@ from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.example_dropout import DropoutByRows
-from symmetries.training.fabric import Fabric
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
 from symmetries.training.step import Step
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Loss = Callable[[nn.Module, Batch, Step], Mapping[str, Tensor]]
 Metrics = dict[str, Tensor]
@@ -106,7 +109,7 @@ class Update:
 
     def __init__(
         self,
-        fabric: Fabric,
+        fabric: "Fabric",
         objective: nn.Module,
         optimizer: Optimizer,
         batches: Batches,

@@ -1,0 +1,95 @@
+"""The queue of GPU runs: jobs in lanes, a limit, what comes back, and going on from there."""
+
+import importlib.util
+import json
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "papers" / "gpu_runs.py"
+SCRIPT = """
+import json, sys, time
+from pathlib import Path
+out, seconds = Path(sys.argv[1]), float(sys.argv[2])
+rows = json.loads((out / "results.json").read_text()) if (out / "results.json").exists() else []
+(out / "results.json").write_text(json.dumps([*rows, sys.argv[2]]))
+(out / "picture.npz").write_bytes(b"numbers")
+(out / "models").mkdir(exist_ok=True)
+(out / "models" / "weights.json").write_text("{}")
+print("said", flush=True)
+time.sleep(seconds)
+sys.exit(3 if seconds == 0.1 else 0)
+"""
+
+
+@pytest.fixture
+def queue(monkeypatch, tmp_path):
+    spec = importlib.util.spec_from_file_location("gpu_runs", SOURCE)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "script.py").write_text(SCRIPT)
+    (tmp_path / "here" / "stored.json").write_text('["before"]')
+    monkeypatch.setattr(module, "HERE", tmp_path / "here")
+    monkeypatch.setattr(module, "POLL", 0.02)
+
+    def job(name, pause, seconds=0.0, start=""):
+        return module.Job(name, seconds, "script.py", f"{{out}} {pause}", start=start)
+
+    def run(lanes, *words, limit=20.0):
+        monkeypatch.setattr(module, "QUEUES", {"mine": lanes})
+        out = tmp_path / "out"
+        given = ["gpu_runs.py", "mine", "--out", str(out), "--limit", str(limit), *words]
+        monkeypatch.setattr(sys, "argv", given)
+        module.main()
+        return {j["name"]: j for j in json.loads((out / "runs.json").read_text())["jobs"]}
+
+    run.job, run.module, run.out = job, module, tmp_path / "out"
+    return run
+
+
+def test_results_come_back_with_their_commands(queue):
+    lanes = ((queue.job("a", 0, start="stored.json"), queue.job("b", 0.1)), (queue.job("c", 0),))
+    found = queue(lanes)
+    assert {name: job["rc"] for name, job in found.items()} == {"a": 0, "b": 3, "c": 0}
+    assert found["a"]["files"] == {"results.json": ["before", "0"]}
+    assert found["b"]["command"] == "{out} 0.1"
+    assert set(zipfile.ZipFile(queue.out / "arrays.zip").namelist()) == {
+        *("a/picture.npz", "b/picture.npz", "c/picture.npz")
+    }
+    log = (queue.out / "log.txt").read_text()
+    assert log.count("said") == 3
+    assert "b ended (3)" in log
+
+
+def test_the_limit_ends_jobs_and_keeps_what_they_wrote(queue):
+    began = time.perf_counter()
+    found = queue(((queue.job("long", 60), queue.job("later", 0, seconds=1.0)),), limit=1.5)
+    assert time.perf_counter() - began < 15
+    assert set(found) == {"long"}
+    assert (found["long"]["stopped"], found["long"]["files"]) == (True, {"results.json": ["60"]})
+    assert "no time for later" in (queue.out / "log.txt").read_text()
+
+
+def test_what_is_done_is_not_repeated(queue):
+    lanes = ((queue.job("a", 0), queue.job("b", 0.1)),)
+    queue(lanes)
+    kept = queue.out.parent / "kept.json"
+    (queue.out / "runs.json").rename(kept)
+    found = queue(lanes, "--done", str(kept))
+    assert set(found) == {"b"}, "b had failed"
+
+
+def test_every_command_of_the_queues_is_known_to_its_script(queue):
+    module = queue.module
+    jobs = [job for lanes in module.QUEUES.values() for lane in lanes for job in lane]
+    assert len({(job.name, job.words) for job in jobs}) == len(jobs)
+    for job in jobs:
+        source = "".join(p.read_text() for p in (SOURCE.parent / job.script).parent.glob("*.py"))
+        options = [w for w in f"{job.words} {job.tiny}".split() if w.startswith("--")]
+        assert all(f'"{option}"' in source for option in options), job
+        assert not job.start or (SOURCE.parent / job.start).exists()
