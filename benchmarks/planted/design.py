@@ -130,9 +130,7 @@ def askable(content: Content, transformation: str) -> list[str]:
     return [asked for asked in fitting if estimated & set(group_names(asked)) <= planted]
 
 
-def truth(
-    content: Content, planted: Mapping[str, float], asked: str, size: int
-) -> dict[str, Any]:
+def truth(content: Content, planted: Mapping[str, float], asked: str, size: int) -> dict[str, Any]:
     """What is expected of each parameter, given half-widths of what is planted.
 
     Returns:

@@ -40,9 +40,7 @@ SPAN = 0.7  # of the frame's half-image that half a canvas covers
 
 
 @lru_cache(maxsize=2)
-def glyphs(
-    characters: str = CHARACTERS, fonts: tuple[str, ...] = FONTS
-) -> tuple[Tensor, Tensor]:
+def glyphs(characters: str = CHARACTERS, fonts: tuple[str, ...] = FONTS) -> tuple[Tensor, Tensor]:
     """All glyphs (M, 1, CANVAS, CANVAS) in [0, 1], and the number of the character of each."""
     drawn = [[_draw(character, font) for font in fonts] for character in characters]
     moments = [[ink_moments(picture) for picture in row] for row in drawn]

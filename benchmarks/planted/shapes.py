@@ -39,7 +39,9 @@ def _drawn(kind: str, first: float, second: float, third: float) -> Tensor:
         draw.polygon([(x * unit, y * unit) for x, y in tip], fill=255)
     elif kind == "key":
         ring, teeth = 0.12 + 0.06 * second, 0.08 + 0.1 * third
-        draw.ellipse([v * unit for v in (0.32 - ring, 0.5 - ring, 0.32 + ring, 0.5 + ring)], fill=255)
+        draw.ellipse(
+            [v * unit for v in (0.32 - ring, 0.5 - ring, 0.32 + ring, 0.5 + ring)], fill=255
+        )
         box(0.32, 0.5 - thick / 2, 0.86, 0.5 + thick / 2)
         box(0.7, 0.5, 0.7 + thick, 0.5 + teeth)
         box(0.86 - thick, 0.5, 0.86, 0.5 + 1.4 * teeth)

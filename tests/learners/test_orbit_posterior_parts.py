@@ -288,7 +288,9 @@ def test_overconfident_and_flat_densities_get_the_width_of_the_truth():
 
 
 def test_two_modes_are_two_sets():
-    two = turned(lambda u: torch.where(u < 0.5, -1.0, 1.5) + math.radians(10) * (4 * u % 2 - 1), 0.1)
+    two = turned(
+        lambda u: torch.where(u < 0.5, -1.0, 1.5) + math.radians(10) * (4 * u % 2 - 1), 0.1
+    )
     assert abs(math.degrees(two[1].width()) - 36) < 3
 
 

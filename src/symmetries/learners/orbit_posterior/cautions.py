@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from symmetries.learners.orbit_posterior.planting import Planted
+from symmetries.learners.orbit_posterior.planting import Planted, nearest_planted
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -16,8 +16,8 @@ MOST_OUTER = 0.01
 WIDE_INTERVAL = 1.3  # ratio of its ends
 
 
-def about_width(part: "ParameterSummary", planted: list[Planted]) -> list[str]:
-    """What has to be said beside a width."""
+def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) -> list[str]:
+    """What has to be said beside a width, which is also given in the parameter's own unit."""
     found = []
     if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
         share = 100 * part.share_told
@@ -27,7 +27,7 @@ def about_width(part: "ParameterSummary", planted: list[Planted]) -> list[str]:
         low, high = math.log(low), math.log(high)
     if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
         found.append(f"{part.name}: the width is not certain; give more pictures")
-    row = nearest_planted(planted, part.name, part.length)
+    row = nearest_planted(planted, part.name, width)
     if row is not None and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
         found.append(
             f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "

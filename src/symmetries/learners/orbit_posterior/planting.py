@@ -51,6 +51,13 @@ class Planted:
     visible: bool
 
 
+def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted | None:
+    """The planted width of a parameter that is nearest to one that was found; None without any."""
+    rows = [p for p in planted if p.name == name and p.visible and p.ratio > 0]
+    ratio = math.log(max(width, 1e-9))
+    return min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9)) - ratio), default=None)
+
+
 @dataclass(frozen=True)
 class Unseen:
     """Pictures that the first fit has not seen, and which of them can be told.

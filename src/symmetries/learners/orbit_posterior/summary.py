@@ -1,6 +1,5 @@
 """What was found: a width with an interval and a verdict for each parameter, and warnings."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +23,7 @@ from symmetries.learners.orbit_posterior.planting import (
     Planted,
     Unseen,
     canonical_width,
+    nearest_planted,
     plant_and_recover,
 )
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error
@@ -121,9 +121,7 @@ class OrbitSummary:
         )
 
 
-def summarise(
-    model: "OrbitPosterior", images: Tensor, seed: int
-) -> tuple[OrbitSummary, Crossed]:
+def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[OrbitSummary, Crossed]:
     """The summary of a model on the pictures of its fit, shrunk, and their calibrated densities.
 
     Args:
@@ -148,7 +146,7 @@ def summarise(
         gap = gaps.get(coordinate.name, 0.0)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
-        warnings += about_width(part, planted)
+        warnings += about_width(part, line.width, planted)
     warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(
@@ -218,10 +216,9 @@ def _enough_for_full(model: "OrbitPosterior", count: int, some: Tensor) -> bool:
 
 def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
     """The interval with what the self-test missed, at the planted width nearest to this one."""
-    rows = [p for p in planted if p.name == density.coordinate.name and p.visible and p.ratio > 0]
-    if not rows or density.coordinate.kind == "finite":
+    missed = nearest_planted(planted, density.coordinate.name, line.width)
+    if missed is None or density.coordinate.kind == "finite":
         return line
-    missed = min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9) / max(line.width, 1e-9))))
     right = line.width / max(missed.ratio, 0.1)
     return replace(line, low=min(line.low, right), high=max(line.high, right))
 
