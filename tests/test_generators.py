@@ -233,7 +233,8 @@ def test_repeated_rows_are_one_unit():
     y = x.square().sum(-1) + 0.1 * points(40, 1, seed=8)[:, 0].repeat_interleave(20, 0)
     units = torch.arange(40).repeat_interleave(20)
     careful = symmetries.generators(x, y, units=units, degree=2, fields="linear", epsilon=0.1)
-    careless = symmetries.generators(x, y, degree=2, fields="linear", epsilon=0.1)
+    alone = torch.arange(800)
+    careless = symmetries.generators(x, y, units=alone, degree=2, fields="linear", epsilon=0.1)
     reach = [part.spectrum[0].high / part.spectrum[0].defect for part in (careful, careless)]
     assert reach[0] > 1.5 * reach[1]
     with pytest.raises(ValueError, match="units: expected 800"):
@@ -296,3 +297,22 @@ def test_a_fit_that_misses_the_function_does_not_deny_symmetries_either():
     assert not found.fit.adequate
     assert found.dimension == (0, 4)
     assert "cannot be told" in found.answer
+
+
+def test_copies_of_rows_are_one_unit():
+    x = points(25, 2).repeat(20, 1)
+    found = symmetries.generators(x, model=lambda x: x.square().sum(-1))
+    assert found.dimension[0] == 0
+    assert "24 rows or units that differ" in found.reason
+    assert found.data.units == 25
+    assert "25 units" in found.to_html()
+
+
+def test_directions_without_influence_do_not_depend_on_units():
+    x = points(400, 3)
+    y = x[:, :2].square().sum(1) + 0.01 * points(400, 1, seed=1)[:, 0]
+    for size in (1.0, 1e-3):
+        moved = x * torch.tensor([1.0, 1.0, size]) + torch.tensor([0.0, 0.0, 5.0])
+        found = symmetries.generators(moved, y)
+        assert found.dimension == (2, 2)
+        assert found.name.startswith("so(2) + translations in x3")

@@ -7,7 +7,7 @@ but a function can be nearly symmetric by chance: a certificate counts as false 
 defect of the span that was certified is above epsilon on 20,000 new points (for tables, of the true
 function).
 
-Run with: python -m benchmarks.generators.false_certificates --seeds 1000
+Run with: python -m benchmarks.generators.false_certificates --seeds 1000 --first 1000
 """
 
 import argparse
@@ -69,11 +69,14 @@ def main() -> None:
     """Run both kinds and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=1000, help="seeds below it set the interval")
     parser.add_argument("--epsilon", type=float, default=0.02)
+    parser.add_argument("--kinds", nargs="+", default=["network", "table"])
     given = parser.parse_args()
     clock, rows, summary = Clock(), [], {}
-    for kind in ("network", "table"):
-        mine = [judged(kind, seed, given.epsilon) for seed in range(given.seeds)]
+    seeds = range(given.first, given.first + given.seeds)
+    for kind in given.kinds:
+        mine = [judged(kind, seed, given.epsilon) for seed in seeds]
         rows += mine
         some = [row for row in mine if row["certified"]]
         wrong = [row for row in some if row["true defect"] > given.epsilon]
@@ -85,9 +88,10 @@ def main() -> None:
                 bool(row["cannot be told"]) for row in mine
             ),
         }
-    settings = {"epsilon": given.epsilon, "level": 0.95, "seeds": f"0 to {given.seeds - 1}"}
+    settings = {"epsilon": given.epsilon, "level": 0.95, "seeds": f"{seeds[0]} to {seeds[-1]}"}
     shown = [row for row in rows if row["certified"] or row["cannot be told"]]
-    record(f"false_certificates-{given.epsilon:g}", summary, shown, clock, settings)
+    kinds = "" if len(given.kinds) > 1 else f"{given.kinds[0]}s-"
+    record(f"false_certificates-{kinds}{given.epsilon:g}", summary, shown, clock, settings)
 
 
 if __name__ == "__main__":

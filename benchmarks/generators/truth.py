@@ -16,6 +16,8 @@ def true_defect(
 ) -> float:
     """Largest defect in the span of affine fields, on new standard normal points.
 
+    Speeds are in standard deviations of the distribution, not of the sample that was searched.
+
     Args:
         function: from points (n, d) to outputs (n, m), in float64.
         matrices: homogeneous matrices (k, d + 1, d + 1) of the fields.

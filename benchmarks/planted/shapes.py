@@ -1,6 +1,8 @@
 """Shapes that are drawn with random proportions: arrows, keys and Ls, for the development set."""
 
+import numpy as np
 import torch
+from benchmarks.planted.glyphs import ink_moments
 from benchmarks.planted.originals import Folder, Originals
 from PIL import Image, ImageDraw
 from torch import Tensor
@@ -23,7 +25,7 @@ def shapes(count: int, size: int, generator: torch.Generator, folder: Folder) ->
 
 
 def _drawn(kind: str, first: float, second: float, third: float) -> Tensor:
-    """One shape (SIDE, SIDE); three numbers in [0, 1) give its proportions."""
+    """One shape (SIDE, SIDE) around its centre of mass; three numbers give its proportions."""
     picture = Image.new("L", (4 * SIDE, 4 * SIDE))
     draw = ImageDraw.Draw(picture)
     unit = 4 * SIDE
@@ -49,5 +51,7 @@ def _drawn(kind: str, first: float, second: float, third: float) -> Tensor:
         foot, height = 0.25 + 0.2 * second, 0.5 + 0.15 * third
         box(0.35, 0.5 - height / 2, 0.35 + 2 * thick, 0.5 + height / 2)
         box(0.35, 0.5 + height / 2 - 2 * thick, 0.35 + foot, 0.5 + height / 2)
-    small = picture.resize((SIDE, SIDE), Image.Resampling.BOX)
-    return torch.frombuffer(bytearray(small.tobytes()), dtype=torch.uint8).reshape(SIDE, SIDE) / 255
+    values = torch.from_numpy(np.asarray(picture, dtype=np.float32) / 255)
+    mean = ink_moments(values)[0] * unit / 2  # from the middle to the centre of mass, y up
+    centred = values.roll((round(mean[1]), -round(mean[0])), (0, 1))
+    return centred.unflatten(1, (SIDE, 4)).unflatten(0, (SIDE, 4)).mean((1, 3))

@@ -14,12 +14,15 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, FiniteGroup, Flip
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.groups.names import named_group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.gaussian_blur import gaussian_blur
 from symmetries.ops.warp import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp, warp_shared
+
+KNOWN = (Affine2, SE2, Colour, CyclicShift, Cyclic, Flip, Dihedral)
 
 
 class ImageAction(Action):
@@ -36,7 +39,7 @@ class ImageAction(Action):
     first, or last if ``fill`` is not 0, because they change the background.
 
     Args:
-        group: Affine2, SE2, a finite group, Colour, or a product of them.
+        group: Affine2, SE2, a finite group, a learned group of the plane, Colour, or a product.
         interpolation: "bilinear", "bicubic" (Keys) or "bspline" (interpolating cubic B-spline).
         padding: "constant", "border" or "reflect".
         fill: background value if padding is "constant".
@@ -82,8 +85,10 @@ class ImageAction(Action):
             options = self._options()
             self._factors = tuple(ImageAction(factor, **options) for factor in factors)
             self._order = tuple(group.factors.index(factor) for factor in factors)
-        elif not isinstance(group, Affine2 | SE2 | Colour | CyclicShift | Cyclic | Flip | Dihedral):
-            remedy = "use Affine2, SE2, a finite group of the plane, Colour or a product of these"
+        elif not isinstance(group, KNOWN) and not (
+            isinstance(group, MatrixGroup) and group.planar  # a learned one
+        ):
+            remedy = "use Affine2, SE2, a finite or learned group of the plane, Colour or a product"
             raise invalid("group", "a group that acts on images", repr(group), remedy)
 
     def __repr__(self) -> str:
@@ -142,7 +147,7 @@ class ImageAction(Action):
             raise invalid("element", expected, f"leading shape {tuple(lead)}", remedy)
         if self.blur:
             data = gaussian_blur(data, self.blur)
-        if inverse and isinstance(self.group, Affine2 | SE2):
+        if inverse and isinstance(self.group, Affine2 | SE2 | MatrixGroup):
             check_together(images=data, element=element)
             theta = element[..., :2, :]
             return (warp_shared if len(lead) == 1 else warp)(data, theta, **self._options())

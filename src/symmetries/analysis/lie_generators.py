@@ -3,16 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries._validation.checks import check_number, check_whole, invalid
+from symmetries._validation.checks import as_path, check_number, check_whole, invalid
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.tables import TableData, VectorTable, read_table
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
 from symmetries.lie.certificates import (
     Certificates,
@@ -37,7 +39,7 @@ from symmetries.results.generators import (
     Law,
 )
 
-__all__ = ["describe_generators", "generators"]
+__all__ = ["describe_generators", "generators", "load_group"]
 
 EPSILON = 0.02
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
@@ -110,6 +112,32 @@ def generators(
     )
 
 
+def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
+    """The group of the generators in a file that ``symmetries generators`` wrote.
+
+    Args:
+        path: of generators.json.
+        pictures: whether it is to move pictures: generators of two coordinates, x to the right and
+            y upwards, with 0 in the middle and 1 at the border, as 3 x 3 matrices.
+    """
+    file = as_path(path, "path").expanduser()
+    if not file.is_file():
+        got = repr(str(path))
+        raise invalid("path", "an existing generators.json", got, "write one with generators --out")
+    result = GeneratorResult.load(file)
+    matrices = [part.matrix for part in result.generators if part.matrix is not None]
+    if not matrices:
+        got = f"none: {result.answer}"
+        raise invalid("path", "a result with linear or affine generators", got, "see its report")
+    group = learned_group(torch.tensor(matrices, dtype=torch.float64))
+    if not pictures:
+        return group
+    if len(matrices[0]) != 3:
+        got = f"generators of {len(matrices[0]) - 1} coordinates"
+        raise invalid("path", "generators of two coordinates", got, "pictures are moved in a plane")
+    return group if group.planar else group.homogeneous()
+
+
 def describe_generators(
     table: VectorTable,
     model: Function | None,
@@ -134,7 +162,7 @@ def describe_generators(
     if model is not None:
         source, quality = "model", None
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
-        answers = certify_function(found, halves, epsilon, level)
+        answers = certify_function(found, table.units, halves, epsilon, level)
     else:
         found, answers, quality = _fitted(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
@@ -276,7 +304,8 @@ def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
     if family.kind == "polynomial":
         degree = DEGREES[found.kind]
         return frame.polynomial_text(found.chart, family, theta, degree)
-    row = theta[: family.size] / theta[: family.size].abs().max()
+    row = theta[: family.size]
+    row = row / row[row.abs().argmax()]
     named = zip(row.tolist(), family.names, strict=True)
     return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
 

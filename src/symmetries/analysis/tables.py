@@ -55,6 +55,7 @@ class VectorTable:
             inputs=self.names,
             outputs=outputs,
             trajectories=self.trajectories,
+            units=len(self.units.unique()),
             sha256=digest.hexdigest(),
         )
 
@@ -75,7 +76,8 @@ def read_table(
         y: outputs (n,) or (n, m).
         target: columns of a .csv file that are outputs.
         time_step: between the states of a trajectory.
-        units: number of the unit (n,) that each row belongs to; else every row is its own.
+        units: number of the unit (n,) that each row belongs to; else rows with the same inputs are
+            one unit, and every other row is its own.
     """
     names: tuple[str, ...] = ()
     title = "data"
@@ -95,7 +97,10 @@ def read_table(
         raise invalid("x", "a table (n, d), or trajectories (N, T, d)", got, "reshape it")
     x = torch.from_numpy(inputs)
     check_finite(x, "x")
-    rows = torch.arange(len(x)) if units is None else torch.from_numpy(_array(units, "units"))
+    if units is None:  # copies of a row do not tell anything about others
+        rows = x.unique(dim=0, return_inverse=True)[1]
+    else:
+        rows = torch.from_numpy(_array(units, "units"))
     if rows.shape != (len(x),):
         got = f"shape {tuple(rows.shape)}"
         raise invalid("units", f"{len(x)} numbers, one for each row", got, "check the table")

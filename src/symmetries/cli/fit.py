@@ -29,7 +29,12 @@ def fit(
     ] = "invariant",
     group: Annotated[
         str | None,
-        typer.Option("--group", help="[default: rotation; c4 for relaxed]", show_default=False),
+        typer.Option(
+            "--group",
+            help="[default: rotation; c4 for relaxed]",
+            show_default=False,
+            callback=options.group_or_file,
+        ),
     ] = None,
     half_width: Annotated[
         float | None,

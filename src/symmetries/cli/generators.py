@@ -101,6 +101,7 @@ def _table(result: "GeneratorResult") -> Table:
         defect_text,
         dimension_text,
         interval_text,
+        unseen_text,
     )
 
     title = f"{result.answer} (dimension {dimension_text(result)})"
@@ -112,6 +113,8 @@ def _table(result: "GeneratorResult") -> Table:
         box=None,
         pad_edge=False,
         header_style="dim",
+        caption=unseen_text(result) if result.dimension[0] else None,
+        caption_justify="left",
     )
     table.add_column("defect", justify="right")
     table.add_column("interval", justify="right")

@@ -19,9 +19,25 @@ Data = Annotated[
         metavar="DATA", help="A data set by name (symmetries data list), a file, or a folder."
     ),
 ]
+
+
+def group_or_file(text: str | None) -> str | None:
+    """The name of a group; the file of a learned one is read, and its group written as text."""
+    if text is None or not text.endswith(".json"):
+        return text
+    from symmetries.analysis.lie_generators import load_group
+    from symmetries.groups.names import group_name
+
+    return group_name(load_group(text, pictures=True))
+
+
 GroupName = Annotated[
     str,
-    typer.Option("--group", help="A group, or a comma-separated list: rotation,translation."),
+    typer.Option(
+        "--group",
+        help="A group, or a comma-separated list: rotation,translation; or a generators.json.",
+        callback=group_or_file,
+    ),
 ]
 Fill = Annotated[
     float | None,

@@ -102,6 +102,12 @@ class MatrixGroup(Group[Tensor]):
         side = self.generators.shape[-1]
         return side == 3 and not bool(self.generators[:, 2].any())
 
+    def homogeneous(self) -> "MatrixGroup":
+        """The same group with matrices of one more row and column, which leave the origin alone."""
+        whole = torch.nn.functional.pad(self.generators, (0, 1, 0, 1))
+        units = [parameter.unit for parameter in self.parameters]
+        return MatrixGroup(whole, self.names, units, self.tolerance)
+
     @property
     def negation_inverts(self) -> bool:
         """True: elements are exponentials of sums of generators."""

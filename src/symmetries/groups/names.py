@@ -12,6 +12,7 @@ from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.groups.lorentz import Lorentz
 from symmetries.groups.matrix import MatrixGroup
+from symmetries.groups.matrix_text import PREFIX, matrix_group_text, parse_matrix_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
 from symmetries.groups.rigid import E3, SE3
@@ -62,7 +63,8 @@ def parse_group(text: str) -> Group[Any]:
     - "c4" or "r4" (any number): rotations; "d4": rotations and flips; "t3" or "t3x", "t3y": cyclic
       shifts; "flip_x", "flip_y"; "se2";
     - of space: "so3", "o3", "se3", "e3"; of four-momenta: "lorentz"; of points: "scale1"; of items:
-      "s5" (any number), their permutations.
+      "s5" (any number), their permutations;
+    - "matrix:" and the text of a learned group, alone, as :func:`group_name` writes it.
 
     Several groups give their :class:`Product`, with colour last: an action applies the last factor
     first, and colours are best changed before pixels are resampled.
@@ -80,6 +82,8 @@ def parse_group(text: str) -> Group[Any]:
     """
     if not isinstance(text, str):
         raise wrong_type("group", "a name", text, f"known: {_known()}")
+    if text.startswith(PREFIX):
+        return parse_matrix_group(text)
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if not names:
         raise invalid("group", "at least one name", repr(text), f"known: {_known()}")
@@ -127,7 +131,7 @@ def group_name(group: Group[Any]) -> str:
         'shift_x,shift_y,rotation,scale_x,scale_y,shear,hue,saturation,value'
     """
     match group:
-        case Product():
+        case Product() if not any(isinstance(f, MatrixGroup) for f in group.factors):
             return ",".join(group_name(factor) for factor in group.factors)
         case Affine2() | Colour() | Signal() | Flip():
             return ",".join(group.names)
@@ -142,7 +146,7 @@ def group_name(group: Group[Any]) -> str:
         case SE2() | SO3() | O3() | SE3() | E3() | Lorentz() | Scale1():
             return type(group).__name__.lower()
         case MatrixGroup():
-            return ",".join(group.names)
+            return matrix_group_text(group)
     raise invalid("group", "a group that has a name", repr(group), f"known: {_known()}")
 
 

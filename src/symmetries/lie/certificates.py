@@ -6,8 +6,9 @@ all of them hold together with the probability that is asked for. That there are
 is said by the spectrum of all data, whose smallest defects are, if anything, too small.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -17,8 +18,9 @@ from symmetries.lie.functions import Function
 from symmetries.lie.intervals import (
     Interval,
     jackknife_interval,
+    ratio_interval,
     refit_interval,
-    worst_defects,
+    worst_members,
 )
 from symmetries.lie.polarisation import Moments, Problem, Spectrum, merged
 from symmetries.lie.search import Search
@@ -27,6 +29,55 @@ BLOCKS = 30  # of each half of the data
 FEWEST = 10
 REFITS = 30
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Data that has not chosen fields, and what it says about their spans.
+
+    Args:
+        problem: the equations of the function, or of its fit to this data.
+        moments: of the points.
+        points: coordinates (n, r).
+        units: that points belong to, (n,).
+        refits: equations and moments of fits to resampled data; none for a function that is given.
+    """
+
+    problem: Problem
+    moments: Moments
+    points: Tensor
+    units: Tensor
+    refits: tuple[tuple[Problem, Moments], ...] = ()
+
+    def intervals(self, theta: Tensor, level: float) -> tuple[Interval, ...]:
+        """For the largest defect in the span of the first fields, for each number of fields."""
+        if len(theta) == 0:
+            return ()
+        defects, members = worst_members(*_grams(self.problem, self.moments, theta))
+        above, below = self.problem.violations(self.points, members @ theta)
+        _, number = self.units.unique(return_inverse=True)
+        empty = above.new_zeros(int(number.max()) + 1, len(theta))
+        above, below = (empty.index_add(0, number, part) for part in (above, below))
+        found = [ratio_interval(a, b, level) for a, b in zip(above.T, below.T, strict=True)]
+        found = [
+            one if math.isfinite(value) else Interval(math.inf, 0.0, math.inf)
+            for one, value in zip(found, defects.tolist(), strict=True)
+        ]
+        if not self.refits:
+            return tuple(found)
+        rows = [worst_members(*_grams(p, moments, theta))[0] for p, moments in self.refits]
+        again = [
+            refit_interval(float(value), column.tolist(), level)
+            for value, column in zip(defects, torch.stack(rows).T, strict=True)
+        ]
+        return tuple(
+            Interval(fit.value, fit.low, max(fit.high, data.high))
+            for fit, data in zip(again, found, strict=True)
+        )
+
+    def last(self, theta: Tensor, level: float) -> Interval:
+        """For the largest defect in the span of all of the fields."""
+        return self.intervals(theta, level)[-1]
 
 
 @dataclass(frozen=True)
@@ -92,22 +143,23 @@ def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor
 
 
 def certify_function(
-    found: Search, halves: tuple[Tensor, Tensor], epsilon: float, level: float
+    found: Search, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
 ) -> Certificates:
     """Certificates for a function that is given: what is uncertain is the data's distribution.
 
     Args:
         found: the equations; what they leave out was chosen on the first half only.
+        units: that rows belong to, as in :func:`split_halves`.
         halves: indices of the points that choose fields, and of those that judge them.
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
     """
     problem, z = found.problem, found.coordinates
-    blocks = min(BLOCKS, len(halves[0]) // 2)
-    few = _too_few(problem, len(halves[0]), blocks)
+    blocks = [_blocks(units, half) for half in halves]
+    few = _too_few(problem, halves, units, 2 * FEWEST)
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
-    first, second = (_measured(problem, z[half], blocks) for half in halves)
+    first, second = ([problem.measure(z[rows]) for rows in part] for part in blocks)
     one_sided = each_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
@@ -115,18 +167,9 @@ def certify_function(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], one_sided)
         for i, value in enumerate(whole.defects)
     )
-    grams = [_grams(problem, part, chosen) for part in second]
-    worst = tuple(
-        jackknife_interval(value, others, one_sided)
-        for value, *others in zip(*_worst_and_without(grams), strict=True)
-    )
-
-    def judge(theta: Tensor, level: float) -> Interval:
-        spanned = [_grams(problem, part, theta) for part in second]
-        value, *others = (row[-1] for row in _worst_and_without(spanned))
-        return jackknife_interval(value, others, level)
-
-    return _decide(chosen, worst, spectrum, epsilon, judge)
+    judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
+    worst = judges.intervals(chosen, one_sided)
+    return _decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
 def certify_fit(
@@ -154,41 +197,32 @@ def certify_fit(
     one_sided = each_level(level)
     generator = torch.Generator().manual_seed(seed)
     every = torch.arange(len(points))
-    few = _too_few(found.problem, len(halves[0]), len(halves[0]) // 2)
+    few = _too_few(found.problem, halves, units, FEWEST)
     if few:
         size = found.problem.family.size
         return Certificates(0, size, torch.zeros(0, found.problem.unknowns), (), (), few)
     first = found.problem.measure(found.coordinates[halves[0]])
     chosen = _candidates(found.problem.spectrum(first), epsilon)
-    judges, spectra = [], []
+    judged, spectra = [], []
     for index, part in ((0, halves[1]), (1, every)):
         for refit in range(REFITS + 1):
             rows = part if refit == 0 else resampled(units, part, generator)
             again = found.of(fit(rows), points[rows])
             moments = again.problem.measure(again.coordinates)
-            if index == 0:
-                judges.append((again.problem, moments))
-            else:
+            if index == 1:
                 spectra.append(again.problem.spectrum(moments).defects)
+            elif refit == 0:
+                judges = Judges(again.problem, moments, again.coordinates, units[rows])
+            else:
+                judged.append((again.problem, moments))
     size = min(len(defects) for defects in spectra)
     table = torch.stack([defects[:size] for defects in spectra])
     spectrum = tuple(
         refit_interval(float(column[0]), column[1:].tolist(), one_sided) for column in table.T
     )
-
-    def worst_of(theta: Tensor) -> Tensor:
-        return torch.stack([worst_defects(*_grams(p, moments, theta)) for p, moments in judges])
-
-    worst = tuple(
-        refit_interval(float(column[0]), column[1:].tolist(), one_sided)
-        for column in worst_of(chosen).T
-    )
-
-    def judge(theta: Tensor, level: float) -> Interval:
-        column = worst_of(theta)[:, -1]
-        return refit_interval(float(column[0]), column[1:].tolist(), level)
-
-    return _decide(chosen, worst, spectrum, epsilon, judge)
+    judges = replace(judges, refits=tuple(judged))
+    worst = judges.intervals(chosen, one_sided)
+    return _decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
 def _decide(
@@ -213,16 +247,23 @@ def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:
     return spectrum.theta[spectrum.defects <= 2 * epsilon]
 
 
-def _too_few(problem: Problem, points: int, blocks: int) -> str:
-    rows = points * problem.outputs
-    if blocks < FEWEST or rows < 2 * problem.unknowns:
-        least = max(4 * FEWEST, 4 * problem.unknowns // problem.outputs + 2)
-        return f"too few data: at least {least} are needed for {problem.unknowns} unknown numbers"
+def _too_few(problem: Problem, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
+    """Why there is too little data, or an empty string; ``least`` units in each half are needed."""
+    known = 2 * min(len(units[half].unique()) for half in halves)
+    if known < 2 * least:
+        return f"too few data: {known} rows or units that differ, and at least {2 * least} needed"
+    if len(halves[0]) * problem.outputs < 2 * problem.unknowns:
+        rows = 4 * problem.unknowns // problem.outputs + 2
+        return f"too few data: at least {rows} are needed for {problem.unknowns} unknown numbers"
     return ""
 
 
-def _measured(problem: Problem, points: Tensor, blocks: int) -> list[Moments]:
-    return [problem.measure(part) for part in points.tensor_split(blocks)]
+def _blocks(units: Tensor, half: Tensor) -> list[Tensor]:
+    """Rows of at most 30 blocks of whole units, at least two units in each."""
+    _, number = units[half].unique_consecutive(return_inverse=True)  # rows of a unit are adjacent
+    count = int(number[-1]) + 1 if len(half) else 0
+    blocks = min(BLOCKS, count // 2)
+    return [half[number * blocks // count == block] for block in range(blocks)]
 
 
 def _grams(problem: Problem, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -230,15 +271,6 @@ def _grams(problem: Problem, moments: Moments, theta: Tensor) -> tuple[Tensor, T
     above = moments.violation.matrix() @ theta.T
     below = problem.denominator(moments) @ theta.T
     return above.T @ above, below.T @ below * moments.points
-
-
-def _worst_and_without(grams: list[tuple[Tensor, Tensor]]) -> list[list[float]]:
-    """Largest defects of all blocks, then without each of them; one list for each."""
-    above = sum((a for a, _ in grams), torch.zeros_like(grams[0][0]))
-    below = sum((b for _, b in grams), torch.zeros_like(grams[0][1]))
-    rows = [worst_defects(above, below)]
-    rows += [worst_defects(above - a, below - b) for a, b in grams]
-    return [row.tolist() for row in rows]
 
 
 def _with_and_without(problem: Problem, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:

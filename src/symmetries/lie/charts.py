@@ -45,8 +45,12 @@ class Chart:
         return lambda z: function(self.offset + z @ self.frame.T)
 
     def orthogonal_to(self, axes: Tensor) -> Tensor:
-        """Directions of z, (r - k, r), that are orthogonal in x to axes (k, r) of z."""
-        _, inside = torch.linalg.qr(self.frame)  # frame = Q inside
+        """Directions of z, (r - k, r), that are orthogonal in x to axes (k, r) of z.
+
+        Coordinates of x are in standard deviations, so that units make no difference.
+        """
+        spread = self.frame.norm(dim=1, keepdim=True)  # z has unit covariance
+        _, inside = torch.linalg.qr(self.frame / torch.where(spread > 0, spread, 1.0))
         _, _, whole = torch.linalg.svd(axes @ inside.T, full_matrices=True)
         rest: Tensor = torch.linalg.solve(inside, whole[len(axes) :].T)
         return rest.T

@@ -38,6 +38,19 @@ def dimension_text(result: GeneratorResult) -> str:
     return f"{number} at {100 * result.level:g} %"
 
 
+def unseen_text(result: GeneratorResult) -> str:
+    """How large a region may be that no point which judges has reached (rule of three).
+
+    With n independent points, a region that holds more than 3 / n of the distribution is reached
+    with 95 %.
+    """
+    judging = max(1, (result.data.units or result.data.count) // 2)
+    return (
+        f"{judging:,} rows or units judge: a violation in a region that holds less than "
+        f"{300 / judging:.2g} % of the distribution can be missed."
+    )
+
+
 def generator_page(result: GeneratorResult) -> Page:
     """The page for a result of ``symmetries generators``."""
     data = result.data
@@ -81,10 +94,18 @@ def _note(result: GeneratorResult) -> str:
             f"The fit leaves {100 * result.fit.unexplained:.2g} % of the variance unexplained. "
             "What is said holds for functions that vary no faster than such polynomials."
         )
+    if result.dimension[0]:
+        notes.append(unseen_text(result))
     if result.ignored:
         notes.append(
             f"The function does not depend on {result.ignored} of {result.span} directions (up to "
             "epsilon); every motion along them is a symmetry, and only translations are listed."
+        )
+    units = result.data.units
+    if units is not None and units < result.data.count and result.data.trajectories is None:
+        notes.append(
+            f"Rows belong to {units:,} units (rows with the same inputs, if none were given), which "
+            "are split and resampled as a whole."
         )
     if result.span < len(result.data.inputs):
         notes.append(f"The data fills {result.span} of {len(result.data.inputs)} dimensions.")

@@ -20,6 +20,7 @@ class VectorSummary(Record):
     inputs: tuple[str, ...] = Field(description="names of the coordinates")
     outputs: int = Field(ge=1)
     trajectories: int | None = Field(default=None, ge=1)
+    units: int | None = Field(default=None, ge=0, description="independent rows or groups of rows")
     sha256: str | None = None
 
 

@@ -24,6 +24,7 @@ LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
 # The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
 # what any number of further pictures would change.
 CURVE = 1 / (math.sqrt(2) - 1)
+CHANCE = 1.645  # standard errors of that change
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,24 @@ def headline(
         torch.tensor([(1 - rule.coverage) / 2, (1 + rule.coverage) / 2])
     )
     width = reading[chosen].width()
-    curve = width
-    both = chosen[: len(half)]
-    if bool(both.any()):
-        now, before = reading[: len(half)][both].width(), half[both].width()
-        curve = max(0.0, width + CURVE * (now - before))
+    both = chosen[: len(half)].nonzero()[:, 0]
+    change = 0.0 if len(both) == 0 else _change(reading, half, both, rule, generator)
+    curve = max(0.0, width + CURVE * change)
     low, high = min(width, curve, float(ends[0])), max(width, curve, float(ends[1]))
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
+
+
+def _change(
+    reading: Sets, half: Sets, rows: Tensor, rule: Reading, generator: torch.Generator
+) -> float:
+    """What doubling the pictures changed of the width, less what chance may have."""
+    change = reading.width(rows) - half.width(rows)
+    drawn = []
+    for _ in range(rule.resamples):
+        again = rows[torch.randint(len(rows), (len(rows),), generator=generator)]
+        drawn.append(reading.width(again) - half.width(again))
+    chance = CHANCE * float(torch.tensor(drawn).std())
+    return math.copysign(max(0.0, abs(change) - chance), change)
 
 
 def uniform_width(coordinate: Coordinate) -> float:
