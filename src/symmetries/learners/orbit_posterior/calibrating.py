@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FINE = 8  # parts of a cell, between whose middles densities are interpolated
 LEVELS = 201
 KNOTS = 21
+SPREAD = 0.02  # of the mass
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,11 @@ def sets_of(density: Densities, moved: Densities, truth: Tensor, ties: Tensor) -
 
 
 def refined(density: Densities) -> Tensor:
-    """Mass (N, FINE * cells) of densities that are linear between the middles of the cells."""
+    """Mass (N, FINE * cells) of densities that are linear between the middles of the cells.
+
+    A small share is spread over all cells: it leaves their order as it is, and sets that hold all
+    of the mass reach everywhere.
+    """
     mass = density.mass
     cells = mass.shape[1]
     place = (torch.arange(cells * FINE) + 0.5) / FINE - 0.5
@@ -124,7 +129,8 @@ def refined(density: Densities) -> Tensor:
     circle = density.coordinate.kind == "circle"
     both = [i % cells if circle else i.clamp(0, cells - 1) for i in both]
     found = (1 - share) * mass[:, both[0]] + share * mass[:, both[1]]
-    return found / found.sum(-1, keepdim=True).clamp_min(1e-12)
+    found = found / found.sum(-1, keepdim=True).clamp_min(1e-12)
+    return (1 - SPREAD) * found + SPREAD / found.shape[1]
 
 
 def recalibrated(density: Densities, needed: Tensor) -> Densities:
