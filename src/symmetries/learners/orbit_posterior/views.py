@@ -26,6 +26,7 @@ LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
 LOOKED_AT = 1024
+MOST_VALUES = 2**25  # of large pictures fewer are looked at
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Frame:
 @torch.no_grad()
 def find_frame(images: Tensor, fill: float) -> Frame:
     """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``."""
-    x = images[:LOOKED_AT]
+    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
     low, high = x.aminmax()
     differs = (x - fill).abs().amax(1) > CONTENT * (high - low)
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
