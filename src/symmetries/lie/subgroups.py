@@ -109,7 +109,8 @@ def _turning_error(points: Tensor) -> Tensor:
         return trace.clamp_min(TINY).rsqrt()
     inertia = trace[:, None, None] * torch.eye(dim, dtype=points.dtype) - scatter
     moments = torch.linalg.eigvalsh(inertia)
-    return (1 / moments.clamp_min(TINY**2)).sum(-1).sqrt()
+    error: Tensor = (1 / moments.clamp_min(TINY**2)).sum(-1).sqrt()
+    return error
 
 
 def kabsch(first: Tensor, second: Tensor, reflections: bool = False) -> Tensor:
@@ -124,7 +125,20 @@ def kabsch(first: Tensor, second: Tensor, reflections: bool = False) -> Tensor:
     if not reflections:
         sign = torch.linalg.det(left @ right).sign()
         left = torch.cat((left[..., :-1], left[..., -1:] * sign[:, None, None]), -1)
-    return left @ right
+    rotations: Tensor = left @ right
+    return rotations
+
+
+def cross_matrix(axis: Tensor) -> Tensor:
+    """The generator (3, 3) of rotations about an axis (3,) of length one.
+
+    Example:
+        >>> cross_matrix(torch.tensor([0.0, 0.0, 1.0])).tolist()
+        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    x, y, z = axis.tolist()
+    rows = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    return torch.tensor(rows, dtype=axis.dtype) + 0.0
 
 
 def angles(first: Tensor, second: Tensor) -> Tensor:
@@ -146,7 +160,7 @@ def modes(elements: Tensor, error: float) -> Tensor:
     """
     reach = NEAR * max(error, TINY)
     free = torch.ones(len(elements), dtype=torch.bool)
-    found = []
+    found: list[Tensor] = []
     while bool(free.any()):
         if len(found) > MOST_ELEMENTS:
             return elements[:0]
@@ -176,6 +190,20 @@ def closed(elements: Tensor, error: float) -> bool:
     """Whether products of all pairs of elements are among them."""
     products = torch.einsum("iab,jbc->ijac", elements, elements).flatten(0, 1)
     return bool((angles(products, elements).amin(1) <= 2 * NEAR * max(error, TINY)).all())
+
+
+def consistent(elements: Tensor) -> Tensor:
+    """Elements of a finite group, each replaced by the mean of all products that should equal it.
+
+    Errors of k elements shrink by about the root of k.
+
+    Args:
+        elements: (k, d, d), closed up to their errors.
+    """
+    products = torch.einsum("iab,jbc->ijac", elements, elements).flatten(0, 1)
+    place = angles(products, elements).argmin(1)
+    total = torch.zeros_like(elements).index_add(0, place, products)
+    return torch.stack([nearest_orthogonal(part) for part in total])
 
 
 def name_finite(elements: Tensor) -> str:

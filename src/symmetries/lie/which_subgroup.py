@@ -14,6 +14,8 @@ from symmetries.lie.subgroups import (
     TINY,
     angles,
     closed,
+    consistent,
+    cross_matrix,
     modes,
     name_finite,
     relative_rotations,
@@ -21,7 +23,7 @@ from symmetries.lie.subgroups import (
 
 FEWEST = 20  # pairs of copies
 COMPARED = 400  # elements that distances are computed from
-DRAWS = 20
+DRAWS = 40
 SLACK = 1.2  # times the distance of two samples of the group itself
 
 
@@ -47,12 +49,11 @@ class Subgroup:
             return self.elements[torch.randint(len(self.elements), (count,), generator=generator)]
         if self.axis is not None:
             angle = 2 * math.pi * torch.rand(count, 1, 1, generator=generator, dtype=torch.float64)
-            x, y, z = self.axis.tolist()
-            cross = torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=torch.float64)
-            return torch.linalg.matrix_exp(angle * cross)
+            about: Tensor = torch.linalg.matrix_exp(angle * cross_matrix(self.axis))
+            return about
         normal = torch.randn(count, self.dim, self.dim, generator=generator, dtype=torch.float64)
-        turn, upper = torch.linalg.qr(normal)
-        turn = turn * upper.diagonal(dim1=-2, dim2=-1).sign()[:, None]
+        basis, upper = torch.linalg.qr(normal)
+        turn: Tensor = basis * upper.diagonal(dim1=-2, dim2=-1).sign()[:, None]
         if self.name == "O(2)":
             return turn
         sign = torch.linalg.det(turn)[:, None, None]
@@ -138,11 +139,10 @@ def find_subgroup(
         for rival in rivals
     ]
     second = min(others, default=(math.nan, "none"))
-    if not reason and distance > SLACK * max(expected, seen.error):
+    if not reason and distance > SLACK * expected + 2 * seen.error:
         reason = f"rotations are in {found.name}, but not spread evenly over it"
-    return SubgroupAnswer(
-        found, distance, expected, second[1], second[0], len(elements), seen.matched, seen.error, reason
-    )
+    numbers = (distance, expected, second[1], second[0], len(elements), seen.matched, seen.error)
+    return SubgroupAnswer(found, *numbers, reason)
 
 
 def wasserstein(first: Tensor, second: Tensor) -> float:
@@ -157,7 +157,7 @@ def _candidate(elements: Tensor, error: float, dim: int) -> tuple[Subgroup, str]
     found = modes(elements, error)
     if len(found):
         if closed(found, error):
-            return Subgroup(name_finite(found), found, None, dim), ""
+            return Subgroup(name_finite(found), consistent(found), None, dim), ""
         reason = f"{len(found)} distinct rotations, which are not closed under composition"
         return _continuous(elements, error, dim), reason
     return _continuous(elements, error, dim), ""
@@ -204,7 +204,7 @@ def _rivals(found: Subgroup, elements: Tensor, dim: int) -> list[Subgroup]:
         turn = torch.zeros(dim, dim, dtype=torch.float64)
         turn[0, 1], turn[1, 0] = -1, 1
         if found.axis is not None:
-            x, y, z = found.axis.tolist()
-            turn = torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=torch.float64)
-        rivals.append(Subgroup("C12", torch.linalg.matrix_exp(steps[:, None, None] * turn), None, dim))
+            turn = cross_matrix(found.axis)
+        twelve = torch.linalg.matrix_exp(steps[:, None, None] * turn)
+        rivals.append(Subgroup("C12", twelve, None, dim))
     return rivals
