@@ -26,8 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-# Its networks are small: a second thread would wait more than it works. A few minutes.
-demo: export OMP_NUM_THREADS := 1
+# Fits run side by side on the cores there are, one thread each.
 demo: setup ## run the main job on a data set that ships with a dependency
 	$(BIN)/symmetries discover sprites --group translation --resize 16 --out $(OUT) --overwrite
 
@@ -47,7 +46,7 @@ doctest: setup ## the examples in docstrings
 BROWSER := $(firstword $(foreach name,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(name))))
 tests: setup ## the tests, without the slow campaigns
 	$(if $(BROWSER),,@echo "no Chromium: reports are not tested in a browser (apt-get install chromium)")
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not slow$(if $(BROWSER),, and not browser)' --durations=5 --durations-min=5
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not slow$(if $(BROWSER),, and not browser)' --durations=5 --durations-min=5
 
 slow: setup ## the slow campaigns only
 	$(BIN)/python -m pytest -q -m slow

@@ -14,7 +14,7 @@ from symmetries.data import load
 from symmetries.estimators import InvariantClassifier, InvariantRegressor, image_size
 from symmetries.groups.affine import Affine2
 
-SMALL = {"features": 48, "steps": 25, "samples": 4, "search": 3}
+SMALL = {"features": 24, "steps": 12, "samples": 2, "search": 2}
 
 # Checks that cannot hold for images, with the reason: none do not hold.
 EXPECTED_FAILURES: dict[str, str] = {}

@@ -102,17 +102,6 @@ def test_one_broken_layer_adds_the_whole_error():
     assert alone == 0
 
 
-def test_resampling_is_told_apart():
-    """What a layer adds beyond resampling is largest where positions were added."""
-    net, name = broken(3)
-    net[1].table.data *= 3
-    x = torch.nn.functional.interpolate(torch.rand(6, 1, 4, 4), (12, 12), mode="bicubic")
-    found = layer_contributions(net, x, "rotation", half_width=0.5)
-    assert all(alone > 0 for layer, (_, alone) in found.items() if layer in ("0.conv", "1", "5"))
-    beyond = {layer: added**2 - alone**2 for layer, (added, alone) in found.items()}
-    assert max(beyond, key=lambda layer: beyond[layer]) == name
-
-
 def test_audits_rank_layers():
     net, name = broken(3)
     x = torch.rand(6, 1, 12, 12)

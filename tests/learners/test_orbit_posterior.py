@@ -237,3 +237,16 @@ def test_families_that_do_not_compose_are_refused():
         OrbitPosterior(ImageAction(Affine2("rotation", "scale")), (1, 16, 16))
     with pytest.raises(ValueError, match="a flip beside planar motions"):
         OrbitPosterior(ImageAction(parse_group("translation,c4")), (1, 16, 16))
+
+
+def test_fits_side_by_side_have_the_bits_of_fits_in_turn(monkeypatch):
+    images = hooks(150, 60)
+    config = small(15, training=Training(steps=15, rounds=2, batch_size=32, settled=0.0))
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr("symmetries.training.side_by_side.available_cores", lambda n=cores: n)
+        model = fitted(images, config=config)
+        found.append((model.state_dict(), model.gains, model.rises, model.history.metrics["loss"]))
+    first, second = found
+    assert all(torch.equal(value, second[0][name]) for name, value in first[0].items())
+    assert first[1:] == second[1:]

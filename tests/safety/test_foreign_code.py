@@ -66,7 +66,7 @@ MARKING = "from pathlib import Path\nPath({mark!r}).touch()\n"
 
 
 @pytest.mark.parametrize("module", ["torch", "random", "symmetries"])
-def test_the_working_folder_gives_no_modules(spawn, tmp_path, pictures, module):
+def test_the_working_folder_gives_no_modules(spawn_fresh, tmp_path, pictures, module):
     """Neither to the process that tries bfloat16 nor to those of a sweep."""
     mark = tmp_path / "mark"
     work = tmp_path / "work"
@@ -81,7 +81,7 @@ def test_the_working_folder_gives_no_modules(spawn, tmp_path, pictures, module):
             "[settings]\nsteps = 1\n[search]\nlr = [1e-3]\n"
         )
         words = ["sweep", "a.toml", "--processes", "2", "--quiet"]
-    process = spawn(*words, code=start, cwd=work)
+    process = spawn_fresh(*words, code=start, cwd=work)
     said = process.communicate(timeout=240)[1]
     assert not mark.exists(), said
 
@@ -97,10 +97,10 @@ def test_reproduce_runs_no_script_of_the_working_folder(run, tmp_path):
 
 
 @pytest.mark.parametrize("settings", [b"text.usetex: True\n", b"\xff\xfe\n"])
-def test_the_working_folder_gives_no_settings_of_figures(spawn, tmp_path, pictures, settings):
+def test_the_working_folder_gives_no_settings_of_figures(spawn_fresh, tmp_path, pictures, settings):
     """They could make matplotlib run LaTeX, or end the command."""
     (tmp_path / "matplotlibrc").write_bytes(settings)
-    process = spawn("orbit", pictures, "--group", "rotation", "--quiet", "--out", "out")
+    process = spawn_fresh("orbit", pictures, "--group", "rotation", "--quiet", "--out", "out")
     said = process.communicate(timeout=240)[1]
     assert process.returncode == 0, said
     assert not said

@@ -86,7 +86,7 @@ def test_names_do_not_reach_the_terminal_as_they_are(run, tmp_path, escaping):
         assert "\\x1b" in said
 
 
-def test_json_in_letters_that_the_output_can_take(spawn, tmp_path):
+def test_json_in_letters_that_the_output_can_take(spawn_fresh, tmp_path):
     rng = np.random.default_rng(0)
     np.savez(
         tmp_path / "a.npz",
@@ -95,7 +95,7 @@ def test_json_in_letters_that_the_output_can_take(spawn, tmp_path):
         class_names=np.array(["grün", "日本"]),
     )
     words = ["orbit", "a.npz", "--group", "rotation", "--json", "--out", "out"]
-    process = spawn(*words, env={"PYTHONIOENCODING": "ascii"})
+    process = spawn_fresh(*words, env={"PYTHONIOENCODING": "ascii"})
     out, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert json.loads(out)["data"]["classes"] == ["grün", "日本"]

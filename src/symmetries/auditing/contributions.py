@@ -6,8 +6,9 @@ layer adds, as the rest of the network passes it on. If all other layers are equ
 error of the whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,14 +18,16 @@ from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.answers import named_modules, plain
-from symmetries.auditing.elements import Moves, make_moves
-from symmetries.auditing.layers import layer_laws
+from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
+from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, stays, undo
+from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LayerError
 
 EXAMPLES = 8
 ELEMENTS = 3
+STEP = 0.01  # of the small elements, as a share of each bound
 
 
 def layer_contributions(
@@ -38,21 +41,26 @@ def layer_contributions(
     """How much each layer adds to the output's error, and what resampling alone adds there.
 
     Both are relative to the norm of the output: |f_k(x) - f(x)| / |f(x)|, with f_k the model whose
-    layer k is replaced by its conjugate, over a few examples and elements. Maps (N, C, H, W) move
-    like the images, other outputs stay. A conjugate resamples once before the layer and once behind
-    it; resampling alone is the root mean square of moving its input, and its output, there and
-    back.
+    layer k is replaced by its conjugate, over a few examples and elements. Over images, maps
+    (N, C, H, W) move like these and other tensors stay; over points and permuted items each input
+    and output of a layer moves by the law that fits it best when the model's input is moved (see
+    :func:`~symmetries.auditing.layer_laws.layer_laws`). A conjugate resamples once before the layer
+    and once behind it; resampling alone is the root mean square of moving its inputs, and its
+    output, there and back.
+
+    Under a continuous group of images, resampling would hide what layers add. So the conjugates are
+    those of small elements, and the rate of change along each parameter is multiplied by its
+    half-width: the layer's term in the Lie derivative of the model (Gruver et al. 2022).
 
     Args:
-        model: a module of images.
-        x: (N, C, H, W), of which a few are used.
-        group: a group, its name, or an action on images.
+        model: a module.
+        x: (N, ...), of which a few are used.
+        group: a group, its name, or an action on images, points or items.
         half_width: of the box that elements of a continuous group are drawn from.
         seed: random seed of the elements.
 
     Returns:
-        By name, for every layer without children that takes one tensor and gives one; empty if the
-        group does not act on images.
+        By name, for every layer without children that takes tensors and gives one.
 
     Example:
         >>> from symmetries.groups import CyclicShift
@@ -66,30 +74,59 @@ def layer_contributions(
         '2'
     """
     few = x[torch.arange(min(EXAMPLES, len(x))) * len(x) // min(EXAMPLES, len(x))]
-    moves = make_moves(group, few, samples=ELEMENTS, half_width=half_width, seed=seed)
-    if not isinstance(moves.action, ImageAction):
-        return {}
     batch = few.to(model_device(model, few))
+    action = resolve_action(group, batch)
+    local = isinstance(action, ImageAction) and is_smooth(action.group)
+    if local:
+        action = ImageAction(action.group, interpolation="bicubic", padding="border")
+    moves = make_moves(action, batch, samples=ELEMENTS, half_width=half_width, seed=seed)
+    widths = half_widths(action.group, half_width).tolist()
+    pairs = _small(action.group, widths, batch) if local else _large(moves, batch)
     leaves = {n: m for n, m in named_modules(model).items() if n and not [*m.children()]}
-    every = list(moves.of(0, len(batch), batch.device))
-    elements = [every[i * len(every) // min(ELEMENTS, len(every))] for i in range(
-        min(ELEMENTS, len(every))
-    )]  # fmt: skip
     found: dict[str, tuple[float, float]] = {}
     with untouched(model), torch.no_grad():
+        laws = _call_laws(model, leaves, batch, moves, pairs[0][0])
         still = _flat(model, batch)
         size = float(still.norm()) or 1.0
         for name, layer in leaves.items():
             squares = torch.zeros(3, dtype=torch.float64)
-            for element in elements:
-                outputs = _outputs(model, layer, batch, moves, element)
-                if outputs is None:
+            for plus, minus, factor in pairs:
+                ends = [
+                    None
+                    if g is None
+                    else _outputs(model, layer, laws.get(name, []), batch, moves, g)
+                    for g in (plus, minus)
+                ]
+                if ends[0] is None:
                     break
-                squares += torch.stack([(y - still).norm().square() for y in outputs]).cpu()
+                others = ends[1] or [still] * 3
+                changes = [(a - b).norm() * factor for a, b in zip(ends[0], others, strict=True)]
+                squares += torch.stack(changes).square().cpu()
             else:
-                added, before, behind = (squares / len(elements) / size**2).tolist()
+                added, before, behind = (squares / len(pairs) / size**2).tolist()
                 found[name] = (added**0.5, ((before + behind) / 2) ** 0.5)
     return found
+
+
+def _large(moves: Moves, x: Tensor) -> list[tuple[Any, Any, float]]:
+    """A few of the elements, each against the identity."""
+    every = list(moves.of(0, len(x), x.device))
+    count = min(ELEMENTS, len(every))
+    return [(every[i * len(every) // count], None, 1.0) for i in range(count)]
+
+
+def _small(group: Group[Any], widths: Sequence[float], x: Tensor) -> list[tuple[Any, Any, float]]:
+    """Small elements along each parameter, there and in the other direction, and w / 2t.
+
+    Blurring by interpolation is even in t, and is not there in the difference of both.
+    """
+    pairs = []
+    for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):
+        t = STEP * parameter.bound
+        if parameter.unit != "step" and width > 0:
+            ends = [one_parameter(group, i, sign * t, x) for sign in (1, -1)]
+            pairs.append((ends[0], ends[1], width / (2 * t)))
+    return pairs
 
 
 def with_contributions(
@@ -115,70 +152,141 @@ def with_contributions(
     )
 
 
+@dataclass(frozen=True)
+class _CallLaws:
+    """How the inputs and the output of one call of a layer move; None for what is no tensor."""
+
+    inputs: tuple[Act | None, ...]
+    output: Act
+
+
+def _call_laws(
+    model: nn.Module,
+    leaves: Mapping[str, nn.Module],
+    x: Tensor,
+    moves: Moves,
+    element: Any,  # noqa: ANN401
+) -> dict[str, list[_CallLaws]]:
+    """The laws of every call of every layer, from one pass as given and one moved."""
+    still = _recorded(model, leaves, x)
+    moved = _recorded(model, leaves, moves.action(element, x))
+    found: dict[str, list[_CallLaws]] = {}
+    for name, calls in still.items():
+        for (inputs, output), other in zip(calls, moved[name], strict=False):
+            if not _moves(output):
+                continue
+            pairs = zip(inputs, other[0], strict=True)
+            acts = tuple(_law(moves, element, a, b) if _moves(a) else None for a, b in pairs)
+            law = _CallLaws(acts, _law(moves, element, output, other[1]))
+            found.setdefault(name, []).append(law)
+    return found
+
+
+def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act:  # noqa: ANN401
+    """How a tensor moves: by its shape over images, else by the law that fits it best."""
+    laws = layer_laws(moves, h)
+    if isinstance(moves.action, ImageAction):
+        act = next(iter(laws.values()))
+        return stays if h.ndim != 4 or h.shape[-2:] == (1, 1) or act is None else act
+    errors = {}
+    for law, act in laws.items():
+        if act is not None and h.shape == moved.shape:
+            errors[law] = float((act(element, h) - moved).double().square().sum())
+    return (laws[chosen_law(errors)] if errors else None) or stays
+
+
+def _recorded(
+    model: nn.Module, leaves: Mapping[str, nn.Module], x: Tensor
+) -> dict[str, list[tuple[tuple[Any, ...], Any]]]:
+    """Inputs and output of every call of every layer."""
+    found: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(_layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ANN401
+            kept = tuple(one.clone() if isinstance(one, Tensor) else one for one in inputs)
+            found.setdefault(name, []).append((kept, output))
+
+        return hook
+
+    handles = [layer.register_forward_hook(keep(name)) for name, layer in leaves.items()]
+    try:
+        call_model(model, x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
 def _outputs(
     model: nn.Module,
     layer: nn.Module,
+    laws: Sequence[_CallLaws],
     x: Tensor,
     moves: Moves,
     element: Any,  # noqa: ANN401 - elements differ by group
 ) -> list[Tensor] | None:
-    """Outputs with the conjugate of a layer, and with its input or output moved there and back."""
+    """Outputs with the conjugate of a layer, and with its inputs or output moved there and back."""
+    if not any(act for law in laws for act in law.inputs):
+        return None
 
-    def run(z: Tensor) -> Tensor:
-        output: Tensor = layer.forward(z)
+    def move(act: Act | None, z: Any) -> Any:  # noqa: ANN401
+        return z if act is None else act(element, z)
+
+    def back(act: Act, h: Tensor) -> Tensor:
+        return undo(act, moves)(element, h)
+
+    def conjugate(law: _CallLaws, inputs: list[Any], _: Tensor) -> Tensor:
+        moved = [move(act, z) for act, z in zip(law.inputs, inputs, strict=True)]
+        return back(law.output, layer.forward(*moved))
+
+    def before(law: _CallLaws, inputs: list[Any], _: Tensor) -> Tensor:
+        pairs = zip(law.inputs, inputs, strict=True)
+        trips = [z if act is None else back(act, move(act, z)) for act, z in pairs]
+        output: Tensor = layer.forward(*trips)
         return output
 
-    def trip(h: Tensor) -> Tensor:
-        return _move(moves, element, _move(moves, element, h, False), True)
+    def behind(law: _CallLaws, _: list[Any], h: Tensor) -> Tensor:
+        return back(law.output, move(law.output, h))
 
-    changes: list[Callable[[Tensor, Tensor], Tensor]] = [
-        lambda z, _: _move(moves, element, run(_move(moves, element, z, False)), True),
-        lambda z, _: run(trip(z)),
-        lambda _, h: trip(h),
-    ]
     outputs = []
-    for change in changes:
+    for change in (conjugate, before, behind):
         try:
-            with _changed(layer, change) as done:
+            with _changed(layer, laws, change):
                 outputs.append(_flat(model, x))
         except ValueError:  # a map of a size that the group cannot move
-            return None
-        if not done:
             return None
     return outputs
 
 
 @contextmanager
-def _changed(layer: nn.Module, change: Callable[[Tensor, Tensor], Tensor]) -> Any:  # noqa: ANN401
-    """A layer whose output is ``change(input, output)``; gives a list of its calls."""
-    inputs: list[Tensor | None] = []
-    done: list[bool] = []
+def _changed(
+    layer: nn.Module,
+    laws: Sequence[_CallLaws],
+    change: Callable[[_CallLaws, list[Any], Tensor], Tensor],
+) -> Iterator[None]:
+    """A layer whose output is ``change(law, inputs, output)``, call by call."""
+    waiting: list[list[Any]] = []
+    calls = iter(laws)
 
-    def before(_layer: nn.Module, arguments: tuple[Any, ...]) -> None:
-        one = arguments[0] if len(arguments) == 1 else None
-        whole = isinstance(one, Tensor) and one.is_floating_point() and one.ndim >= 2
-        inputs.append(one.clone() if whole and isinstance(one, Tensor) else None)
+    def before(_layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        waiting.append([one.clone() if isinstance(one, Tensor) else one for one in inputs])
 
-    def after(_layer: nn.Module, _arguments: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
-        z = inputs.pop() if inputs else None
-        if z is None or not isinstance(output, Tensor) or not output.is_floating_point():
-            return output
-        done.append(True)
-        return change(z, output)
+    def after(_layer: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
+        law = next(calls, None) if _moves(output) else None
+        inputs = waiting.pop()
+        return output if law is None else change(law, inputs, output)
 
     handles = [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
     try:
-        yield done
+        yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _move(moves: Moves, element: Any, h: Tensor, back: bool) -> Tensor:  # noqa: ANN401
-    """A map moved like the images, or back; anything else as it is."""
-    if h.ndim != 4 or h.shape[-2:] == (1, 1) or next(iter(layer_laws(moves, h))) != "equivariance":
-        return h
-    return moves.back(element, h) if back else moves.place(element, h)
+def _moves(value: Any) -> bool:  # noqa: ANN401 - whatever a layer takes
+    """Whether a group can act on an input or an output: rows of floats."""
+    return isinstance(value, Tensor) and value.is_floating_point() and value.ndim >= 2
 
 
 def _flat(model: nn.Module, x: Tensor) -> Tensor:

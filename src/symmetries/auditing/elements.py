@@ -189,7 +189,8 @@ def _all_elements(group: Group[Any]) -> tuple[Any, ...] | None:
     return None
 
 
-def _half_widths(group: Group[Any], half_width: float | Sequence[float] | None) -> Tensor:
+def half_widths(group: Group[Any], half_width: float | Sequence[float] | None) -> Tensor:
+    """Half-widths (dim,) from one number, one for each parameter, or None for the bounds."""
     if half_width is None:
         return torch.tensor(group.bounds)
     widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
@@ -211,7 +212,7 @@ def _sample(
         drawn = [group.haar(len(x), generator=generator, dtype=x.dtype) for _ in range(samples)]
         if all(element is not None for element in drawn):
             return tuple(drawn)
-    width = _half_widths(group, half_width)
+    width = half_widths(group, half_width)
     eta = (2 * torch.rand(samples, len(x), group.dim, generator=generator) - 1) * width
     return tuple(group.exp(part) for part in eta.to(x.dtype))
 

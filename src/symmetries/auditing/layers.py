@@ -1,7 +1,6 @@
 """Equivariance error of each layer of a model."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,19 +9,13 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_whole, invalid, wrong_type
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
-from symmetries.actions.images import ImageAction
 from symmetries.auditing.answers import named_modules
 from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.inputs import Inputs, inputs_of
+from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, undo
 from symmetries.auditing.models import check_examples, model_device, untouched
 from symmetries.groups.base import Group
-from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
 from symmetries.results import LayerError
-
-Act = Callable[[Any, Tensor], Tensor]
-
-CLEARLY = 0.8  # the regular law is chosen if its error is smaller by this factor
 
 
 def layer_equivariance(
@@ -44,7 +37,8 @@ def layer_equivariance(
     mixed, and colours do not change them). It acts trivially on vectors (N, D), and on maps if it
     changes only colours: their invariance is measured. Group convolutions have a channel for each
     element of a finite group, (F, |G|) of them or F |G| in a row; the regular law is measured if it
-    holds clearly better.
+    holds clearly better. Over points and permuted items, outputs stay, turn or change places,
+    whichever fits clearly best: see :func:`~symmetries.auditing.layer_laws.layer_laws`.
 
     Args:
         model: the model.
@@ -149,36 +143,6 @@ def layer_outputs(
     return found
 
 
-def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
-    """Return how the group may act on an output, by law, the default first; None if it cannot.
-
-    Feature maps move like images, vectors stay, and channels of a finite group are permuted.
-    """
-    action = moves.action
-    spatial = isinstance(action, ImageAction)
-    order = action.group.order if isinstance(action.group, FiniteGroup) else 0
-    if output.ndim in (3, 5) and spatial and output.shape[2] == order:
-        return {"regular": partial(_regular, moves)}
-    laws: dict[str, Act | None] = {"equivariance": None}
-    if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
-        laws = {"invariance": lambda _, h: h}
-    elif output.ndim == 4 and spatial:
-        laws = {"equivariance": moves.place}
-    if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
-        laws["regular"] = partial(_regular, moves)
-    return laws
-
-
-def _regular(moves: Moves, element: Tensor, h: Tensor) -> Tensor:
-    """Return (g h)(p, k) = h(g^-1 p, g^-1 k) for channels (F, |G|) or F |G|, at pixels p if any."""
-    group: Any = moves.action.group
-    source = group.compose(group.inverse(element), group.elements(h.device))
-    fields = h if h.ndim in (3, 5) else h.unflatten(1, (-1, group.order))
-    turned: Tensor = fields[:, :, source].flatten(1, 2)
-    turned = turned if h.ndim in (2, 3) else moves.place(element, turned)
-    return turned.reshape(h.shape)
-
-
 def _squares(
     act: Act | None,
     moves: Moves,
@@ -196,15 +160,10 @@ def _squares(
             )
         error = _square(moved - act(element, h))
         there = act(element, again)
-        undo = moves.back if act == moves.place else _inverse(act, moves)
-        back = undo(element, there)
+        back = undo(act, moves)(element, there)
     except ValueError:
         return torch.stack((size * torch.nan, size * torch.nan, size))
     return torch.stack((error, _square(back - h), size))
-
-
-def _inverse(act: Act, moves: Moves) -> Act:
-    return lambda element, h: act(moves.inverse(element), h)
 
 
 def _square(h: Tensor) -> Tensor:
@@ -219,9 +178,7 @@ def _row(
 ) -> LayerError:
     every = {law: torch.cat([*found], 1).cpu() for law, found in parts.items()}
     rows = {law: found.sum(1).tolist() for law, found in every.items()}
-    law = next(iter(rows))
-    if "regular" in rows and not rows["regular"][0] >= CLEARLY**2 * rows[law][0]:
-        law = "regular"
+    law = chosen_law({law: found[0] for law, found in rows.items()})
     error, back, size = rows[law]
     numbers: dict[str, float | None] = {"error": None, "discretisation": None}
     if error == error:  # NaN if the group could not act

@@ -20,7 +20,8 @@ from symmetries.auditing.answers import named_modules, plain
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.inputs import Inputs, inputs_of
-from symmetries.auditing.layers import layer_laws, layer_outputs
+from symmetries.auditing.layer_laws import layer_laws
+from symmetries.auditing.layers import layer_outputs
 from symmetries.auditing.models import Model, check_callable, model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LieDerivative
@@ -92,7 +93,7 @@ def lie_derivative(
             sizes: dict[str, float] = {}
             for start in range(0, len(x), batch_size):
                 batch = x[start : start + batch_size].to(device)
-                elements = [_element(acting, i, sign * t, batch) for sign in (1, -1)]
+                elements = [one_parameter(acting, i, sign * t, batch) for sign in (1, -1)]
                 still = _outputs(model, chosen, batch)
                 ends = [_outputs(model, chosen, action(g, batch)) for g in elements]
                 again = _outputs(model, chosen, moves.there_and_back(elements[0], batch))
@@ -147,7 +148,8 @@ def _layers(model: Model, names: Sequence[str]) -> dict[str, nn.Module]:
     return {name: every[name] for name in names}
 
 
-def _element(group: Group[Any], i: int, value: float, batch: Tensor) -> Any:  # noqa: ANN401
+def one_parameter(group: Group[Any], i: int, value: float, batch: Tensor) -> Any:  # noqa: ANN401
+    """The element whose i-th parameter has a value and all others are 0, for each of N examples."""
     eta = torch.zeros(len(batch), group.dim, dtype=batch.dtype, device=batch.device)
     eta[:, i] = value
     return group.exp(eta)

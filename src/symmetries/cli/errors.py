@@ -47,6 +47,9 @@ class Commands(TyperGroup):
         for stream in (sys.stdout, sys.stderr):  # letters that a terminal lacks end no command
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        # Threads that wait for work sleep, so that two commands beside each other do not hinder one
+        # another; OpenMP reads this when torch is imported, which no command has done yet.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         import_matplotlib()
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():

@@ -23,6 +23,7 @@ from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.schedule import lr_factor
+from symmetries.training.side_by_side import torch_threads
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Loss, Metrics, Objective, Update
@@ -139,7 +140,8 @@ def run_loop(
                 config.out, model, optimizer, config, examples, tuple(seeds), known
             )
             first, history = _start(fabric, config, checkpoints)
-            stack.enter_context(_threads_kept(checkpoints.threads))
+            if checkpoints.threads is not None:  # sums are rounded by the number of threads
+                stack.enter_context(torch_threads(checkpoints.threads))
         batches: Batches
         if several:
             batches = join_batches(data, config, seeds, device, first)
@@ -165,7 +167,7 @@ def run_loop(
                 try:
                     on_step(step, metrics)
                 except KeyboardInterrupt:
-                    interrupt.requested = True
+                    interrupt.request()
             if done == 1 or done % config.logging.log_every == 0 or done == config.steps:
                 log.look(done, metrics, config.lr * factor, checkpoints)
             log.bar.step(done)
@@ -234,20 +236,6 @@ def _interrupted(done: int, checkpoints: Checkpoints | None) -> KeyboardInterrup
         folder = checkpoints.folder
         error.add_note(f"a checkpoint is in {folder}; go on with out={str(folder)!r}, resume=True")
     return error
-
-
-@contextmanager
-def _threads_kept(number: int | None) -> Iterator[None]:
-    """Go on with the number of threads of the checkpoint, by which sums are rounded."""
-    before = torch.get_num_threads()
-    if number is None or number == before:
-        yield
-        return
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

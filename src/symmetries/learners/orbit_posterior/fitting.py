@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,11 @@ from symmetries.learners.orbit_posterior.reading import outer_mass
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
+from symmetries.training.side_by_side import (
+    side_by_side,
+    threads_of_a_fit,
+    torch_threads,
+)
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -53,65 +58,122 @@ def fold_of(count: int, folds: int, seed: int) -> Tensor:
 
 
 def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
-    """Fit the network of each fold to the pictures outside of it; widens pi where it must.
+    """Fit the network of each fold to the pictures outside of it, and one to half of the pictures.
+
+    First rounds of the first fold find the reach of pi. What remains is independent, and on a CPU
+    it is fitted side by side.
 
     Args:
         model: is changed.
         images: (N, C, H, W), shrunk.
         run: fields of :class:`symmetries.training.TrainConfig`.
     """
-    history = History()
     folds = model.folds(len(images))
-    unseen, rest = images[folds == 0][:LOOKED_AT], images[folds != 0]
-    for attempt in range(MOST_TRIES):
-        first = model.fits[0]
-        join(history, _fit_fold(model, first, 0, rest, run, f"fold0-try{attempt}", unseen))
-        if model.fits[0] is first:  # else pi was widened, and all networks are new
-            break
-    model.outer = outer_mass(model, model.fits[0], unseen)
-    for fold in range(1, model.fold_count):
-        rest = images[folds != fold]
-        join(history, _fit_fold(model, model.fits[fold], fold, rest, run, f"fold{fold}"))
-    half = images[folds != 0][::2]
-    join(history, _fit_fold(model, model.half_fit, model.fold_count, half, run, "half"))
+    together = _can_share_cores(model, run)
+    with torch_threads(threads_of_a_fit() if together else torch.get_num_threads()):
+        first, history = _find_reach(model, images, folds, run)
+        others = {**run, "progress": False} if together else run  # one bar at a time
+        fits = [first]
+        for fold in range(1, model.fold_count):
+            own = images[folds != fold]
+            fits.append(Fit(model, model.fits[fold], fold, own, others, f"fold{fold}"))
+        half = images[folds != 0][::2]
+        fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
+        if together:
+            side_by_side([fit.finish for fit in fits])
+        for fit in fits:
+            fit.finish()  # nothing is left to do where they were fitted side by side
+            join(history, fit.history)
+        for fit in fits[:-1]:
+            model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
+        model.outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
     return history
 
 
-def _fit_fold(
-    model: "OrbitPosterior",
-    network: PoseNetwork,
-    fold: int,
-    images: Tensor,
-    run: Run,
-    name: str,
-    unseen: Tensor | None = None,
-) -> History:
-    """Train in rounds until one improves the held-out likelihood by little.
+def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
+    """Whether fits will run side by side: on a CPU, in one process."""
+    accelerated = torch.cuda.is_available() or torch.backends.mps.is_available()
+    place = run.get("device", "auto")
+    alone = run.get("devices", 1) * run.get("nodes", 1) == 1
+    cpu = place == "cpu" or (place == "auto" and not accelerated)
+    return alone and cpu and model.shares_cores
 
-    It ends after the first round if pi turns out to be too narrow for the ``unseen`` pictures, and
-    builds the model again with a wider one.
+
+def _find_reach(
+    model: "OrbitPosterior", images: Tensor, folds: Tensor, run: Run
+) -> tuple["Fit", History]:
+    """The first fit after its first round, with a pi that reaches as far as the data need.
+
+    Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
+    one. The history has the rounds that were in vain.
     """
-    kept, held = split_held_out(images, model.config.held_out, mix(model.seed, 12, fold))
     history = History()
-    recipe = model.config.training
-    before = 0.0  # of the uniform law, which a new network has
-    rise = 0.0  # what the last round brought, unless held-out pictures had been best long before
-    for number in range(recipe.rounds):
-        seed = mix(model.seed, fold, number)
-        part, loss, overfits = fit_round(
-            model, network, kept, held, recipe, run, f"{name}-round{number}", seed, before
-        )
-        join(history, part)
-        rise = 0.0 if overfits else max(0.0, before - loss)
-        settled = overfits or (number > 0 and rise < recipe.settled)
-        before = min(before, loss)
-        if number == 0 and unseen is not None and _widen(model, unseen):
-            return history
-        if settled:
+    rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
+    for attempt in range(MOST_TRIES):
+        fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
+        fit.round()
+        if attempt == MOST_TRIES - 1 or not _widen(model, unseen):
             break
-    if fold < model.fold_count:
-        model.gains[fold], model.rises[fold] = -before, rise
-    return history
+        join(history, fit.history)
+    return fit, history
+
+
+@dataclass
+class Fit:
+    """A network and its training in rounds, until one improves the held-out likelihood by little.
+
+    Args:
+        model: for its view, chart and settings.
+        network: is changed.
+        fold: number of the fit, by which its random numbers differ from those of others.
+        images: (N, C, H, W) to learn from and to stop by.
+        run: fields of :class:`symmetries.training.TrainConfig`.
+        name: of the folders of its rounds.
+        best: held-out loss; at first that of the uniform law, which a new network has.
+        rise: what the last round brought, unless held-out pictures had been best long before.
+        rounds: how many there were.
+        settled: whether no other round is needed.
+        history: of all rounds.
+    """
+
+    model: "OrbitPosterior"
+    network: PoseNetwork
+    fold: int
+    images: Tensor
+    run: Run
+    name: str
+    best: float = 0.0
+    rise: float = 0.0
+    rounds: int = 0
+    settled: bool = False
+    history: History = field(default_factory=History)
+
+    def round(self) -> None:
+        """Train once more."""
+        model, number = self.model, self.rounds
+        recipe = model.config.training
+        split = split_held_out(self.images, model.config.held_out, mix(model.seed, 12, self.fold))
+        part, loss, overfits = fit_round(
+            model,
+            self.network,
+            *split,
+            recipe,
+            self.run,
+            f"{self.name}-round{number}",
+            mix(model.seed, self.fold, number),
+            self.best,
+        )
+        join(self.history, part)
+        self.rise = 0.0 if overfits else max(0.0, self.best - loss)
+        self.rounds += 1
+        few = number > 0 and self.rise < recipe.settled
+        self.settled = overfits or few or self.rounds == recipe.rounds
+        self.best = min(self.best, loss)
+
+    def finish(self) -> None:
+        """Train until it has settled."""
+        while not self.settled:
+            self.round()
 
 
 def fit_round(
@@ -156,7 +218,7 @@ def fit_round(
         x = batch[0]
         view = model.view.to(x.device)
         u = model.chart.draw(step.rand(len(x), len(model.chart.coordinates)))
-        return {"loss": -net(view(x, u, step), u).mean()}
+        return {"loss": -net(view(x, u, step), u, step).mean()}
 
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))

@@ -9,12 +9,14 @@ finite groups, and semidirect products with flips are one case.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.numbers import Numbers
 
 WAVES = 6
 
@@ -26,7 +28,7 @@ class Histograms(nn.Module):
         coordinates: of the chart.
         features: number of features.
         hidden: units of each density's hidden layer.
-        dropout: after it.
+        dropout: after it, while training.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -45,6 +47,7 @@ class Histograms(nn.Module):
     ) -> None:
         super().__init__()
         self.coordinates = tuple(coordinates)
+        self.dropout = dropout
         self.parts = nn.ModuleList()
         inputs = features
         for coordinate in self.coordinates:
@@ -52,7 +55,8 @@ class Histograms(nn.Module):
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
             layers = (nn.Linear(inputs, hidden), nn.GELU(), nn.LayerNorm(hidden))
-            self.parts.append(nn.Sequential(*layers, nn.Dropout(dropout), last))
+            # Nothing stands where stored weights have counted a layer of dropout.
+            self.parts.append(nn.Sequential(*layers, nn.Identity(), last))
             inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
     @property
@@ -60,7 +64,7 @@ class Histograms(nn.Module):
         """Of the weights: training may cast them."""
         return next(self.parameters()).dtype
 
-    def log_ratio(self, u: Tensor, context: Tensor) -> Tensor:
+    def log_ratio(self, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Log q(u | c) / pi(u), (N,): nats gained over the uniform law.
 
         A value between the middles of two bins belongs to both, by its distance to them.
@@ -68,25 +72,32 @@ class Histograms(nn.Module):
         Args:
             u: (N, D).
             context: (N, F).
+            numbers: source of dropout's; None drops nothing.
         """
         total = torch.zeros(len(u), device=u.device)
         for j in range(len(self.coordinates)):
-            total = total + self.terms(j, u, context)
+            total = total + self.terms(j, u, context, numbers)
         return total
 
-    def terms(self, j: int, u: Tensor, context: Tensor) -> Tensor:
+    def terms(self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
         """What the coordinate of number j adds to the log-ratio, (N,)."""
         coordinate = self.coordinates[j]
-        log_p = F.log_softmax(self.logits(j, u, context).float(), -1)
+        log_p = F.log_softmax(self.logits(j, u, context, numbers).float(), -1)
         low, share = _bin(coordinate, u[:, j])
         high = (low + 1) % coordinate.size
         below, above = (log_p.gather(1, i[:, None])[:, 0] for i in (low, high))
         return math.log(coordinate.size) + (1 - share) * below + share * above
 
-    def logits(self, j: int, u: Tensor, context: Tensor) -> Tensor:
+    def logits(self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
         before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
-        found: Tensor = self.parts[j](torch.cat((context, *before), -1).to(context.dtype))
+        layers: Any = self.parts[j]
+        given = torch.cat((context, *before), -1).to(context.dtype)
+        hidden: Tensor = layers[2](layers[1](layers[0](given)))
+        if numbers is not None and self.training and self.dropout:
+            kept = numbers.rand(*hidden.shape) >= self.dropout
+            hidden = hidden * (kept / (1 - self.dropout)).to(hidden.dtype)
+        found: Tensor = layers[4](hidden)
         return found
 
     def probabilities(self, context: Tensor) -> Tensor:
@@ -97,15 +108,21 @@ class Histograms(nn.Module):
     def sample(self, context: Tensor, n: int, generator: torch.Generator) -> Tensor:
         """Coordinates (N, n, D) drawn from q, one coordinate after the other."""
         rows = context.repeat_interleave(n, 0)
-        u = rows.new_zeros(len(rows), len(self.coordinates))
+        u = rows.new_zeros(len(rows), len(self.coordinates), dtype=torch.float32)
         for j, coordinate in enumerate(self.coordinates):
-            p = F.softmax(self.logits(j, u, rows).float(), -1)
-            index = torch.multinomial(p, 1, generator=generator)[:, 0].to(u.dtype)
+            # The first density is the same for all samples of a picture.
+            logits = self.logits(j, u, rows if j else context).float()
+            total = F.softmax(logits, -1).cumsum(-1)
+            unit = torch.rand(
+                len(total), len(rows) // len(total), generator=generator, device=u.device
+            )
+            unit = unit * total[:, -1:]
+            index = torch.searchsorted(total, unit).clamp_max(coordinate.size - 1)
             if coordinate.kind == "finite":
-                u[:, j] = index
+                u[:, j] = index.flatten().to(u.dtype)
             else:
                 place = torch.rand(len(rows), generator=generator, device=u.device)
-                u[:, j] = ((index + place) / coordinate.size * 2 - 1) * coordinate.reach
+                u[:, j] = ((index.flatten() + place) / coordinate.size * 2 - 1) * coordinate.reach
         return u.reshape(len(context), n, -1)
 
     def levels(self, u: Tensor, context: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from symmetries.learners.orbit_posterior.versions import new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
 
 SMALLEST = 8
@@ -175,6 +176,19 @@ class OrbitPosterior(nn.Module):
         """Where the model is."""
         return next(self.fits[0].parameters()).device
 
+    @property
+    def threads(self) -> int:
+        """Threads to read densities with: on a CPU as many as each of its fits had."""
+        return threads_of_a_fit() if self.shares_cores else torch.get_num_threads()
+
+    @property
+    def shares_cores(self) -> bool:
+        """Whether fits may run side by side: on a CPU, with networks that draw no numbers.
+
+        A backbone from elsewhere may draw from the global generator, which threads share.
+        """
+        return self.device.type == "cpu" and self.make_backbone is None
+
     def densities(self, images: Tensor, fold: int = 0, seed: int = 0) -> list[Densities]:
         """Densities of the moves that take pictures (N, C, H, W) to other poses, by one fit.
 
@@ -221,7 +235,8 @@ class OrbitPosterior(nn.Module):
         if not self.fitted:
             raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
-        return summarise(self, shrunk(data, self.config.network.largest), seed)
+        with torch_threads(self.threads):
+            return summarise(self, shrunk(data, self.config.network.largest), seed)
 
     def findings(
         self,
@@ -247,7 +262,8 @@ class OrbitPosterior(nn.Module):
             labels = images.labels if labels is None else labels
             class_names = images.class_names if class_names is None else class_names
         small = shrunk(images_to_learn(images, self.shape), self.config.network.largest)
-        return findings(self, small, labels, class_names, examples=examples, seed=seed)
+        with torch_threads(self.threads):
+            return findings(self, small, labels, class_names, examples=examples, seed=seed)
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""

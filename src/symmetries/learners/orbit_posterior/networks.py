@@ -10,6 +10,7 @@ from symmetries._validation.checks import invalid, wrong_type
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import Network
 from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.nn.perceptron import MLP
 
 SMALL = 16  # sides below it are read by a fully connected network
@@ -43,9 +44,9 @@ class PoseNetwork(nn.Module):
         features: Tensor = self.backbone(views.to(self.head.dtype))
         return features.flatten(1).to(self.head.dtype)
 
-    def forward(self, views: Tensor, u: Tensor) -> Tensor:
-        """Log q(u | views) / pi(u), (N,)."""
-        return self.head.log_ratio(u, self.read(views))
+    def forward(self, views: Tensor, u: Tensor, numbers: Numbers | None = None) -> Tensor:
+        """Log q(u | views) / pi(u), (N,); dropout draws from ``numbers`` while training."""
+        return self.head.log_ratio(u, self.read(views), numbers)
 
 
 def network_kind(kind: str, shape: tuple[int, int, int]) -> str:

@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_ou
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import read, smallest_set
 from symmetries.learners.orbit_posterior.versions import moved
+from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def plant_and_recover(
         widths: of each coordinate as found before.
         seed: of what is planted.
     """
-    rows = []
+    refits = []
     for number, share in enumerate((NARROW, WIDE)):
         generator = torch.Generator().manual_seed(mix(seed, 21, number))
         u = model.chart.draw(
@@ -93,7 +95,10 @@ def plant_and_recover(
             if c.kind != "finite":
                 u[:, j] *= share
         planted = moved(model, u, images)
-        found = _refit(model, planted, unseen.rows, mix(seed, 22, number))
+        refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number)))
+    rows = []
+    every = side_by_side(refits, None if model.shares_cores else 1)
+    for share, found in zip((NARROW, WIDE), every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
             width = float(found[j][unseen.told[j]].median())
             rows.append(_row(model, c, share, means[j], widths[j], width))

@@ -7,7 +7,7 @@ through one fixed window which no move within the reach of pi brings the frame's
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
 from symmetries.learners.orbit_posterior.config import Views
+from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import warp
 
@@ -25,16 +26,6 @@ LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
 LOOKED_AT = 1024
-
-
-class Numbers(Protocol):
-    """Source of random numbers, one row for each picture; a training step is one."""
-
-    def rand(self, *shape: int) -> Tensor:
-        """Uniform numbers in [0, 1)."""
-
-    def randn(self, *shape: int) -> Tensor:
-        """Standard normal numbers."""
 
 
 @dataclass(frozen=True)

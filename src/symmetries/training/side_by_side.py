@@ -1,0 +1,129 @@
+"""Independent trainings side by side on the cores of a CPU, each with its own random numbers."""
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from symmetries.training.interrupt import shared_stop
+
+T = TypeVar("T")
+FITS = 4  # that are expected side by side: on more cores each of them gets several threads
+
+
+def available_cores() -> int:
+    """Cores that this process may use: its affinity, or fewer if ``OMP_NUM_THREADS`` says so.
+
+    The number never depends on how busy the machine is.
+
+    Example:
+        >>> available_cores() >= 1
+        True
+    """
+    known = hasattr(os, "sched_getaffinity")
+    found = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(found, int(asked)) if asked.isdigit() and int(asked) else found
+
+
+def threads_of_a_fit() -> int:
+    """Threads with which each of several fits computes on a CPU: one on up to seven cores.
+
+    Sums are rounded by this number, so that the same one gives the same bits.
+    """
+    return max(1, available_cores() // FITS)
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    """Let torch compute with a number of threads inside the block."""
+    before = torch.get_num_threads()
+    if number == before:
+        yield
+        return
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], at_a_time: int | None = None) -> list[T]:
+    """Call functions that do not depend on each other, several at a time, each in a thread.
+
+    Every task computes with :func:`threads_of_a_fit` threads, whether it runs beside others or not,
+    so results do not depend on how many run at a time. Tasks must draw random numbers from their
+    own generators only. Ctrl-C, or an error in one of them, lets trainings that run end after
+    their step with a checkpoint; no other task is begun.
+
+    Args:
+        tasks: functions without arguments.
+        at_a_time: as many as the cores allow by default; 1 calls them in turn in this thread.
+
+    Returns:
+        Their results, in order.
+
+    Example:
+        >>> side_by_side([lambda: 1, lambda: 2])
+        [1, 2]
+    """
+    threads = threads_of_a_fit()
+    number = max(1, available_cores() // threads) if at_a_time is None else at_a_time
+    number = min(number, len(tasks))
+    if number <= 1:
+        with torch_threads(threads):
+            return [task() for task in tasks]
+    stop = threading.Event()
+    with _global_generators_kept(), torch_threads(threads), shared_stop(stop):
+        with ThreadPoolExecutor(number, "fit") as pool:
+            calls = [partial(copy_context().run, _call, task, threads, stop) for task in tasks]
+            futures = [pool.submit(call) for call in calls]
+            interrupted: BaseException | None = None
+            try:
+                wait(futures)
+            except KeyboardInterrupt as signalled:
+                interrupted = signalled
+                stop.set()
+                wait(futures)
+        error = _first_error(futures) or interrupted
+        if error is not None:
+            raise error
+        return [future.result() for future in futures]
+
+
+def _call(task: Callable[[], T], threads: int, stop: threading.Event) -> T:
+    torch.set_num_threads(threads)  # torch keeps the number for each thread that calls it
+    try:
+        if stop.is_set():
+            raise KeyboardInterrupt("not begun")
+        return task()
+    except BaseException:
+        stop.set()
+        raise
+
+
+def _first_error(futures: Sequence["Future[T]"]) -> BaseException | None:
+    """The error that ended the tasks: rather one of its own than an interruption by another."""
+    errors = [error for error in (future.exception() for future in futures) if error is not None]
+    own = [error for error in errors if not isinstance(error, KeyboardInterrupt)]
+    return next(iter(own or errors), None)
+
+
+@contextmanager
+def _global_generators_kept() -> Iterator[None]:
+    """Restore the global generators, which trainings side by side seed in no particular order."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
