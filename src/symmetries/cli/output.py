@@ -16,6 +16,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Endings of hidden neighbours of an output, while it is written.
 NEW, OLD, LOCK = ".symmetries-new", ".symmetries-old", ".symmetries-lock"
 LONGEST = 255 - len(f"..resume{OLD}")  # bytes of a name
+LONGEST_PATH = 4096 - 512  # bytes that leave room for the files of an output
 
 
 @contextmanager
@@ -32,10 +33,10 @@ def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
         FolderInUseError: naming the process that holds it.
     """
     real = real_path(out)
-    made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
     with ExitStack() as stack:
-        stack.callback(remove_empty, made)
         try:
+            made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
+            stack.callback(remove_empty, made)
             real.parent.mkdir(parents=True, exist_ok=True)
             _acquire(stack, real, out, wait)
         except OSError as error:
@@ -65,6 +66,9 @@ def check_name(out: Path) -> None:
         raise OutputError(f"{out}: the working folder, or one around it; choose another --out")
     if len(os.fsencode(name)) > LONGEST:
         raise OutputError(f"{out}: a name of more than {LONGEST} bytes; choose a shorter --out")
+    if len(os.fsencode(real)) > LONGEST_PATH:
+        got = f"{str(out)[:LONGEST]}...: a path of more than {LONGEST_PATH} bytes"
+        raise OutputError(f"{got}; choose a shorter --out")
 
 
 def real_path(out: Path) -> Path:
