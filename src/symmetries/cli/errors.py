@@ -1,4 +1,4 @@
-"""One line per error, with its remedy, and an exit code that means something."""
+"""Errors and warnings of commands: one line each, with a remedy and an exit code."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ class OutputError(OSError):
 
 
 class StoppedError(Exception):
-    """A training was interrupted; the message says how to go on."""
+    """A training was interrupted; the message says how to resume it."""
 
 
 class Commands(TyperGroup):
@@ -87,7 +87,7 @@ def import_matplotlib() -> None:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM, which schedulers send, means Ctrl-C: stop after the step, leave nothing behind."""
+    """Treat SIGTERM, which schedulers send, like Ctrl-C: stop after the step and clean up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -112,7 +112,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """One line for a warning that concerns the user; those for programmers are left out."""
+    """Print a warning for users as one line; deprecation warnings are left out."""
     if not issubclass(category, DeprecationWarning | FutureWarning):
         text = printable(masked(" ".join(str(message).split())))
         Console(stderr=True, soft_wrap=True, highlight=False).print(
@@ -121,7 +121,7 @@ def show_warning(
 
 
 def is_clicks_own(error: BaseException) -> bool:
-    """Whether click or typer prints this one (usage errors) or means it (exit)."""
+    """Return whether click or typer handles the exception itself (usage errors, exits)."""
     return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
 
 
@@ -140,7 +140,7 @@ def _words(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> tuple[str, int]:
-    """The line to show for an exception, and the exit code.
+    """Return the line that is shown for an exception, and the exit code.
 
     Example:
         >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
