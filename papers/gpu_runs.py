@@ -62,12 +62,13 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def joint(added: int, seed: int, seconds: float = 80.0) -> Job:
+def joint(seed: int, added: str, seconds: float, words: str = "") -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
-        "--steps 2 --images 300",
+        f"joint-{seed}{words}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --added {added} --first-seed {seed} {words} "
+        "--data {data} --out {out}",
+        "--digits --steps 2 --images 300",
     )  # fmt: skip
 
 
@@ -83,9 +84,9 @@ def cifar(name: str, only: str, seeds: str, words: str = "", seconds: float = 60
 
 WIDTHS = Job(
     "invariant-weights", 60.0, "invariant-weights/run.py",
-    "--part random samples identified long --seeds 0 1 2 --minutes {minutes} --data {data} "
+    "--part random samples identified edges long --seeds 0 1 2 --minutes {minutes} --data {data} "
     "--out {out}/results.json",
-    "--steps 1 --examples 100 --features 16 --families rotation",
+    "--steps 1 --examples 100 --features 16",
     "invariant-weights/results.json",
 )  # fmt: skip
 PENALTIES = Job(
@@ -95,7 +96,7 @@ PENALTIES = Job(
 )  # fmt: skip
 MODES = "strict partial soft"
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "mnist": ((WIDTHS,), (PENALTIES, symmetry("mnist-affine", 0, 150.0))),
+    "mnist": ((WIDTHS,), (PENALTIES,)),
     "cifar100": tuple(
         (
             cifar(f"{seed}", f"{MODES} t2-strict", f"{seed}"),
@@ -104,9 +105,10 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         for seed in range(3)
     ),
     "models": (
-        (symmetry("mnist-affine", 1, 110.0), symmetry("sprites-affine", 0, 150.0)),
-        (symmetry("mnist-affine", 2, 110.0), symmetry("sprites-affine", 1, 150.0)),
-        tuple(joint(added, 1) for added in (0, 45, 180, 90, 15)),
+        (symmetry("mnist-affine", 0, 110.0), symmetry("mnist-affine", 2, 110.0)),
+        (symmetry("mnist-affine", 1, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
+        (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
+        (WIDTHS,),
     ),
 }
 
@@ -280,7 +282,10 @@ class Queue:
                     **started.entry, "files": files,
                 }
             )  # fmt: skip
-        whole = {"queue": self.arguments.queue, "seconds": self.passed, "jobs": jobs}
+        whole = {
+            "queue": self.arguments.queue, "commit": os.environ.get("SYMMETRIES_COMMIT"),
+            "seconds": self.passed, "jobs": jobs,
+        }  # fmt: skip
         temporary = self.out / "runs.json.new"
         temporary.write_text(json.dumps(whole) + "\n")
         temporary.replace(self.out / "runs.json")

@@ -19,7 +19,6 @@ from typing import Any
 
 HERE = Path(__file__).parent
 FILES = ("README.md", "NOTES.md")
-SEEDS1, ROUNDED = 4, 1e-9  # of paper 1; what is left of zero in double precision
 BLOCK = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -60,90 +59,8 @@ def invariant_weights(results: dict[str, Any], expected: dict[str, Any]) -> dict
 
 
 def genuine_invariance(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:
-    """Paper 1: Table 1 and the drift."""
-    keys = ("accuracy", "li", "di", "si")
-    body = []
-    for group, rows in results["table"].items():
-        for name, row in rows.items():
-            paper = expected["table"][group].get(name.removesuffix("-random"))
-            if name in ("NLI-random", "NLI-centred", "DI-random"):
-                paper = None
-            target = expected["targets"][group].get(name)
-            signs = {"min": 1, "max": -1}
-            holds = target and all(
-                signs[bound[-3:]] * (row[bound[:-4]]["mean"] - value) >= 0
-                for bound, value in target.items()
-            )
-            accuracy = f"{row['accuracy']['mean']:.2f} ± {row['accuracy']['std']:.2f}"
-            numbers = [f"{row[key]['mean']:.2g}" for key in ("li", "di")]
-            last = [f"{row['si']['mean']:.3f}", f"{row['sigma_max']['mean']:.1f}"]
-            said = ", ".join(f"{paper[key]:g}" for key in keys) if paper else "-"
-            judged = verdict(bool(holds)) if target else "no goal"
-            body.append([group.upper(), name, accuracy, *numbers, *last, said, judged])
-    head = ["", "method", "accuracy", "LI", "DI", "SI", "sigma", "paper: acc., LI, DI, SI", "goal"]
-    drift = [
-        [group.upper(), name, *(f"{abs(curve['di'][i]):.2g}" for i in (0, 5, 10))]
-        + [f"{curve['accuracy_ratio'][i]:.2f}" for i in (2, 5, 10)]
-        for group, curves in results["drift"].items()
-        for name, curve in curves.items()
-    ]
-    second = ["", "method", *(f"DI at {b}" for b in (0, 0.5, 1))]
-    second += [f"accuracy ratio at {b}" for b in (0.2, 0.5, 1)]
-    found = {"table1": table(head, body), "cpu": on_cpu(results), "drift": table(second, drift)}
-    return {"screen": screen1(results, expected), **found}
-
-
-def screen1(results: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Paper 1's Table 1 in its own layout; IR is the paper's method, from random weights."""
-    body = []
-    for group, rows in expected["table"].items():
-        for name, paper in rows.items():
-            row = results["table"][group]["IR-random" if name == "IR" else name]
-            seeds = len(row["nu"]) if "nu" in row else SEEDS1
-            accuracy = f"{row['accuracy']['mean']:.1f} ± {row['accuracy']['std']:.1f} ({seeds})"
-            cells = [f"{paper['accuracy']:g} \\| {accuracy}"]
-            for key, form in (("li", ".2g"), ("di", ".2g"), ("si", ".3f")):
-                value = row[key]["mean"]
-                shown = "0" if abs(value) < ROUNDED else f"{value:{form}}"
-                cells.append(f"{paper[key]:g} \\| {shown}")
-            if name == "IR":
-                good = row["accuracy"]["mean"] >= paper["accuracy"]
-                good = good and row["si"]["mean"] >= paper["si"]
-                lower = paper["accuracy"] - row["accuracy"]["mean"]
-                said = "holds" if good else f"SI holds, accuracy {lower:.1f} points below"
-            else:
-                wanted = row["si"]["mean"] > 0.99 if name == "WT" else row["si"]["mean"] < 0.6
-                said = "holds" if wanted else "does not hold"
-            body.append([group.upper(), name, *cells, said])
-    return table(["group", "method", "accuracy", "LI", "DI", "SI", "verdict"], body)
-
-
-def on_cpu(results: dict[str, Any]) -> str:
-    """Paper 1's Table 1 on two cores beside that of the GPU; results-cpu.json is run.py's own."""
-    path = HERE / "genuine-invariance" / "results-cpu.json"
-    if not path.exists():
-        estimate = results["cpu_estimate"]["rows"]
-        minutes = sum(5860 * row["step"] + 58 * row["look"] for row in estimate) / 60
-        said = "Not run in full; by 13 steps of each method training takes"
-        return f"{said} {minutes:.0f} minutes on one thread (`cpu_estimate`).\n"
-    found = json.loads(path.read_text())
-    rows = [
-        [group.upper(), name]
-        + [
-            f"{part[name]['accuracy']['mean']:.2f} ± {part[name]['accuracy']['std']:.2f}"
-            for part in both
-        ]
-        + [f"{part[name]['si']['mean']:.3f}" for part in both]
-        + [f"{both[0][name]['seconds'] / 60:.1f}"]
-        for group, own in found["table"].items()
-        for both in ((own, results["table"][group]),)
-        for name in own
-    ]
-    head = ["", "method", "accuracy: CPU", "H200", "SI: CPU", "H200", "minutes of training: CPU"]
-    minutes, threads = found["seconds"] / 60, found["environment"]["threads"]
-    goal = verdict(minutes <= 60)
-    said = f"The whole run took {minutes:.0f} minutes on {threads} threads (goal: an hour; {goal})."
-    return table(head, rows) + "\n" + said + "\n"
+    """Paper 1: its tables are made in a file beside its page."""
+    return dict(beside("genuine-invariance").tables(results, expected, table, verdict))
 
 
 def symmetry_model(results: dict[str, Any], expected: dict[str, Any]) -> dict[str, str]:

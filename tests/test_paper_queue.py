@@ -52,7 +52,8 @@ def queue(monkeypatch, tmp_path):
     return run
 
 
-def test_results_come_back_with_their_commands(queue):
+def test_results_come_back_with_their_commands(queue, monkeypatch):
+    monkeypatch.setenv("SYMMETRIES_COMMIT", "abc")
     lanes = ((queue.job("a", 0, start="stored.json"), queue.job("b", 0.1)), (queue.job("c", 0),))
     found = queue(lanes)
     assert {name: job["rc"] for name, job in found.items()} == {"a": 0, "b": 3, "c": 0}
@@ -61,6 +62,7 @@ def test_results_come_back_with_their_commands(queue):
     assert set(zipfile.ZipFile(queue.out / "arrays.zip").namelist()) == {
         *("a/picture.npz", "b/picture.npz", "c/picture.npz")
     }
+    assert json.loads((queue.out / "runs.json").read_text())["commit"] == "abc"
     log = (queue.out / "log.txt").read_text()
     assert log.count("said") == 3
     assert "b ended (3)" in log
@@ -86,9 +88,9 @@ def test_what_is_done_is_not_repeated(queue):
 
 def test_every_command_of_the_queues_is_known_to_its_script(queue):
     module = queue.module
-    jobs = [job for lanes in module.QUEUES.values() for lane in lanes for job in lane]
-    assert len({(job.name, job.words) for job in jobs}) == len(jobs)
-    for job in jobs:
+    queues = [[job for lane in lanes for job in lane] for lanes in module.QUEUES.values()]
+    assert all(len({(job.name, job.words) for job in jobs}) == len(jobs) for jobs in queues)
+    for job in (job for jobs in queues for job in jobs):
         source = "".join(p.read_text() for p in (SOURCE.parent / job.script).parent.glob("*.py"))
         options = [w for w in f"{job.words} {job.tiny}".split() if w.startswith("--")]
         assert all(f'"{option}"' in source for option in options), job

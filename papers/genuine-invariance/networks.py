@@ -6,7 +6,7 @@ import torch
 from orbit_start import start_in_orbits
 from torch import Tensor, nn
 
-from symmetries.nn.tied import GroupPool, TiedLinear
+from symmetries.nn.tied import TiedLinear, TiedPool
 
 HIDDEN = 128
 DEPTH = 5  # hidden layers: 233,225 parameters from 36 x 36 pixels to 9 classes
@@ -36,7 +36,7 @@ def perceptron(
     torch.manual_seed(seed)
     layers: list[nn.Module] = [nn.Flatten(), nn.Linear(inputs, HIDDEN), nn.ReLU()]
     if start == "tied":
-        layers = [TiedLinear(table, HIDDEN), nn.ReLU(), GroupPool("max")]
+        layers = [TiedLinear(table, HIDDEN), nn.ReLU(), TiedPool("max")]
     for _ in range(DEPTH - 1):
         layers += [nn.Linear(HIDDEN, HIDDEN), nn.ReLU()]
     layers.append(nn.Linear(HIDDEN, classes))

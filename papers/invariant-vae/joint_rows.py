@@ -16,7 +16,17 @@ CONJECTURES = {
 
 def rotation_rows(rows: Sequence[Row]) -> list[Row]:
     """Runs of the joint model with rotation alone, by planted range and steps."""
-    return sorted(of(rows, part="rotation"), key=itemgetter("added", "steps"))
+    return sorted(of(rows, part="rotation"), key=lambda r: (r["added"], r["steps"], seed_of(r)))
+
+
+def seed_of(row: Row) -> int:
+    """The seed of a run; the first runs did not store theirs, 0."""
+    return int(row.get("seed", 0))
+
+
+def steps_of(row: Row) -> str:
+    """Steps of a run, and its seed, if that is not the first."""
+    return f"{row['steps']:,}" + (f", seed {seed_of(row)}" if seed_of(row) else "")
 
 
 def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
@@ -29,7 +39,7 @@ def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
             [
                 f"±{row['added']:g}",
                 name,
-                f"{row['steps']:,}",
+                steps_of(row),
                 f"{row['width90']['mean']:.1f}",
                 "-" if first else f"{row['expected']['mean']:.1f}",
                 "-" if first else f"{row['ratio']:.2f}",
@@ -57,7 +67,7 @@ def affine_rows(rows: Sequence[Row], data: str) -> list[list[str]]:
     for row in sorted(same + affine, key=itemgetter("steps")):
         name = "rotation" if row["part"] == "rotation" else "shifts, rotation, scales"
         numbers = [f"{row['ratio']:.2f}", explained([row]), f"{row['last']['kl_z']:.1f}"]
-        lines.append([data, name, f"{row['steps']:,}", *numbers, f"{row['bound']:.0f}"])
+        lines.append([data, name, steps_of(row), *numbers, f"{row['bound']:.0f}"])
     return lines
 
 

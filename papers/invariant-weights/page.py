@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import mean
 
-from page_samples import Sampled
+from page_long import Long
 from page_widths import SETS, STARTS, Run
 
 MOVED = ("rotated", "translated", "scaled", "regular")
@@ -46,7 +46,7 @@ WAYS = {
 RULE = "-crossed"  # the one way that stands for Tables 2 and 3
 
 
-class Page(Sampled):
+class Page(Long):
     """All tables of the page."""
 
     def blocks(self) -> dict[str, str]:
@@ -68,6 +68,8 @@ class Page(Sampled):
             "cifar": self.ways("table3", "table3", ROWS[:-1]),
             "fourier": self.fourier(),
             "affine": self.affine(),
+            "table5": self.table5(),
+            "edges": self.edges(),
             "point": self.point(),
             "fit": self.fit(),
             "augerino": self.augerino(),
@@ -147,7 +149,7 @@ class Page(Sampled):
         for row in rows:  # from the first results that have it
             found = [
                 self.families(table, bounds, [row], table + end)
-                for end in WAYS
+                for end in ("-long", *WAYS)
                 if table + end in self.tables
             ]
             body += next((lines for lines in found if lines), [])

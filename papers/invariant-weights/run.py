@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from continued import continued
 from deeper import deeper, sparse_gp
+from edges import edges
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, jobs
 from sampling import best_by_samples, identified
@@ -44,6 +45,7 @@ EXTRA = {
     "continued": continued,
     "samples": best_by_samples,
     "identified": identified,
+    "edges": edges,
     "deeper": deeper,
     "sgpr": sparse_gp,
     "toy": toy,

@@ -12,7 +12,7 @@ against 9. First the bound of the exact average on a grid, then the width that i
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import torch
 from building import cached, clock
@@ -20,11 +20,11 @@ from jobs import ANGLES, PAPER_PRIOR, PRIORS
 from torch import Tensor
 from trainings import FULL
 
-from symmetries.actions.images import ImageAction
 from symmetries.data import ImageSet
 from symmetries.data.derived import rotated
+from symmetries.data.pose_labels import pose_sectors, six_or_nine
 from symmetries.groups.affine import Affine2
-from symmetries.learners.invariant_weights import fit_natural, refitted_elbo
+from symmetries.learners.invariant_weights import fit_natural, refitted_elbo, width_rows
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
 
 PLANTED = (0, 45, 90, 180)
@@ -35,7 +35,7 @@ EXAMPLES, FEATURES = 6_000, 1024
 SHARED = 128  # images that share their random transformations, as in the paper's batches
 AT_ONCE = 8_000  # images times transformations, for memory
 STEPS, OUTPUTS = 10, 32  # of the last layer; draws of the outputs where the bound is flat
-SECTORS, POINTER = (2, 3, 6), 7  # a digit that looks like no turned copy of itself
+SECTORS = (2, 3, 6)
 
 
 def network(
@@ -99,32 +99,18 @@ def best_by_samples(
             }  # fmt: skip
 
 
-def sectors(data: ImageSet, n: int) -> tuple[Tensor, Tensor]:
-    """One digit, turned by any angle; the label is the sector of n that it points to."""
-    upright = data.images[data.labels == POINTER]
-    turns = torch.rand(len(upright), 1, generator=torch.Generator().manual_seed(0))
-    group = Affine2("rotation")
-    turned = ImageAction(group, fill=0.0)(group.exp(2 * math.pi * turns), upright)
-    return turned, (n * turns[:, 0]).long().clamp(0, n - 1)
-
-
-def six_or_nine(data: ImageSet) -> tuple[Tensor, Tensor]:
-    """Upright sixes and nines; the label is which."""
-    kept = (data.labels == 6) | (data.labels == 9)
-    return data.images[kept], (data.labels[kept] == 9).long()
-
-
 def identified(
     folder: str | None, device: torch.device, seed: int, steps: int | None = None
 ) -> Iterator[dict[str, object]]:
     """For each task the exact bound on a grid of widths, then what is learned from every start."""
     features, count = (64, 400) if steps else (FEATURES, EXAMPLES)
     plain = cached("mnist", "train", folder)
-    tasks = {f"{n} sectors": (n, sectors(plain, n)) for n in SECTORS}
-    tasks["6 or 9"] = (2, six_or_nine(plain))
+    tasks = {f"{n} sectors": pose_sectors(plain, n) for n in SECTORS}
+    tasks["6 or 9"] = six_or_nine(plain)
     degrees = [float(w) for w in range(0, 181, 30 if steps else FINE)]
-    for name, (outputs, (images, labels)) in tasks.items():
-        images, labels = images[:count].to(device), labels[:count].to(device)
+    for name, task in tasks.items():
+        outputs, images = task.classes, task.images[:count].to(device)
+        labels = task.labels[:count].to(device)
         began = clock(device)
         model = network(outputs, degrees, features, seed, "learned prior").to(device)
         sets = [0] * len(degrees)
@@ -133,10 +119,12 @@ def identified(
         learner = network(outputs, list(map(float, ANGLES)), features, seed, "learned prior")
         for box in learner.boxes:
             box.free.requires_grad_(True)
-        config = replace(FULL, steps=36, lr=0.3, warmup=6, betas=(0.8, 0.95), search=7, seed=seed)
-        config = replace(config, search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count))
+        config = FULL.replace(
+            steps=36, lr=0.3, head_only=6, betas=(0.8, 0.95), search=7, seed=seed,
+            search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count),
+        )  # fmt: skip
         starts = [0] * len(ANGLES)
-        looks = fit_natural(learner.to(device), [images], labels, config, sets=starts)
+        looks = width_rows(fit_natural(learner.to(device), [images], labels, config, sets=starts))
         before = [row for row in looks if row[0] < config.steps * 2 // 3][-1][1:]
         ends = learner.half_width.detach()[:, 0].rad2deg().tolist()
         seconds = clock(device) - began

@@ -30,6 +30,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
         "ablations": table(
             ABLATION_HEAD,
             [
+                *ablation_rows(results.get("published", ())),
                 *ablation_rows(results["ablations"]),
                 *ablation_rows(results.get("earlier", ()), " (earlier)"),
             ],

@@ -162,8 +162,8 @@ def ablation_rows(rows: Sequence[Row], note: str = "") -> list[list[str]]:
     body = []
     for (task, variant, steps), mine in parts.items():
         cells = [
-            span([row[f"orbit_variance_refine_{n}"]["ratio"] for row in mine], ".3f")
-            for n in (0, 2)
+            span([row[name]["ratio"] for row in mine], ".3f") if name in mine[0] else "-"
+            for name in ("orbit_variance_refine_0", "orbit_variance_refine_2")
         ]
         cells += [span([row["iterated"][n] for row in mine], ".1%") for n in (1, 5)]
         cells.append(span([row["content_kept"] for row in mine], ".0%"))

@@ -205,12 +205,13 @@ PAPER = {
 MNIST_PAPER = PAPER | {"loss": "symmetric"}
 COLOUR_PAPER = PAPER | {
     "bounds": {"saturation": 2.301},
-    "inference": Recipe(lr=1e-3, warmup=0.1, final=1e-4, clip=2.0),
+    "inference": Recipe(warmup=0.1, final=1e-4, clip=2.0),
 }
 SPRITES_PAPER = PAPER | {
     "bounds": WIDE,
     "squash": "tanh",
     "inference": Recipe(lr=1e-3, warmup=0.05, clip=3.0),
+    "generative": Recipe(lr=3e-4, final=0.3, clip=2.0),
 }
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "mnist-affine": {

@@ -14,6 +14,7 @@ from symmetries.actions.points import PointAction
 from symmetries.data.base import ImageSet
 from symmetries.groups import SE2, parse_group
 from symmetries.learners.base import RUN_FIELDS
+from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
 from symmetries.learners.invariant_weights import InvariantWeights, InvariantWeightsConfig
 from symmetries.learners.orbit_posterior import (
@@ -28,6 +29,7 @@ from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
 from symmetries.training import History, TrainConfig, load_state
+from symmetries.training.step import seeded
 
 SHAPE, COUNT, CLASSES = (1, 8, 8), 66, 3
 RUN: dict[str, Any] = {"device": "cpu", "progress": False, "log_every": 1}
@@ -57,6 +59,9 @@ ORBIT = OrbitConfig(
     training=Training(**SHORT, rounds=1),
     reading=Reading(pictures=COUNT, samples=16, resamples=4),
 )
+NETWORK = InvariantNetworkConfig.preset("quick").replace(
+    **SHORT, samples=2, draws=1, every=2, curvature_rows=16
+)
 RELAXED = RelaxedConfig.preset("quick").replace(**SHORT, width=2)
 
 
@@ -82,6 +87,15 @@ def moved(seed: int = 0) -> SymmetryModel:
     return model
 
 
+def small_network(seed: int = 0) -> nn.Module:
+    """A network of a user."""
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Conv2d(1, 2, 3, stride=2), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(),
+            nn.Linear(18, CLASSES),
+        )  # fmt: skip
+
+
 class StopHere(Exception):
     """Raised in the middle of a training."""
 
@@ -101,7 +115,9 @@ class Case:
         return self.build(self.group if action is None else action, seed)
 
     def load(self, folder: Any) -> Any:
-        return InvVAE.load(folder, moved()) if self.kind is InvVAE else self.kind.load(folder)
+        """Learners that hold something of the user's are given it again."""
+        held = {InvVAE: moved, InvariantNetwork: small_network}.get(self.kind)
+        return self.kind.load(folder) if held is None else self.kind.load(folder, held())
 
     @property
     def data(self) -> Any:
@@ -163,6 +179,15 @@ CASES = {
         "rotation",
         labelled=True,
         stages=("gradient", "searched"),
+    ),
+    "invariant network": Case(
+        InvariantNetwork,
+        lambda action, seed: InvariantNetwork(
+            small_network(seed), action, SHAPE, NETWORK, seed=seed
+        ),
+        lambda model, x: [model(x), model.network.box.half_width],
+        "rotation",
+        labelled=True,
     ),
     "relaxed equivariance": Case(
         RelaxedEquivariance,

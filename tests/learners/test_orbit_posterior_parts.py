@@ -12,6 +12,7 @@ from symmetries.learners.orbit_posterior import (
     Reading,
     Views,
 )
+from symmetries.learners.orbit_posterior.calibrating import LEVELS, Sets, recalibrated, sets_of
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.posing import chirality
@@ -228,27 +229,82 @@ def test_chirality_is_that_of_the_picture_and_not_of_its_pose():
 def test_the_interval_reaches_to_where_the_learning_curve_leads():
     generator = torch.Generator().manual_seed(0)
     widths = 1.0 + 0.02 * torch.rand(400, generator=generator)
+    needed = torch.rand(400, generator=generator)
     folds = torch.arange(400) // 200
     rule = Reading(resamples=50)
-    same = headline(widths, widths, widths[:200], folds, rule, 0.05, 0)
-    assert same.high < 1.05
-    assert same.low > 0.98
-    steep = headline(widths, widths, 1.3 * widths[:200], folds, rule, 0.05, 0)
+
+    def line(half):
+        def sets(w):  # lengths grow with the mass that they hold
+            return Sets(w[:, None] * torch.linspace(0, 1, LEVELS) / 0.9, needed[: len(w)])
+
+        return headline(widths, sets(widths), sets(half), folds, rule, 0.05, 0)
+
+    same = line(widths[:200])
+    assert 0.9 < same.low < same.width < same.high < 1.1
+    steep = line(1.3 * widths[:200])
     assert steep.low < 0.35  # doubling the pictures took 0.3 away: 0.7 more may follow
     assert steep.width == same.width
-    overfitted = headline(widths, widths, 0.9 * widths[:200], folds, rule, 0.05, 0)
+    overfitted = line(0.9 * widths[:200])
     assert overfitted.high > 1.2
-    # A fit that tells a few pictures only agrees if it tells these alike.
-    few = torch.where(torch.rand(200, generator=generator) < 0.2, widths[:200], 3 * widths[:200])
-    assert headline(widths, widths, few, folds, rule, 0.05, 0).low > 0.95
+
+
+def turned(law, blur, count=2000, cells=72):
+    """Densities of angles drawn from a law (a function of uniform numbers), seen with a blur."""
+    generator = torch.Generator().manual_seed(0)
+    coordinate = Chart(Affine2("rotation"), cells).coordinates[0]
+    middles = (torch.arange(cells) + 0.5) * coordinate.span / cells - coordinate.reach
+    poses = law(torch.rand(4096, generator=generator))
+    away = middles[None] - poses[:, None]
+    away = torch.remainder(away + math.pi, 2 * math.pi) - math.pi
+    mass = torch.softmax(-0.5 * (away / blur).square(), -1).mean(0)
+    truth = law(torch.rand(count, generator=generator))
+    density = Densities(coordinate, mass.expand(count, -1))
+    sets = sets_of(density, density, truth, torch.rand(count, generator=generator))
+    return density, sets
+
+
+def box(half):
+    return lambda u: math.radians(half) * (2 * u - 1)
+
+
+@pytest.mark.parametrize("half", [2.0, 10.0, 20.0, 60.0, 120.0])
+@pytest.mark.parametrize("blur", [3.0, 8.0])
+def test_calibrated_widths_do_not_depend_on_the_blur_of_a_density(half, blur):
+    density, sets = turned(box(half), math.radians(blur))
+    width = math.degrees(sets.width())
+    assert abs(width - 1.8 * half) < 0.04 * 1.8 * half + 0.5
+    if half <= 10 and blur > 5:
+        assert math.degrees(float(density.widths()[0])) > width + 5  # what it would be otherwise
+    sharp = recalibrated(density, sets.needed)
+    assert abs(math.degrees(float(sharp.widths()[0])) - width) < 5
+    torch.testing.assert_close(sharp.mass.sum(-1), torch.ones(len(sets)))
+
+
+def test_overconfident_and_flat_densities_get_the_width_of_the_truth():
+    narrow, _ = turned(box(10), math.radians(3))
+    truth = box(60)(torch.rand(2000, generator=torch.Generator().manual_seed(1)))
+    ties = torch.rand(2000, generator=torch.Generator().manual_seed(2))
+    width = math.degrees(sets_of(narrow, narrow, truth, ties).width())
+    assert width > 80
+    flat = Densities(narrow.coordinate, torch.full((2000, 72), 1 / 72))
+    width = math.degrees(sets_of(flat, flat, truth, ties).width())
+    assert abs(width - 324) < 8
+
+
+def test_two_modes_are_two_sets():
+    two = turned(
+        lambda u: torch.where(u < 0.5, -1.0, 1.5) + math.radians(10) * (4 * u % 2 - 1), 0.1
+    )
+    assert abs(math.degrees(two[1].width()) - 36) < 3
 
 
 @pytest.mark.parametrize(
     ("width", "low", "high", "verdict"),
     [
-        (8.0, 7.0, 10.0, "absent"),
-        (11.0, 9.0, 25.0, "cannot be told"),
-        (20.0, 19.0, 21.0, "cannot be told"),
+        (4.0, 3.0, 9.0, "absent"),
+        (9.0, 7.0, 25.0, "cannot be told"),
+        (12.0, 11.0, 13.0, "cannot be told"),
+        (18.0, 17.0, 19.0, "partial"),
         (36.0, 34.0, 38.0, "partial"),
         (108.0, 60.0, 110.0, "cannot be told"),
         (108.0, 100.0, 110.0, "partial"),

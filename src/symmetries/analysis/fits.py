@@ -57,7 +57,7 @@ def fit(
         half_width: for "augmented", a share of each range, 0 to 1; None is 1.
         preset: "quick", "default" or "paper"; None is "quick" on a CPU, "default" on a GPU.
         fill: background value from 0 to 1; None looks for it at the borders.
-        seed: of everything random.
+        seed: random seed.
         device: "auto", "cpu", "cuda", ...
         progress: show bars.
         training: ``out``, ``resume``, ``precision``, ``devices`` and ``nodes``.

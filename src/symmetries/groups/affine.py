@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats, invalid
-from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import check_eta, check_matrices, distance_of_matrices
+from symmetries.groups.base import Parameter
+from symmetries.groups.matrix_base import PlaneGroup
+from symmetries.groups.shapes import check_eta, check_matrices
 from symmetries.ops.affine_exp import (
     affine_exp as affine_exp,
 )
 from symmetries.ops.affine_exp import family_exp, generators, six_columns
-from symmetries.ops.affine_inverse import affine_inverse
-from symmetries.ops.affine_product import affine_product
 from symmetries.ops.phi1 import phi1_coefficients
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
@@ -121,7 +120,7 @@ def _has_log(matrix: Tensor) -> Tensor:
     return (a * d - b * c > 0) & (elliptic | (mean > 0))
 
 
-class Affine2(Group[Tensor]):
+class Affine2(PlaneGroup):
     """The affine group of the plane, or a family of elements in it: T = exp(sum_i eta_i G_i).
 
     Most subsets of the generators are not closed under composition (rotation with unequal scales
@@ -177,19 +176,9 @@ class Affine2(Group[Tensor]):
         return self._closed
 
     @property
-    def planar(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def positional(self) -> bool:
         """Whether both shifts are among the parameters."""
         return {"shift_x", "shift_y"} <= set(self.names)
-
-    @property
-    def negation_inverts(self) -> bool:
-        """True: elements are exponentials of sums of generators."""
-        return True
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 3, 3) of parameters eta (..., dim)."""
@@ -250,32 +239,6 @@ class Affine2(Group[Tensor]):
         """
         check_matrices(element)
         return _has_log(element)
-
-    def compose(self, *elements: Tensor) -> Tensor:
-        """Return the matrix product; the rightmost element acts first."""
-        check_matrices(*elements)
-        product = elements[-1]
-        for element in elements[-2::-1]:
-            product = affine_product(element, product)
-        return product
-
-    def inverse(self, element: Tensor) -> Tensor:
-        """Return the inverse matrices, in closed form."""
-        check_matrices(element)
-        return affine_inverse(element)
-
-    def distance_to_identity(self, element: Tensor) -> Tensor:
-        """|T - I|^2 / 8, (...): (1 - cos) / 2 for a rotation, so 1 for a half turn."""
-        return distance_of_matrices(element)
-
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        """Return unit matrices of shape ``(*batch, 3, 3)``."""
-        return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)
 
     def six(self, eta: Tensor) -> Tensor:
         """Return all six coordinates (..., 6) of eta (..., dim), zero for absent parameters."""

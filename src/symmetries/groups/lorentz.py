@@ -14,7 +14,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
-from symmetries.groups.matrices import MatrixGroup
+from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.rotations import ANGLES
 from symmetries.groups.shapes import check_eta
 
@@ -30,7 +30,7 @@ _COSH = tuple(1 / math.factorial(2 * n) for n in range(9))
 _SINH = tuple(1 / math.factorial(2 * n + 1) for n in range(9))
 
 
-class Lorentz(MatrixGroup):
+class Lorentz(ClosedMatrixGroup):
     """Boosts and rotations of four-vectors (E, x, y, z), as matrices (..., 4, 4).
 
     The parameters are boost_x, boost_y, boost_z, a rapidity along each axis (positive: the vector

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
-from symmetries.groups.matrices import MatrixGroup
+from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.rotations import (
     ANGLES,
     INVERSION,
@@ -26,7 +26,7 @@ from symmetries.groups.special import cubic_root, half_cot_root, versine_root
 SHIFTS = tuple(Parameter(f"shift_{axis}", "length", 1.0) for axis in "xyz")
 
 
-class SE3(MatrixGroup):
+class SE3(ClosedMatrixGroup):
     """Rotations and translations of space, as matrices (..., 4, 4): T = exp(sum_i eta_i G_i).
 
     The parameters are shift_x, shift_y, shift_z in the units of the data, and the rotation of
@@ -68,7 +68,7 @@ class SE3(MatrixGroup):
         return rigid_inverse(element)
 
 
-class E3(MatrixGroup):
+class E3(ClosedMatrixGroup):
     """Rigid motions of space and the inversion, as matrices (..., 4, 4).
 
     The parameters are those of :class:`SE3` and ``inversion``, 0 or 1: the inversion x -> -x comes

@@ -12,7 +12,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
 from symmetries.groups.finite import principal_steps
-from symmetries.groups.matrices import MatrixGroup
+from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.shapes import check_eta
 from symmetries.groups.special import angle_over_sine, sinc_root, versine_root
 
@@ -20,7 +20,7 @@ ANGLES = tuple(Parameter(f"rotation_{axis}", "rad", math.pi) for axis in "xyz")
 INVERSION = Parameter("inversion", "step", 1.0, angle=True)
 
 
-class SO3(MatrixGroup):
+class SO3(ClosedMatrixGroup):
     """The rotations of space, as matrices (..., 3, 3): R = exp(K), K x = eta cross x.
 
     eta is the axis times the angle; a positive angle turns counter-clockwise as seen from the tip
@@ -71,7 +71,7 @@ class SO3(MatrixGroup):
         return random_rotations(*batch, generator=generator, dtype=dtype)
 
 
-class O3(MatrixGroup):
+class O3(ClosedMatrixGroup):
     """Rotations of space and the inversion x -> -x, as matrices (..., 3, 3) of determinant 1 or -1.
 
     The parameters are those of :class:`SO3` and ``inversion``, 0 or 1: exp(eta) = (-1)^inversion R.

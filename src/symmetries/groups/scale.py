@@ -4,11 +4,11 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
-from symmetries.groups.matrices import MatrixGroup
+from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.shapes import check_eta
 
 
-class Scale1(MatrixGroup):
+class Scale1(ClosedMatrixGroup):
     """The group of positive factors, as matrices (..., 1, 1); eta is the logarithm of the factor.
 
     It acts on points of any number of coordinates.

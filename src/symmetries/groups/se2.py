@@ -12,20 +12,14 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries._validation.placement import check_same
-from symmetries.groups.base import Group, Parameter
-from symmetries.groups.shapes import (
-    check_eta,
-    check_matrices,
-    distance_of_matrices,
-    matrix_from_rows,
-)
+from symmetries.groups.base import Parameter
+from symmetries.groups.matrix_base import PlaneGroup
+from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
 from symmetries.groups.special import sinc, wrap_angle, x_cot_x
 from symmetries.ops.affine_exp import exp_by_squaring, few
-from symmetries.ops.affine_inverse import affine_inverse
-from symmetries.ops.affine_product import affine_product
 
 
-class SE2(Group[Tensor]):
+class SE2(PlaneGroup):
     """The rigid motions of the plane, without reflections: T = exp(sum_i eta_i G_i).
 
     It has the same elements and parameters as ``Affine2("rotation", "translation")``. Because the
@@ -53,16 +47,6 @@ class SE2(Group[Tensor]):
     @property
     def closed(self) -> bool:
         """True."""
-        return True
-
-    @property
-    def planar(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def negation_inverts(self) -> bool:
-        """True: elements are exponentials of sums of generators."""
         return True
 
     def exp(self, eta: Tensor) -> Tensor:
@@ -95,29 +79,3 @@ class SE2(Group[Tensor]):
         check_same(angle=angle, x=x, y=y)
         c, s = torch.cos(angle), torch.sin(angle)
         return matrix_from_rows((c, -s, x), (s, c, y))
-
-    def compose(self, *elements: Tensor) -> Tensor:
-        """Return the matrix product; the rightmost element acts first."""
-        check_matrices(*elements)
-        product = elements[-1]
-        for element in elements[-2::-1]:
-            product = affine_product(element, product)
-        return product
-
-    def inverse(self, element: Tensor) -> Tensor:
-        """Return the inverse, (R, t)^-1 = (R', -R' t)."""
-        check_matrices(element)
-        return affine_inverse(element)
-
-    def distance_to_identity(self, element: Tensor) -> Tensor:
-        """|T - I|^2 / 8, (...): (1 - cos) / 2 for a rotation, so 1 for a half turn."""
-        return distance_of_matrices(element)
-
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        """Return unit matrices of shape ``(*batch, 3, 3)``."""
-        return torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)

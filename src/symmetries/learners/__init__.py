@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from symmetries._utils.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from symmetries.learners.invariant_network import InvariantNetwork as InvariantNetwork
+    from symmetries.learners.invariant_network import (
+        InvariantNetworkConfig as InvariantNetworkConfig,
+    )
     from symmetries.learners.invariant_vae import InvariantVAE as InvariantVAE
     from symmetries.learners.invariant_vae import InvariantVAEConfig as InvariantVAEConfig
     from symmetries.learners.invariant_weights import Evaluation as Evaluation

@@ -85,29 +85,17 @@ def invariant_weights(
     The "elbo" is that of the training set, which selects the symmetry. ``half_width`` is the
     initial half-width as a fraction of each parameter's range, and stays fixed without ``learn``.
     """
-    from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural
-    from symmetries.nn.invariant_model import shallow_model
+    from symmetries.learners.invariant_weights import InvariantWeights, InvariantWeightsConfig
 
     images, labels, held, truth = task.labelled()
-    parsed = parse_group(group)
-    distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
-    model = shallow_model(
-        task.shape,
-        task.train.classes,
-        parsed,
-        half_widths=(tuple(half_width * bound for bound in parsed.bounds),),
-        learn=learn,
-        features=features,
-        sigma=2.0 / max(distance, 1e-6),
-        prior_variance=30.0,
-        seed=task.seed,
-    ).to(_device(task.device))
-    config = NaturalConfig(steps=steps, batch_size=batch_size, samples=samples, lr=lr)
-    fit_natural(model, [images], labels, config.replace(seed=task.seed), out=task.out)
-    fit = evaluate(model, [images], labels, seed=task.seed).log_likelihood
-    elbo = float((fit - model.head.kl() / len(labels))[0])
-    score = float(evaluate(model, [held], truth, seed=task.seed).score[0])
-    shares = model.half_width[0].detach().cpu() / torch.tensor(parsed.bounds)
+    network = {"half_width": half_width, "learn": learn, "features": features}
+    training = {"lr": lr, "steps": steps, "batch_size": batch_size, "samples": samples}
+    config = InvariantWeightsConfig().replace(**network, **training)
+    model = InvariantWeights(group, task.shape, task.train.classes, config, seed=task.seed)
+    model.fit((images, labels), out=task.out, device=task.device, progress=False)
+    elbo = model.summary((images, labels), most=len(images), seed=task.seed).elbo
+    score = model.summary((held, truth), most=len(held), seed=task.seed).score
+    shares = model.network.half_width[0].detach().cpu() / torch.tensor(model.group.bounds)
     return {"elbo": elbo, "accuracy": score, "half_width": float(shares.max())}
 
 
@@ -162,24 +150,17 @@ def relaxed(
     kernel_size: int = 3,
 ) -> dict[str, float]:
     """Train a network whose omega' is learned under a penalty, or fixed; return "accuracy"."""
-    from symmetries.groups import Cyclic, Dihedral
-    from symmetries.learners.relaxed import accuracy, fit
-    from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
+    from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
 
     images, labels, held, truth = task.labelled()
-    parsed = parse_group(group)
-    if not isinstance(parsed, Cyclic | Dihedral):
-        raise invalid("group", "rotations and flips for relaxed layers", group, "try c4 or d4")
-    start = 0.1 if relaxation is None else relaxation
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.seed)
-        symmetry = Symmetry(parsed, "soft", {"rotation": start}, learn=relaxation is None)
-        model = RelaxedCNN(
-            task.shape[0], task.train.classes, symmetry, width=width, kernel_size=kernel_size
-        )
-    weight = penalty if relaxation is None else 0.0
-    fit(model, images, labels, task.config(steps, batch_size, lr), penalty=weight)
-    return {"accuracy": accuracy(model, held, truth)}
+    learned = relaxation is None
+    start, weight = (0.1, penalty) if relaxation is None else (relaxation, 0.0)
+    config = RelaxedConfig(relaxation=start, learn=learned, penalty=weight, width=width)
+    config = config.replace(kernel_size=kernel_size, relaxation_lr=1.0, lr=lr, steps=steps)
+    config = config.replace(batch_size=min(batch_size, len(images)))
+    model = RelaxedEquivariance(group, task.shape, task.train.classes, config, seed=task.seed)
+    model.fit((images, labels), out=task.out, device=task.device, progress=False)
+    return {"accuracy": model.summary((held, truth), most=len(held)).accuracy}
 
 
 def symmetry_model(
@@ -266,9 +247,3 @@ def check_settings(learner: str, names: set[str]) -> None:
     for name in sorted(names - known):
         expected = f"a setting of {learner}: {', '.join(sorted(known))}"
         raise invalid("settings", expected, repr(name), "check the spelling")
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)

@@ -1,0 +1,190 @@
+"""Widths planted in labels: the optimum of the exact evidence, and what a network learns.
+
+Tasks on digits whose labels tell how far a network may be averaged over rotations: which of three
+digits, turned by any angle (one sector: the label does not depend on the pose); in which of 2, 3
+and 6 equal sectors a seven points; upright 6 against 9; and as a negative control in which of 24
+sectors, where every angle is its own class.
+
+First, for each half-width of a grid, the network is trained at that width, with precisions by the
+evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
+examples in double precision (mean over initial weights; the optimum is the top of a parabola
+through the best and its neighbours). Then ``InvariantNetwork`` learns the width from three starts.
+
+    python benchmarks/network_widths.py
+    python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
+"""
+
+import argparse
+import math
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symmetries.data import ImageSet, digits, mnist
+from symmetries.data.derived import rotated
+from symmetries.data.pose_labels import pose_sectors, six_or_nine
+from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.training.step import seeded
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record
+
+STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
+THREE = (2, 4, 7)
+TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "every angle")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything: small for a processor, larger for a GPU."""
+
+    examples: int
+    side: int
+    channels: tuple[int, int]
+    spacing: int  # degrees between half-widths of the grid
+    samples: int  # S, in training
+    exact: int  # S, for the exact evidence
+    steps: int
+    batch: int
+    rows: int
+
+
+SIZES = {
+    "digits": Size(300, 8, (8, 16), 15, 12, 36, 400, 100, 300),
+    "mnist": Size(3000, 28, (16, 32), 10, 32, 64, 3000, 250, 1500),
+}
+
+
+def task(name: str, data: ImageSet, size: Size) -> tuple[Tensor, Tensor, int]:
+    """Images, labels and the number of classes of a task."""
+    copies = -(-size.examples // int((data.labels == 7).sum()))
+    if name == "1 sector":
+        kept = torch.stack([data.labels == digit for digit in THREE]).any(0).nonzero()[:, 0]
+        turned = rotated(data.subset(kept.tolist()), 180.0)
+        classes = torch.tensor([THREE.index(int(label)) for label in turned.labels])
+        found = ImageSet(turned.images, classes, "three digits")
+    elif name == "6 or 9":
+        found = six_or_nine(data)
+    else:
+        found = pose_sectors(data, 24 if name == "every angle" else int(name[0]), copies)
+    return found.images[: size.examples], found.labels[: size.examples], found.classes
+
+
+def network(classes: int, size: Size, seed: int) -> nn.Sequential:
+    """Two convolutions of stride 2 and a linear layer."""
+    first, second = size.channels
+    side = -(-size.side // 4)
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Conv2d(1, first, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(first, second, 3, stride=2, padding=1), nn.ReLU(),
+            nn.Flatten(), nn.Linear(second * side * side, classes),
+        )  # fmt: skip
+
+
+def fitted(
+    data: tuple[Tensor, Tensor, int],
+    size: Size,
+    width: float,
+    seed: int,
+    device: str,
+    **more: Any,  # noqa: ANN401 - fields of the configuration
+) -> InvariantNetwork:
+    """A network trained from a half-width in degrees."""
+    images, labels, classes = data
+    config = InvariantNetworkConfig(
+        half_width=width / 180, samples=size.samples, curvature_rows=size.rows
+    ).replace(steps=size.steps, batch_size=size.batch, **more)
+    module = network(classes, size, 1000 + seed)
+    model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
+    model.fit((images, labels), device=device, progress=False)
+    return model
+
+
+def exact_evidence(model: InvariantNetwork, images: Tensor, labels: Tensor, size: Size) -> float:
+    """The log evidence by the full Gauss-Newton matrix, in double precision."""
+    model = model.double()
+    images, labels = images.double().to(model.device), labels.to(model.device)
+    eta = torch.linspace(-1, 1, size.exact, device=model.device).double()[:, None]
+    eta = eta * (1 - 1 / size.exact) * model.network.box.half_width  # midpoints of equal parts
+    return float(model.evidence().total(images, labels, eta.detach()))
+
+
+def top(widths: list[float], values: list[float]) -> float:
+    """Where the parabola through the best value and its neighbours is highest."""
+    best = max(range(len(values)), key=values.__getitem__)
+    if best in (0, len(values) - 1):
+        return widths[best]
+    left, middle, right = values[best - 1 : best + 2]
+    shift = 0.5 * (left - right) / (left - 2 * middle + right)
+    return widths[best] + shift * (widths[best + 1] - widths[best])
+
+
+def measure(
+    name: str, data: ImageSet, size: Size, seeds: int, device: str, learn: bool
+) -> dict[str, Any]:
+    """The exact optimum of a task, then what is learned."""
+    found = task(name, data, size)
+    images, labels, classes = found
+    began = time.process_time()
+    widths = [float(w) for w in range(0, 181, size.spacing)]
+    totals = [
+        [
+            exact_evidence(
+                fitted(found, size, width, seed, device, learn=False, draws=1), images, labels, size
+            )
+            for width in widths
+        ]
+        for seed in range(seeds)
+    ]
+    means = [sum(column) / seeds for column in zip(*totals, strict=True)]
+    best = top(widths, means)
+    middle = time.process_time()
+    row: dict[str, Any] = {
+        "task": name, "examples": len(images), "classes": classes, "widths": widths,
+        "log evidence": totals, "best": best, "seeds": seeds,
+        "tops by seed": [top(widths, total) for total in totals],
+        "flat within 2 nats": [
+            min(w for w, v in zip(widths, means, strict=True) if v > max(means) - 2),
+            max(w for w, v in zip(widths, means, strict=True) if v > max(means) - 2),
+        ],
+    }  # fmt: skip
+    print(f"{name}: best {best:.0f} ({[round(m) for m in means]})", flush=True)
+    if learn:
+        ends = [fitted(found, size, start, 100, device) for start in STARTS]
+        row["starts"] = list(STARTS)
+        row["learned"] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
+        row["accuracy"] = [m.summary((images, labels)).score for m in ends]
+        print(f"{name}: learned {[round(w) for w in row['learned']]}", flush=True)
+    row["processor seconds"] = {"grid": middle - began, "learned": time.process_time() - middle}
+    return row
+
+
+def main() -> None:
+    """Measure and record."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", choices=SIZES, default="digits")
+    parser.add_argument("--folder", help="of MNIST's files")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--grid-only", action="store_true", help="no learning")
+    given = parser.parse_args()
+    data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
+    size = SIZES[given.data]
+    rows = [
+        measure(name, data, size, given.seeds, given.device, not given.grid_only)
+        for name in given.tasks
+    ]
+    part = len(given.tasks) < len(TASKS) or given.grid_only
+    kind = "cuda" if given.device.startswith("cuda") else "cpu"
+    record(f"network_widths-{given.data}-{kind}", rows, part=part)
+
+
+if __name__ == "__main__":
+    main()

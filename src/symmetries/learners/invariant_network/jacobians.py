@@ -1,0 +1,103 @@
+"""Derivatives of the outputs of an averaged network with respect to its weights."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from symmetries._validation.checks import invalid
+
+Weights = dict[str, Tensor]
+TORCH_ERRORS = (RuntimeError, NotImplementedError)
+
+
+def trained(module: nn.Module) -> Weights:
+    """The parameters of a module that are trained, by name, detached; a shared one stands once."""
+    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+
+
+def averaged(module: nn.Module, weights: Mapping[str, Tensor], views: Tensor) -> Tensor:
+    """Return the outputs (N, K) for given weights, averaged over views (N, S, C, H, W)."""
+    n, s = views.shape[:2]
+    outputs: Tensor = functional_call(module, dict(weights), (views.flatten(0, 1),))
+    mean: Tensor = outputs.unflatten(0, (n, s)).mean(1)
+    return mean
+
+
+def jacobian_rows(
+    module: nn.Module,
+    weights: Weights,
+    views: Tensor,
+    whiten: Callable[[Tensor, Tensor], Tensor],
+    mixed: Tensor | None = None,
+) -> Tensor:
+    r"""Return the rows L_n^T J_n (N K, P) of examples, one after the other.
+
+    J_n is the Jacobian of the *average*, (1/S) sum_s dg(T_s x_n)/dtheta. Its outer product has the
+    cross terms of all pairs of transformations; a curvature summed over transformed examples, as
+    that of augmented data, has only those of a transformation with itself, and is too small by up
+    to a factor of S where the network answers alike.
+
+    Args:
+        module: in eval mode.
+        weights: with respect to which it is differentiated.
+        views: (N, S, C, H, W).
+        whiten: maps outputs (K,) and a change (K,) of them to L^T change.
+        mixed: mixtures E_n (N, k, K) of the rows, to return E_n L_n^T J_n (N k, P) in their place.
+            Fewer rows cost less, and with random signs over sqrt(k) they have the same expected
+            outer product.
+    """
+
+    def of_one(parameters: Weights, mine: Tensor, mixture: Tensor | None) -> Tensor:
+        outputs = averaged(module, parameters, mine[None])[0]
+        rows = whiten(outputs.detach(), outputs)
+        return rows if mixture is None else mixture @ rows
+
+    axes = (None, 0, None if mixed is None else 0)
+    try:
+        with plain_attention():
+            found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)
+    except TORCH_ERRORS as error:
+        raise not_differentiable(error) from error
+    return torch.cat([part.flatten(2) for part in found.values()], 2).flatten(0, 1)
+
+
+def pulled_back(outputs: Tensor, weights: Weights, cotangents: Tensor) -> Tensor:
+    """Return sum_n J_n^T c_n (P,) for cotangents c (N, K); it can be differentiated again.
+
+    In reverse mode: with attention and a layer norm, differentiating a forward-mode derivative with
+    respect to the input gave a wrong slope without a warning (torch 2.13).
+
+    Args:
+        outputs: (N, K), computed from the weights.
+        weights: tensors that require gradients.
+        cotangents: (N, K).
+    """
+    parts = torch.autograd.grad(
+        outputs, list(weights.values()), cotangents, create_graph=True, materialize_grads=True
+    )
+    return torch.cat([part.flatten() for part in parts])
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Compute attention by plain products: the fused forms have no second derivatives."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def not_differentiable(error: Exception) -> Exception:
+    """Return the error of a module whose derivatives by example torch.func cannot compute."""
+    if type(error) not in TORCH_ERRORS:  # such as one of memory, which explains itself
+        return error
+    got = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    remedy = "avoid changes in place, branches on values and noise in eval mode"
+    return invalid("module", "a network that torch.func can differentiate", got, remedy)

@@ -1,0 +1,308 @@
+"""Invariant networks as a learner: the user's network, and how invariant its task is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._utils.eval_mode import eval_mode
+from symmetries._validation.checks import (
+    check_class_range,
+    check_image_shape,
+    check_module,
+    check_whole,
+    invalid,
+)
+from symmetries._validation.placement import call_model
+from symmetries.actions.base import Action
+from symmetries.distributions.box import UniformBox
+from symmetries.groups.base import Group
+from symmetries.groups.names import group_name
+from symmetries.learners.base import (
+    Labelled,
+    LabelledLearner,
+    Summary,
+    labelled_images,
+    run_options,
+)
+from symmetries.learners.invariant_network.config import InvariantNetworkConfig
+from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
+from symmetries.learners.invariant_network.training import EvidenceLoss
+from symmetries.nn.orbit_average import OrbitAverage
+from symmetries.training import History, load_learner, train
+from symmetries.training.recipe import plain_settings
+from symmetries.training.step import mix, seeded
+
+EVALUATED = 256  # images at a time, in eval mode
+
+
+@dataclass(frozen=True)
+class NetworkSummary(Summary):
+    """How invariant a network has become, and how well it does.
+
+    Args:
+        images: number of images that were looked at.
+        half_widths: by parameter, in the units a person reads.
+        units: of the half-widths: "degrees", "pixels", "factor".
+        log_evidence: lower bound on the Laplace log evidence per example, if these are the
+            training images.
+        log_likelihood: per example, at the weights.
+        score: accuracy; for values the mean square error.
+        precisions: of the prior, by layer.
+        effective_parameters: how many of the weights the images determine, by layer.
+    """
+
+    images: int
+    half_widths: dict[str, float]
+    units: dict[str, str]
+    log_evidence: float
+    log_likelihood: float
+    score: float
+    precisions: dict[str, float]
+    effective_parameters: dict[str, float]
+
+
+class InvariantNetwork(LabelledLearner):
+    """A network averaged over transformations of its input, whose half-widths are learned.
+
+    The half-widths maximise a lower bound on the Laplace log evidence of the training images; see
+    :mod:`symmetries.learners.invariant_network`.
+
+    Args:
+        module: images (N, C, H, W) to logits or values (N, K); trained in place, from the weights
+            it has.
+        action: transformations with continuous parameters: a group, its name, such as "rotation",
+            or its action on images.
+        shape: (C, H, W) of the images.
+        config: a preset, "quick", "default" or "paper", or an :class:`InvariantNetworkConfig`.
+        seed: random seed of training.
+
+    Example:
+        >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+        >>> model = InvariantNetwork(network, "rotation", (1, 8, 8), "quick")
+        >>> model(torch.rand(5, 1, 8, 8)).shape
+        torch.Size([5, 3])
+    """
+
+    name = "invariant_network"
+    kind = InvariantNetworkConfig
+    config: InvariantNetworkConfig
+
+    def __init__(
+        self,
+        module: nn.Module,
+        action: Action | Group[Any] | str,
+        shape: tuple[int, int, int],
+        config: InvariantNetworkConfig | str = "default",
+        *,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(action, shape, 0, config, seed)
+        check_whole(seed, "seed", least=0)
+        check_module(module, "module")
+        if self.group.finite:
+            remedy = "take one such as 'rotation', or RelaxedEquivariance for finite groups"
+            raise invalid("action", "a group with continuous parameters", repr(self.group), remedy)
+        check_layers(module)
+        c = self.config
+        self.outputs = count_outputs(module, shape, c.likelihood)
+        widths = [c.half_width * bound for bound in self.group.bounds]
+        box = UniformBox(self.group, widths, constraint="reflect", learn=c.learn)
+        options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
+        self.network = OrbitAverage(module, box, **options)  # type: ignore[arg-type]
+        self.layers = layer_names(module)
+        start = torch.full((len(self.layers),), c.prior_precision).log()
+        self.register_buffer("log_precision", start)
+        self.register_buffer("log_noise", torch.zeros(()))
+        self.register_buffer("log_evidence", torch.full((), torch.nan))
+        self.log_precision: Tensor
+        self.log_noise: Tensor
+        self.log_evidence: Tensor
+        self.eval()
+
+    @property
+    def module(self) -> nn.Module:
+        """The network that is averaged."""
+        return self.network.module
+
+    @property
+    def noise(self) -> Tensor:
+        """Standard deviation of the Gaussian likelihood."""
+        return self.log_noise.exp()
+
+    def layer_index(self, name: str) -> int:
+        """The number of the layer that owns a parameter of the network."""
+        return self.layers.index(layer_of(name))
+
+    def penalty(self) -> Tensor:
+        """theta^T Delta theta / 2, as a function of the weights."""
+        total = torch.zeros((), device=self.device)
+        for name, value in self.module.named_parameters():
+            if value.requires_grad:
+                precision = self.log_precision[self.layer_index(name)].exp()
+                total = total + 0.5 * precision * value.square().sum()
+        return total
+
+    def evidence(self) -> LaplaceEvidence:
+        """The Laplace evidence at the weights, precisions and noise as they are."""
+        precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
+        return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
+
+    def eta(self, samples: int, seed: int = 0) -> Tensor:
+        """Evenly spread transformations (samples, dim) of the learned box."""
+        box = self.network.box
+        generator = torch.Generator(box.free.device).manual_seed(seed)
+        return box.noise(samples, "sobol", generator) * box.half_width
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the averaged outputs (N, K) for images (N, C, H, W)."""
+        check_image_shape(x, self.shape, "x")
+        element = self.group.exp(self.eta(self.config.samples))
+        parts = [self.network.average(part, element) for part in x.split(EVALUATED)]
+        return torch.cat(parts)
+
+    def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
+        """Learn weights and half-widths from labelled images, without a validation set.
+
+        Args:
+            data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
+                or values (N, K).
+            run: fields of :class:`symmetries.training.TrainConfig`, such as ``out``, ``resume``,
+                ``device``, ``progress`` and ``log_every``.
+        """
+        images, targets = self._checked(data)
+        options = run_options(run)
+        for name in ("devices", "nodes"):
+            if options.get(name, 1) != 1:
+                remedy = "train on one device: the posterior is computed in one process"
+                raise invalid(name, "1", options[name], remedy)
+        settings = plain_settings(self.config, group=group_name(self.group))
+        options |= {"given_seed": self.seed, "settings": settings, "graph": "off"}
+        config = self.config.training.train_config(seed=mix(self.seed, 0), **options)
+        config = config.replace(batch_size=min(config.batch_size, len(images)))
+        widths = [self.network.box.free] if self.config.learn else []
+        own = [p for p in self.module.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": own}]
+        if widths:
+            groups.append({"params": widths, "lr": self.config.width_lr, "clip": False})
+        loss = EvidenceLoss(images)
+        self.history = train(self, loss, (images, targets), config, param_groups=groups)
+        self.eval()
+        return self.history
+
+    @torch.no_grad()
+    def summary(
+        self, data: Labelled, *, most: int = 1000, samples: int = 32, seed: int = 0
+    ) -> NetworkSummary:
+        """Return the half-widths, the bound on the evidence and the accuracy on labelled images.
+
+        Args:
+            data: a set of labelled images, or images (N, C, H, W) and targets.
+            most: number of images to look at, the first ones.
+            samples: number of transformations.
+            seed: random seed of the transformations.
+        """
+        check_whole(most, "most")
+        images, targets = (part[:most].to(self.device) for part in self._checked(data))
+        evidence, eta = self.evidence(), self.eta(samples, seed)
+        generator = torch.Generator(self.device).manual_seed(seed)
+        rows = self.config.curvature_rows
+        known = evidence.sampled_posterior(images, eta, self.outputs, rows, generator)
+        outputs = self(images)
+        if self.config.likelihood == "categorical":
+            score = (outputs.argmax(1) == targets).float().mean()
+        else:
+            score = (outputs - targets).square().mean()
+        gammas = dict.fromkeys(self.layers, 0.0)
+        sizes = {name: value.numel() for name, value in evidence.weights.items()}
+        for name, part in zip(sizes, known.retained().split(list(sizes.values())), strict=True):
+            gammas[layer_of(name)] += float(part.sum())
+        side, widths = max(self.shape[1:]), self.network.box.half_width.tolist()
+        pairs = zip(self.group.parameters, widths, strict=True)
+        shown = {parameter.name: parameter.display(width, side) for parameter, width in pairs}
+        return NetworkSummary(
+            images=len(images),
+            half_widths={name: value for name, (value, _) in shown.items()},
+            units={name: unit for name, (_, unit) in shown.items()},
+            log_evidence=float(evidence.total(images, targets, eta, known)) / len(images),
+            log_likelihood=float(evidence.fit(images, targets, eta)) / len(images),
+            score=float(score),
+            precisions=dict(zip(self.layers, self.log_precision.exp().tolist(), strict=True)),
+            effective_parameters=gammas,
+        )
+
+    def save(self, folder: Path | str) -> Path:
+        """Write weights and settings; the network's code is the user's, see :meth:`load`."""
+        return super().save(folder)
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls, folder: Path | str, module: nn.Module, device: torch.device | str = "cpu"
+    ) -> Self:
+        """Read what :meth:`save` wrote, into a module of the same structure."""
+        state, meta = load_learner(folder, cls.name, "invariant network")
+        config, shape = cls.kind.from_dict(meta["config"]), tuple(meta["shape"])
+        model = cls(module, meta["group"], shape, config, seed=meta["seed"])
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as error:
+            first = str(error).strip().splitlines()[-1].strip()
+            remedy = "build it as it was when it was saved"
+            raise invalid("module", "a network like the saved one", first, remedy) from error
+        return model.to(device)
+
+    def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
+        images, targets = labelled_images(data, self.shape)
+        if self.config.likelihood == "categorical":
+            if targets.is_floating_point():
+                remedy = "give int64 class numbers, or config.replace(likelihood='gaussian')"
+                raise invalid("labels", "class numbers", f"{targets.dtype} numbers", remedy)
+            check_class_range(targets, self.outputs)
+            if len(targets.unique()) < 2:
+                remedy = "add examples of others: one class says nothing about invariance"
+                raise invalid("labels", "at least two classes", "one class only", remedy)
+        elif targets.shape != (len(images), self.outputs) or not targets.is_floating_point():
+            got = f"shape {tuple(targets.shape)}, {targets.dtype}"
+            expected = f"floats ({len(images)}, {self.outputs})"
+            raise invalid("labels", expected, got, "give values of each output, or use classes")
+        return images, targets
+
+
+def layer_names(module: nn.Module) -> list[str]:
+    """Names of the layers that own trained parameters, in order."""
+    names = [layer_of(name) for name, p in module.named_parameters() if p.requires_grad]
+    return list(dict.fromkeys(names))
+
+
+def check_layers(module: nn.Module) -> None:
+    """Raise an error unless a module has trained parameters and treats examples one by one."""
+    if not layer_names(module):
+        remedy = "set requires_grad of the weights to learn"
+        raise invalid("module", "parameters to train", "none", remedy)
+    for name, part in module.named_modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+            remedy = "use track_running_stats=True, nn.GroupNorm or nn.LayerNorm"
+            expected = "layers that treat examples one by one in eval mode"
+            raise invalid("module", expected, f"{name!r} without running statistics", remedy)
+
+
+@torch.no_grad()
+def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: str) -> int:
+    """Return K for a module from images (N, C, H, W) to (N, K); raise an error for other shapes."""
+    like = next(module.parameters())
+    with seeded(0), eval_mode(module):
+        trial = torch.rand(2, *shape).to(like)
+        outputs = call_model(module, trial, "images")
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
+    if likelihood == "categorical":
+        if outputs.shape[1] < 2:
+            remedy = "give one logit for each class"
+            raise invalid("module", "logits of at least two classes", "one output", remedy)
+        if bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all()):
+            remedy = "remove the softmax at its end"
+            raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
+    return outputs.shape[1]

@@ -1,0 +1,306 @@
+"""The evidence of averaged networks against slow oracles, and widths that are known."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
+from symmetries.learners.invariant_network import (
+    InvariantNetwork,
+    InvariantNetworkConfig,
+    LaplaceEvidence,
+    posterior,
+)
+from symmetries.learners.invariant_network.posterior import cholesky
+
+GROUP = Affine2("rotation")
+ACT = ImageAction(GROUP)
+SHAPE, NOISE = (1, 6, 6), torch.tensor(0.3, dtype=torch.float64)
+RUN = {"device": "cpu", "progress": False}
+
+
+def pictures(count: int, seed: int = 0) -> torch.Tensor:
+    """Smooth random images, in double precision."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(count, 1, 3, 3, generator=generator, dtype=torch.float64)
+    return nn.functional.interpolate(coarse, SHAPE[1:], mode="bicubic").clamp(0, 1)
+
+
+class Shared(nn.Module):
+    """One layer that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.last = nn.Linear(9, 9), nn.Linear(9, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        coarse = nn.functional.avg_pool2d(x, 2).flatten(1)
+        return self.last(torch.tanh(self.inner(torch.tanh(self.inner(coarse)))))
+
+
+class Attention(nn.Module):
+    """Rows of the image as tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixing = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.norm, self.last = nn.LayerNorm(6), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x[:, 0]
+        mixed, _ = self.mixing(tokens, tokens, tokens, need_weights=False)
+        return self.last(self.norm(tokens + mixed).mean(1))
+
+
+def convolutional() -> nn.Module:
+    """Convolution, batch norm that has seen data, group norm and a linear layer."""
+    norm = nn.BatchNorm2d(3)
+    norm.running_mean.uniform_(-0.5, 0.5)
+    norm.running_var.uniform_(0.5, 2.0)
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, stride=2), norm, nn.GELU(), nn.GroupNorm(1, 3), nn.Flatten(),
+        nn.Linear(12, 3),
+    )  # fmt: skip
+
+
+def evidence_of(module: nn.Module, likelihood: str = "categorical") -> LaplaceEvidence:
+    """With a precision of its own for each layer."""
+    layers = dict.fromkeys(name.rpartition(".")[0] for name, _ in module.named_parameters())
+    precision = {name: torch.tensor(0.5 + i) for i, name in enumerate(layers)}
+    return LaplaceEvidence(module.double(), ACT, likelihood, precision, NOISE)
+
+
+def oracle(evidence: LaplaceEvidence, x: torch.Tensor, y: torch.Tensor, eta: torch.Tensor) -> float:
+    """Log evidence from the Hessian of each likelihood and the Jacobian of each mean, in loops."""
+    module = evidence.module.eval()
+    parameters = dict(module.named_parameters())
+    delta = torch.cat([
+        evidence.precision[name.rpartition(".")[0]].double().expand(p.numel())
+        for name, p in parameters.items()
+    ])  # fmt: skip
+    theta = torch.cat([p.detach().flatten() for p in parameters.values()])
+    hessian, total = delta.diag(), -0.5 * (delta * theta.square()).sum()
+    total = total + 0.5 * delta.log().sum()
+
+    def log_p(f: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if evidence.likelihood == "categorical":
+            return f.log_softmax(0)[target]
+        return torch.distributions.Normal(f, NOISE).log_prob(target).sum()
+
+    for image, target in zip(x, y, strict=True):
+        moved = torch.cat([ACT(GROUP.exp(one), image[None]) for one in eta])
+        mean = torch.stack([module(one[None])[0] for one in moved]).mean(0)
+        rows = [torch.autograd.grad(k, list(parameters.values()), retain_graph=True) for k in mean]
+        jacobian = torch.stack([torch.cat([part.flatten() for part in row]) for row in rows])
+        curvature = -torch.autograd.functional.hessian(
+            lambda f, t=target: log_p(f, t), mean.detach()
+        )
+        hessian = hessian + jacobian.T @ curvature @ jacobian
+        total = total + log_p(mean.detach(), target)
+    return float(total - 0.5 * torch.linalg.slogdet(hessian)[1])
+
+
+NETWORKS = {"convolutional": convolutional, "shared": Shared, "attention": Attention}
+
+
+@pytest.mark.parametrize("likelihood", ["categorical", "gaussian"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_evidence_is_that_of_the_full_gauss_newton_matrix(name, likelihood):
+    torch.manual_seed(0)
+    evidence, x = evidence_of(NETWORKS[name](), likelihood), pictures(8)
+    y = torch.arange(8) % 3 if likelihood == "categorical" else torch.randn(8, 3).double()
+    eta = torch.tensor([[-0.9], [0.1], [0.7]]).double()
+    found, truth = float(evidence.total(x, y, eta)), oracle(evidence, x, y, eta)
+    assert found == pytest.approx(truth, rel=1e-9)
+    rounded = LaplaceEvidence(
+        evidence.module.float(), ACT, likelihood, evidence.precision, NOISE.float()
+    )
+    y = y if likelihood == "categorical" else y.float()
+    assert float(rounded.total(x.float(), y, eta.float())) == pytest.approx(truth, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_slope_along_the_width_is_that_of_the_evidence(name):
+    """The tangent's slope, with weights held, against differences of the slow evidence."""
+    torch.manual_seed(1)
+    evidence, x, y = evidence_of(NETWORKS[name]()), pictures(6, 1), torch.arange(6) % 3
+    noise = torch.linspace(-1, 1, 5).double()[:, None]
+    width = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    known = evidence.posterior(x, noise * width.detach())
+    units = 18**0.5 * torch.eye(18).double().reshape(18, 6, 3)  # the mean over them is exact
+    evidence.width_objective(x, y, noise * width, known, units).backward()
+    step = 1e-4
+    ends = [oracle(evidence, x, y, noise * (0.7 + sign * step)) for sign in (-1, 1)]
+    assert float(width.grad) == pytest.approx((ends[1] - ends[0]) / (2 * step), rel=1e-4)
+
+
+def test_a_posterior_of_some_examples_gives_a_lower_bound_that_tightens():
+    torch.manual_seed(2)
+    evidence, x, y = evidence_of(convolutional()), pictures(40, 2), torch.arange(40) % 3
+    eta = torch.linspace(-1, 1, 4).double()[:, None]
+    exact = float(evidence.total(x, y, eta))
+    gaps = [
+        exact - float(evidence.total(x, y, eta, evidence.posterior(x[:few], eta, 40)))
+        for few in (4, 12, 40)
+    ]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] == pytest.approx(0, abs=1e-8)
+    mixed = evidence.sampled_posterior(x, eta, 3, 40, torch.Generator().manual_seed(0))
+    assert 0 < exact - float(evidence.total(x, y, eta, mixed)) < gaps[1]
+    assert len(mixed.rows) == 40
+    every = evidence.sampled_posterior(x, eta, 3, 120, torch.Generator().manual_seed(0))
+    assert float(every.log_det) == pytest.approx(float(evidence.posterior(x, eta).log_det))
+
+
+def test_curvature_without_cross_terms_is_another():
+    """Where all views are alike, the average's curvature is that of one view, and not 1 / S."""
+    torch.manual_seed(3)
+    evidence, x = evidence_of(convolutional()), pictures(5, 3)
+    one, four = (torch.zeros(s, 1).double() for s in (1, 4))
+    alone = evidence.posterior(x, one).log_det
+    torch.testing.assert_close(evidence.posterior(x, four).log_det, alone)
+    apart = [part / 4 for part in evidence.rows(x.repeat(4, 1, 1, 1), one)]
+    dropped = posterior(apart, evidence.precisions().rsqrt()).log_det
+    assert dropped < 0.8 * alone
+
+
+def test_the_posterior_has_the_covariance_of_its_rows():
+    generator = torch.Generator().manual_seed(0)
+    rows, scale = torch.randn(3, 5, generator=generator), torch.rand(5, generator=generator) + 0.5
+    found = posterior([rows], scale)
+    covariance = torch.linalg.inv(torch.eye(5) + rows.T @ rows)
+    kept = torch.eye(5) - covariance
+    torch.testing.assert_close(found.retained().float(), kept.diagonal(), atol=1e-5, rtol=0)
+    other = torch.randn(4, 5, generator=generator)
+    expected = (other @ covariance @ other.T).trace()
+    torch.testing.assert_close(found.trace(other).float(), expected, rtol=1e-4, atol=0)
+
+
+def linear_evidence(features: torch.Tensor, y: torch.Tensor, delta: float, noise: float) -> float:
+    """log N(y | 0, noise^2 I + phi phi^T / delta) of a linear model, summed over outputs."""
+    phi = torch.cat((features, torch.ones(len(features), 1).double()), 1)
+    covariance = noise**2 * torch.eye(len(phi)).double() + phi @ phi.T / delta
+    normal = torch.distributions.MultivariateNormal(torch.zeros(len(phi)).double(), covariance)
+    return float(normal.log_prob(y.T).sum())
+
+
+def test_a_linear_model_has_its_exact_evidence():
+    torch.manual_seed(4)
+    x, y = pictures(12, 4), torch.randn(12, 2).double()
+    eta, delta, noise = torch.linspace(-0.8, 0.8, 5).double()[:, None], 1.7, 0.4
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 2)).double()
+    means = ACT.orbit(GROUP.exp(eta), x).mean(1)
+    phi = torch.cat((means.flatten(1), torch.ones(12, 1).double()), 1)
+    gram = phi.T @ phi / noise**2 + delta * torch.eye(37).double()
+    best = torch.linalg.solve(gram, phi.T @ y / noise**2)
+    with torch.no_grad():
+        module[1].weight.copy_(best[:-1].T)
+        module[1].bias.copy_(best[-1])
+    precision = {"1": torch.tensor(delta, dtype=torch.float64)}
+    evidence = LaplaceEvidence(module, ACT, "gaussian", precision, noise)
+    truth = linear_evidence(means.flatten(1), y, delta, noise)
+    assert float(evidence.total(x, y, eta)) == pytest.approx(truth, rel=1e-9)
+
+
+def test_a_linear_model_learns_the_width_of_its_exact_evidence():
+    """A linear layer on held random features, whose targets are averages over 45 degrees."""
+    x, outputs = pictures(80, 5), 4
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 30), nn.Tanh(), nn.Linear(30, outputs))
+    module[1].requires_grad_(False).weight.mul_(6.0)
+    body = nn.Sequential(*module[:3]).double()
+    noise = (torch.arange(16).double()[:, None] + 0.5) / 8 - 1
+
+    def features(degrees: float) -> torch.Tensor:
+        views = ACT.orbit(GROUP.exp(noise * math.radians(degrees)), x)
+        return body(views.flatten(0, 1)).unflatten(0, (80, 16)).mean(1)
+
+    generator = torch.Generator().manual_seed(5)
+    truth = torch.randn(30, outputs, generator=generator).double()
+    y = features(45.0) @ truth + 0.1 * torch.randn(80, outputs, generator=generator).double()
+    settings = [(delta, sigma) for delta in (0.3, 1.0, 3.0) for sigma in (0.1, 0.15, 0.2, 0.3)]
+    profile = {
+        degrees: max(linear_evidence(features(degrees), y, *of) for of in settings)
+        for degrees in range(0, 91, 3)
+    }
+    best = max(profile, key=lambda degrees: profile[degrees])
+    config = InvariantNetworkConfig(
+        likelihood="gaussian", samples=8, every=4, draws=4, curvature_rows=120, half_width=0.1
+    ).replace(steps=240, batch_size=60, lr=0.05)
+    model = InvariantNetwork(module.float(), "rotation", SHAPE, config)
+    model.fit((x.float(), y.float()), **RUN)
+    found = math.degrees(float(model.network.box.half_width[0].detach()))
+    assert best == 45
+    assert found == pytest.approx(best, abs=3)
+
+
+def small(outputs: int = 3) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, outputs))
+
+
+def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
+    def build(module, action="rotation", config="quick"):
+        return InvariantNetwork(module, action, SHAPE, config)
+
+    for module, message in (
+        (nn.Sequential(small(), nn.Softmax(1)), "expected logits, got probabilities"),
+        (small(1), "at least two classes, got one output"),
+        (nn.Flatten(0), r"parameters to train, got none"),
+        (nn.Conv2d(1, 2, 3), r"outputs \(N, K\) for images"),
+        (nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), small()), "GroupNorm"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build(module)
+    with pytest.raises(ValueError, match="a group with continuous parameters"):
+        build(small(), "c4")
+    with pytest.raises(ValueError, match="that of a log-likelihood"):
+        InvariantNetworkConfig(likelihood="hinge")
+    x = pictures(9).float()
+    with pytest.raises(ValueError, match="at least two classes, got one class only"):
+        build(small()).fit((x, torch.zeros(9, dtype=torch.int64)), **RUN)
+    with pytest.raises(ValueError, match=r"class numbers from 0 to 2"):
+        build(small()).fit((x, torch.arange(9)), **RUN)
+    with pytest.raises(ValueError, match=r"devices: expected 1"):
+        build(small()).fit((x, torch.arange(9) % 3), devices=2)
+
+
+def test_curvature_that_is_not_finite_is_reported_in_one_sentence():
+    with pytest.raises(ValueError, match="curvature: expected finite Jacobians"):
+        cholesky(torch.full((2, 2), torch.nan).double())
+    evidence = evidence_of(small())
+    with torch.no_grad():
+        evidence.module[1].weight.fill_(torch.inf)
+    with pytest.raises(ValueError, match="curvature: expected finite Jacobians"):
+        evidence.posterior(pictures(2), torch.zeros(1, 1).double())
+
+
+class Branching(nn.Module):
+    """Looks at values, which torch.func cannot follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x.flatten(1) if float(x.sum()) > -1e9 else -x.flatten(1))
+
+
+def test_a_network_that_branches_on_values_is_refused():
+    with pytest.raises(ValueError, match="a network that torch"):
+        evidence_of(Branching()).posterior(pictures(2), torch.zeros(1, 1).double())
+
+
+def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():
+    torch.manual_seed(0)
+    x, y = pictures(24).float(), torch.arange(24) % 3
+    config = InvariantNetworkConfig(samples=4, curvature_rows=24, draws=2, every=2)
+    module = convolutional()
+    before = module[1].running_mean.clone()
+    model = InvariantNetwork(module, "rotation", SHAPE, config.replace(steps=6, batch_size=12))
+    model.fit((x, y), **RUN)
+    assert not torch.equal(module[1].running_mean, before)
+    assert math.isfinite(model.summary((x, y)).log_evidence)
+    assert math.isfinite(float(model.log_evidence))
