@@ -26,13 +26,13 @@ from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.report import figures
 
 CHANGES = ("rename", "replace", "link", "symlink", "unlink", "rmdir", "mkdir", "chmod")
-QUIET = ("--quiet", "--device", "cpu")
 COMMANDS: dict[str, list[str]] = {
     "orbit": ["orbit", "a.npz", "--group", "rotation"],
     "audit": ["audit", "plain:net", "a.npz", "--group", "c4", "--examples", "4"],
     "augment": ["augment", "model", "a.npz"],
     "discover": ["discover", "a.npz", "--group", "rotation"],
     "fit": ["fit", "a.npz", "--group", "rotation"],
+    "generators": ["generators", "table.npz", "--fields", "linear", "--degree", "2"],
     "sweep": ["sweep", "a.toml"],
 }
 COUNTED = "counted"  # the file with the number of changes of the last whole run
@@ -53,8 +53,10 @@ lr = {{low = 0.001, high = 0.1}}
 
 
 def prepare(folder: Path) -> None:
-    """Write pictures, a function to audit, and a model to augment with."""
+    """Write pictures, a table, a function to audit, and a model to augment with."""
     rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    np.savez(folder / "table.npz", x=x, y=(x**2).sum(1))
     np.savez(folder / "a.npz", images=rng.random((72, 8, 8)), labels=np.arange(72) % 2)
     (folder / "plain.py").write_text(
         "import torch\nweight = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))\n"
@@ -78,7 +80,8 @@ def target(folder: Path, name: str) -> Path:
 def invoke(folder: Path, name: str, seed: int, *more: str) -> int:
     """Run a command in this process; its exit code. A sweep goes on for one or two runs more."""
     os.chdir(folder)
-    words = [*COMMANDS[name], "--out", target(folder, name).name, *QUIET]
+    words = [*COMMANDS[name], "--out", target(folder, name).name, "--quiet"]
+    words += [] if name == "generators" else ["--device", "cpu"]
     if name == "sweep":
         file = folder / "out" / "result" / "sweep.json"
         trials = len(json.loads(file.read_text())["trials"]) if file.exists() else 0

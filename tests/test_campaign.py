@@ -64,7 +64,9 @@ def test_full_disks_and_locked_folders(tmp_path):
 
 
 def test_hostile_files_run_nothing_and_deceive_nobody(tmp_path):
-    found = run("hostile", tmp_path, "--each", "6", "--formats", "onnx", "npz", "pictures", "json")
+    found = run(
+        "hostile", tmp_path, "--each", "6", "--formats", "onnx", "npz", "tables", "pictures", "json"
+    )
     for row in found["formats"].values():
         assert row["files"] > 6
         assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0, row

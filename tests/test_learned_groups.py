@@ -70,7 +70,7 @@ def test_commands_read_the_file_where_they_take_a_group(circle, tmp_path):
     name = group_or_file(str(circle[1]))
     assert parse_group(name).planar
     assert group_or_file("c4") == "c4"
-    with pytest.raises(ValueError, match="an existing generators.json"):
+    with pytest.raises(ValueError, match=r"an existing generators\.json"):
         group_or_file(str(tmp_path / "none.json"))
     x = torch.randn(300, 3, generator=torch.Generator().manual_seed(0)).double()
     space = symmetries.generators(x, model=lambda x: x.square().sum(-1)).save(tmp_path / "g.json")

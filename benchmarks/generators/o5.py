@@ -19,8 +19,10 @@ from torch import Tensor, nn
 import symmetries
 from symmetries.lie import search
 
-EPSILON = 0.1  # chosen on seeds 0 and 1, which are not among those that count
-FIRST = 100
+# Chosen on seeds 100 to 199, where the tenth defect is at most 0.12 and the eleventh at least 1.19;
+# at 0.1, five of those networks are not that symmetric. Other seeds count.
+EPSILON = 0.2
+FIRST = 200
 
 
 def samples(seed: int) -> tuple[Tensor, Tensor]:
@@ -106,12 +108,18 @@ def main() -> None:
                 "seconds": round(seconds, 2),
             }
         )
-        print(rows[-1], flush=True)
+        if len(rows) % 10 == 0 or len(rows) == count:
+            settings = {"epsilon": EPSILON, "level": 0.95, "seeds": f"{FIRST} to {seed}"}
+            record("o5", summarised(rows), rows, clock, settings)
+
+
+def summarised(rows: list[dict[str, object]]) -> dict[str, object]:
+    """The numbers that the documentation shows."""
     right = [row for row in rows if row["dimension"] == [10, 10]]
     first = torch.tensor([row["bias before rounding, first"] for row in rows])
     shown = [row["largest bias of the basis shown"] for row in right]
-    summary = {
-        "seeds": count,
+    return {
+        "seeds": len(rows),
         "dimension 10, certified": len(right),
         "named so(5)": sum(row["name"] == "so(5)" for row in right),
         "bias of the basis shown, largest over seeds": max(shown, default=None),
@@ -119,8 +127,6 @@ def main() -> None:
         "bias before rounding, best generator, largest": float(first.max()),
         "bias of LieGG's own run, best generator": 0.0093,
     }
-    settings = {"epsilon": EPSILON, "level": 0.95, "seeds": f"{FIRST} to {FIRST + count - 1}"}
-    record("o5", summary, rows, clock, settings)
 
 
 if __name__ == "__main__":

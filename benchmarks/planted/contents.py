@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.planted import originals
 from benchmarks.planted.originals import Originals
+from benchmarks.planted.shapes import shapes
 from benchmarks.planted.truth import STILL, Natural
 
 LETTER_SIZES = Natural(half=math.log(38 / 30) / 2)  # letters of 30 to 38 points
@@ -246,3 +247,32 @@ _ALL = (
     ),
 )
 CONTENTS = {content.name: content for content in _ALL}
+# Of the development set only: no cell of the design has them.
+_OTHERS = (
+    Content(
+        "other letters",
+        originals.characters("LehtrQ?&5D", ("DejaVuSerif", "DejaVuSansMono-Bold", "cmtt10")),
+        channels=1,
+        sizes=(20, 28, 40),
+        most=50_000,
+        natural={**_LETTERS, "flip_x": STILL},
+        planted=(),
+        asymmetric=(*_AFFINE, "flip_x"),
+    ),
+    Content(
+        "shapes",
+        shapes,
+        channels=1,
+        sizes=(20, 28, 40),
+        most=50_000,
+        natural={"rotation": STILL, **dict.fromkeys(SHIFTS, UPRIGHT)},
+        planted=(),
+        asymmetric=("rotation", *SHIFTS),
+    ),
+)
+OTHERS = {content.name: content for content in _OTHERS}
+
+
+def content_named(name: str) -> Content:
+    """The content of that name, of the design or of the development set."""
+    return CONTENTS[name] if name in CONTENTS else OTHERS[name]

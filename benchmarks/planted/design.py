@@ -130,8 +130,8 @@ def askable(content: Content, transformation: str) -> list[str]:
     return [asked for asked in fitting if estimated & set(group_names(asked)) <= planted]
 
 
-def truth(content: Content, transformation: str, asked: str, size: int) -> dict[str, Any]:
-    """What is expected of each parameter.
+def truth(content: Content, planted: Mapping[str, float], asked: str, size: int) -> dict[str, Any]:
+    """What is expected of each parameter, given half-widths of what is planted.
 
     Returns:
         By name: "half", half the width of the uniform density of poses (that of everything where
@@ -139,7 +139,6 @@ def truth(content: Content, transformation: str, asked: str, size: int) -> dict[
         content adds; "verdicts" that are right; "width90" as shown; "score_width", whether a width
         far from it is wrong.
     """
-    planted = half_widths(transformation)
     found: dict[str, Any] = {}
     for name in group_names(asked):
         half = planted.get(name, 0.0)
@@ -195,7 +194,7 @@ def cell(
         "seed": seed,
         "asymmetric": all(name in kind.asymmetric for name in names),
         "small": small,
-        "truth": truth(kind, transformation, asked, size),
+        "truth": truth(kind, half_widths(transformation), asked, size),
     }
 
 

@@ -39,10 +39,10 @@ FARTHEST = 0.62  # ink reaches no further from the centre, in half-images of the
 SPAN = 0.7  # of the frame's half-image that half a canvas covers
 
 
-@lru_cache(maxsize=1)
-def glyphs() -> tuple[Tensor, Tensor]:
+@lru_cache(maxsize=2)
+def glyphs(characters: str = CHARACTERS, fonts: tuple[str, ...] = FONTS) -> tuple[Tensor, Tensor]:
     """All glyphs (M, 1, CANVAS, CANVAS) in [0, 1], and the number of the character of each."""
-    drawn = [[_draw(character, font) for font in FONTS] for character in CHARACTERS]
+    drawn = [[_draw(character, font) for font in fonts] for character in characters]
     moments = [[ink_moments(picture) for picture in row] for row in drawn]
     targets = [np.mean([_unit(second) for _, second in row], 0) for row in moments]
     maps = [
@@ -60,7 +60,7 @@ def glyphs() -> tuple[Tensor, Tensor]:
         for pictures, row in zip(drawn, maps, strict=True)
         for picture, (mean, matrix) in zip(pictures, row, strict=True)
     ]
-    labels = torch.arange(len(CHARACTERS)).repeat_interleave(len(FONTS))
+    labels = torch.arange(len(characters)).repeat_interleave(len(fonts))
     return torch.stack(canvases), labels
 
 

@@ -50,11 +50,18 @@ class Unavailable(RuntimeError):
     """Files or a package that a content needs are not there."""
 
 
-def letters(count: int, size: int, generator: torch.Generator, folder: Folder) -> Originals:
-    """Letters, characters and fonts drawn evenly, white on black."""
-    every, characters = glyphs()
-    chosen = torch.randint(len(every), (count,), generator=generator)
-    return Originals(lambda at: every[chosen[at]], count, SPAN, characters[chosen])
+def characters(*which: str | tuple[str, ...]) -> Callable[..., Originals]:
+    """Characters and fonts (see :func:`glyphs`) drawn evenly, white on black."""
+
+    def make(count: int, size: int, generator: torch.Generator, folder: Folder) -> Originals:
+        every, labels = glyphs(*which)
+        chosen = torch.randint(len(every), (count,), generator=generator)
+        return Originals(lambda at: every[chosen[at]], count, SPAN, labels[chosen])
+
+    return make
+
+
+letters = characters()
 
 
 def coloured_letters(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from benchmarks.planted.contents import CONTENTS, Content
+from benchmarks.planted.contents import Content, content_named
 from benchmarks.planted.originals import Folder, Originals
 from benchmarks.planted.truth import FINITE
 from torch import Tensor
@@ -72,7 +72,7 @@ def plant(
         >>> found.images.shape, bool((found.planted["rotation"].abs() <= 0.5).all())
         (torch.Size([4, 1, 16, 16]), True)
     """
-    kind = CONTENTS[content]
+    kind = content_named(content)
     source = kind.make(count, size, seeded("originals", content, seed), folder)
     planted = draw_planted(transformation, count, seeded("planted", content, seed))
     natural = draw_natural(kind, count, seeded("natural", content, seed))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from symmetries.data import ImageSet
 
-LOOKED_AT = 512  # pictures that densities are read from: the first ones of a cell
+LOOKED_AT = 512  # pictures that densities are read from
 SAMPLES = 512  # moves of each, where a method draws them
 
 
@@ -48,10 +48,11 @@ class Found:
         width90: length of the smallest set that holds 90 % of the poses, in degrees, pixels or as
             the ratio of the ends; None where the method names none.
         interval: ends of a nominal 90 % interval of that width, or None.
-        moves: (M, S) samples, in the library's own units, of what may happen to each of the first M
-            pictures: x moved by them is as likely as x. None where a method has none. Shifts are
-            those of the content; rotation beside flips is that of moves that do not mirror.
+        moves: (M, S) samples, in the library's own units, of what may happen to M pictures: x moved
+            by them is as likely as x. None where a method has none. Shifts are those of the
+            content; rotation beside flips is that of moves that do not mirror.
         probabilities: (M, order) of a finite group's elements, instead of moves.
+        rows: (M,) which pictures the moves are of; None for the first M.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Found:
     interval: tuple[float, float] | None = None
     moves: Tensor | None = None
     probabilities: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,10 @@ def _row(found: Found, truth: Mapping[str, Any], planted: Planted) -> FoundRow:
     density = centred_density(moves, limit, period)
     miss = None
     if found.name in planted.planted:
-        pose = planted.planted[found.name][: len(moves)].double()
+        rows = torch.arange(len(moves)) if found.rows is None else found.rows
+        pose = planted.planted[found.name][rows].double()
         if found.name in planted.natural:
-            pose = pose + planted.natural[found.name][: len(moves)].double()
+            pose = pose + planted.natural[found.name][rows].double()
         distance = float(wrapped(centres(moves, period) + pose, period).abs().median())
         miss = round(shown_width(found.name, distance, side), 4)
     masses = tuple(round(value, 6) for value in density.tolist())

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.planted import design
+from benchmarks.planted import design, development
 from benchmarks.planted.methods import NAMES, method
 from benchmarks.planted.originals import Unavailable
 from benchmarks.planted.planting import plant
@@ -39,7 +39,7 @@ def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--method", required=True, choices=NAMES)
-    parser.add_argument("--cells", default="small", help="all, small, or ids (parts of them)")
+    parser.add_argument("--cells", default="small", help="all, small, development, or ids")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
@@ -47,8 +47,11 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
-    whole, digest = design.load()
-    cells = design.choose(whole["cells"], options.cells)
+    if options.cells == "development":
+        cells, digest = development.cells()
+    else:
+        whole, digest = design.load()
+        cells = design.choose(whole["cells"], options.cells)
     how = (out, options.device, options.data, options.budget, options.workers)
     run(options.method, cells, digest, *how)
 

@@ -34,6 +34,8 @@ def draw(folder: Path) -> list[Path]:
         _drift(results["drift"], folder / "figure4.png"),
         _spectrum(results["table"], folder / "figure5.png"),
     ]
+    if "plain" in results:
+        written.append(_penalty(results["plain"]["table"], folder / "penalty.png"))
     return written
 
 
@@ -125,6 +127,29 @@ def _spectrum(table: dict[str, Any], path: Path) -> Path:
         axis.set(title=group.upper(), ylabel="largest singular value", yscale="log")
         axis.tick_params(axis="x", labelsize=7)
         axis.margins(x=0.1)
+    return _save(figure, path)
+
+
+def _penalty(table: dict[str, Any], path: Path) -> Path:
+    """Accuracy over SI for all weights of the penalty, and the paper's point."""
+    paper = json.loads(Path(__file__).with_name("expected.json").read_text())["table"]
+    figure, axes = plt.subplots(1, len(table), figsize=(5 * len(table), 3.6), squeeze=False)
+    for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
+        own = [row for name, row in rows.items() if name.startswith("IR-nu-")]
+        own.sort(key=lambda row: row["nu"][0])
+        x, y = ([row[key]["mean"] for row in own] for key in ("si", "accuracy"))
+        errors = {
+            f"{a}err": [row[k]["std"] for row in own] for a, k in (("x", "si"), ("y", "accuracy"))
+        }
+        axis.errorbar(x, y, **errors, fmt="o-", color=COLOURS["IR"], capsize=3, label="ours, by nu")
+        for row, a, b in zip(own, x, y, strict=True):
+            axis.annotate(f"{row['nu'][0]:g}", (a, b), (-4, -4), textcoords="offset points",
+                          fontsize=7, ha="right", va="top")  # fmt: skip
+        said = paper[group]["IR"]
+        axis.plot(said["si"], said["accuracy"], "*", ms=13, color=COLOURS["DA"], label="the paper")
+        axis.grid(color="#dddddd")
+        axis.set(title=group.upper(), xlabel="SI", ylabel="accuracy, %")
+    axes[0, 0].legend(loc="lower left", frameon=False)
     return _save(figure, path)
 
 

@@ -7,8 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from rich.text import Text
+from typer.main import get_command
 
 import symmetries
+from symmetries.cli import app
 from symmetries.results import OrbitResult
 
 
@@ -41,6 +44,17 @@ def test_every_command_has_help_with_an_example(run, command):
     result = run(*command, "--help")
     assert result.exit_code == 0
     assert "Example: symmetries " + " ".join(command) in result.output
+
+
+COMMANDS = ("discover", "fit", "audit", "augment", "orbit", "generators", "sweep", "reproduce")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_the_text_of_every_option(command):
+    """Square brackets are markup for rich, which showed nothing of what stood in them."""
+    for option in get_command(app).commands[command].params:
+        assert option.help, option.name
+        assert Text.from_markup(option.help).plain == option.help
 
 
 def test_help_documents_the_exit_codes(run):

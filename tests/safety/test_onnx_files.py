@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -84,3 +85,14 @@ def test_ordinary_files_are_measured(run, tmp_path, pictures, make):
     result = run("audit", "net.onnx", pictures, "--quiet", "--json", "--examples", 4)
     assert "please report" not in result.stderr
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_file_without_outputs_is_refused(run, tmp_path, pictures, empty):
+    path = hostile_onnx.perceptron(tmp_path / "net.onnx")
+    model = onnx.load(path)
+    model.graph.ClearField("output")
+    path.write_bytes(b"" if empty else model.SerializeToString())
+    done = run("audit", "net.onnx", pictures)
+    assert done.exit_code == 3
+    assert "with an output" in " ".join(done.output.split())

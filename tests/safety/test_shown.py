@@ -101,13 +101,17 @@ def test_json_in_letters_that_the_output_can_take(spawn_fresh, tmp_path):
     assert json.loads(out)["data"]["classes"] == ["grün", "日本"]
 
 
-def test_a_standard_output_that_takes_nothing(spawn, tmp_path):
+@pytest.mark.parametrize("more", [["--json"], []])
+def test_a_full_standard_output(spawn, more):
     with open("/dev/full", "w") as full:
-        process = spawn("data", "describe", "digits", "--json", stdout=full)
+        process = spawn("data", "describe", "digits", *more, stdout=full)
         said = process.communicate(timeout=120)[1]
     assert process.returncode == 4, said
     assert said.startswith("error: standard output: No space left on device")
     assert len(said.splitlines()) == 1
+
+
+def test_a_standard_output_that_takes_nothing(spawn):
     closed = "import os, sys; os.close(1); sys.stdout = None\n"
     code = closed + "from symmetries.cli import app; app()"
     process = spawn("data", "describe", "digits", "--json", code=code)
@@ -143,3 +147,21 @@ def test_the_working_folder_is_no_output(run, out):
     result = run("orbit", "digits", "--group", "rotation", "--out", out, "--quiet")
     assert result.exit_code == 4
     assert "the working folder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("orbit", "a.npz", "--out", "x/" * 2000 + "y"), 4),
+        (("orbit", "a.npz", "--out", "n" * 300 + "/y"), 4),
+        (("audit", "n" * 300, "a.npz"), 3),
+        (("data", "describe", "x/" * 3000), 3),
+    ],
+)
+def test_paths_of_any_length_end_in_one_short_line(run, tmp_path, words, code):
+    np.savez(tmp_path / "a.npz", images=np.random.default_rng(0).random((20, 8, 8)))
+    done = run(*words)
+    assert done.exit_code == code
+    assert "Errno" not in done.output
+    assert "report this" not in done.output
+    assert len(done.output) < 1000

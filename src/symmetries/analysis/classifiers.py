@@ -99,7 +99,7 @@ def train_classifier(
         preset: size of the network and length of the training.
         half_width: for "augmented", how far images are moved, as a share of each range.
         fill: value of the background.
-        seed: of everything random.
+        seed: random seed.
         device: as the user names it.
         place: the device that it stands for.
         precision: of the training.

@@ -2,7 +2,7 @@
 
 import csv
 import hashlib
-import zipfile
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_finite, check_positive, invalid, short
-from symmetries.data.checked_files import check_memory
+from symmetries.data.arrays import npz_members, read_npz, refuse_objects
+from symmetries.data.checked_files import check_memory, unreadable
 from symmetries.results.generators import VectorSummary
 
 TableData = str | Path | NDArray[Any] | Tensor | Sequence[Any]
@@ -90,6 +91,8 @@ def read_table(
         inputs, y = (_array(part, name) for part, name in zip(data, "xy", strict=True))
     else:
         inputs = _array(data, "x")
+    if inputs.shape[-1:] == (0,):
+        raise invalid("x", "vectors with coordinates", f"shape {inputs.shape}", "check the data")
     if inputs.ndim == 3:
         return _from_trajectories(inputs, time_step, names, title)
     if inputs.ndim != 2:
@@ -112,7 +115,7 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
         return None
     values = torch.from_numpy(_array(y, "y"))
     values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != count:
+    if values.ndim != 2 or len(values) != count or not values.shape[1]:
         got = f"shape {tuple(values.shape)}"
         raise invalid("y", f"{count} rows, as x has", got, "give one row of outputs for each input")
     check_finite(values, "y")
@@ -127,10 +130,10 @@ def _array(values: object, name: str) -> NDArray[np.float64]:
     """Numbers as a float64 array."""
     plain = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     try:
-        array = np.asarray(plain)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"values of type {array.dtype}")
-        return np.ascontiguousarray(array, dtype=np.float64)
+        given = np.asarray(plain)
+        if given.dtype.kind not in "biuf":
+            raise TypeError(f"values of type {given.dtype}")
+        return np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         got = f"{short(values)} ({error})"
         raise invalid(name, "numbers", got, "give an array of real numbers") from error
@@ -141,67 +144,95 @@ def _read_file(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, tuple[str, ...]]:
     if not path.is_file():
         raise invalid("data", "an existing .npz or .csv file", repr(str(path)), "check the path")
-    check_memory("data", 4 * path.stat().st_size)
     if path.suffix == ".csv":
         return _read_csv(path, target)
     if path.suffix != ".npz":
         raise invalid(
             "data", "an .npz or .csv file", repr(path.name), "save arrays x and y as .npz"
         )
-    remedy = "save it again with numpy.savez, without objects"
-    unreadable = invalid("data", "an .npz file of arrays", f"{path.name}, which is none", remedy)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            needed = [one for one in archive.infolist() if Path(one.filename).stem in _MEMBERS]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise unreadable from error
-    check_memory("data", 2 * sum(one.file_size for one in needed))
-    try:
-        with np.load(path, allow_pickle=False) as members:
-            known = {name: members[name] for name in members.files if name in _MEMBERS}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise unreadable from error
-    if "trajectories" in known:
-        return _array(known["trajectories"], "trajectories"), None, ()
-    if "x" not in known:
+    if target:
+        got = f"{', '.join(target)} and {path.name}"
         raise invalid(
-            "data", "an array named x or trajectories", path.name, "np.savez(path, x=x, y=y)"
+            "target", "columns of a .csv file", got, "name the outputs y in the .npz file"
         )
-    outputs = _array(known["y"], "y") if "y" in known else None
-    return _array(known["x"], "x"), outputs, ()
+    return _read_npz(path)
 
 
 _MEMBERS = ("x", "y", "trajectories")
+_CHUNK = 2**20  # numbers of a .csv file, after which free memory is looked at
+
+
+def _read_npz(
+    path: Path,
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, tuple[str, ...]]:
+    there = npz_members(path)
+    refuse_objects(path, there, set(_MEMBERS))
+    wanted = [name for name in _MEMBERS if name in there]
+    if "trajectories" in wanted:
+        wanted = ["trajectories"]
+    elif "x" not in wanted:
+        got = f"{path.name} with arrays of numbers named {sorted(there)}"
+        raise invalid("data", "an array named x or trajectories", got, "np.savez(path, x=x, y=y)")
+    # Each array as it is stored, and as float64.
+    sizes = [there[name].items * (there[name].dtype.itemsize + 8) for name in wanted]
+    check_memory("data", sum(sizes))
+    arrays = read_npz(path, wanted)
+    outputs = _array(arrays["y"], "y") if "y" in arrays else None
+    return _array(arrays[wanted[0]], wanted[0]), outputs, ()
 
 
 def _read_csv(
     path: Path, target: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, tuple[str, ...]]:
-    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
-        rows = list(csv.reader(stream))
-    if len(rows) < 2:
-        raise invalid("data", "a header and rows of numbers", path.name, "write a header line")
-    header, *body = rows
-    header = [name.strip() for name in header]
+    header, table = _csv_numbers(path)
     missing = sorted(set(target) - set(header))
     if missing:
         got = ", ".join(missing)
         raise invalid("target", f"columns among {', '.join(header)}", got, "check the spelling")
-    try:
-        table = np.array([[float(cell) for cell in row] for row in body if row], dtype=np.float64)
-    except ValueError as error:
-        raise invalid(
-            "data", "numbers in every cell", f"{path.name}: {error}", "clean it"
-        ) from error
-    if table.ndim != 2 or table.shape[1] != len(header):
-        got = f"{path.name}: rows of other lengths"
-        raise invalid("data", f"{len(header)} cells in every row", got, "clean it")
     outputs = [header.index(name) for name in target]
     inputs = [i for i in range(len(header)) if i not in outputs]
     if not inputs:
         raise invalid("target", "columns that leave inputs", "all columns", "name fewer")
-    y = table[:, outputs] if outputs else None
-    return table[:, inputs], y, tuple(header[i] for i in inputs)
+    y = np.take(table, outputs, axis=1) if outputs else None
+    return np.take(table, inputs, axis=1), y, tuple(header[i] for i in inputs)
+
+
+def _csv_numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
+    """The header, and the numbers of all rows; only numbers are held, not their text."""
+    numbers: array[float] = array("d")
+    checked = _CHUNK
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+            rows = (row for row in csv.reader(stream) if row)
+            header = [name.strip() for name in next(rows, [])]
+            for row in rows:
+                if len(row) != len(header):
+                    got = f"{path.name}: {len(row)} in row {len(numbers) // len(header) + 2}"
+                    raise invalid("data", f"{len(header)} cells in every row", got, "clean it")
+                numbers.extend(_number(cell) for cell in row)
+                if len(numbers) > checked:  # it is copied as it grows, and at the end
+                    checked = 2 * len(numbers)
+                    check_memory(path, 2 * numbers.itemsize * checked)
+    except csv.Error as error:  # a quote that never ends, cells of 100,000 letters
+        raise invalid("data", "a .csv file", f"{path.name}: {error}", "clean it") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not numbers:
+        raise invalid("data", "a header and rows of numbers", path.name, "write a header line")
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise invalid("data", "columns of different names", f"{twice!r} twice", "rename one")
+    return header, np.frombuffer(numbers, np.float64).reshape(-1, len(header))
+
+
+def _number(cell: str) -> float:
+    """A number as files have it: Python alone would take 1_0 for ten."""
+    try:
+        if "_" not in cell:
+            return float(cell)
+    except ValueError:
+        pass
+    raise invalid("data", "numbers in every cell", short(cell), "clean it")
 
 
 def _from_trajectories(

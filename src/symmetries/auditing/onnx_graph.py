@@ -265,6 +265,8 @@ def _onnx() -> Any:  # noqa: ANN401 - a module
 def _output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protobuf
     """The name of an output by name or number; the first by default."""
     names: list[str] = [part.name for part in graph.output]
+    if not names:  # an empty file is one, too
+        raise invalid("model", "an ONNX file with an output", "none", "export it again")
     if output is None or output in names:
         return output or names[0]
     if output.isdecimal() and int(output) < len(names):

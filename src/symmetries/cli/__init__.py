@@ -1,4 +1,4 @@
-"""The ``symmetries`` command: thin faces over the library, one file per command."""
+"""The ``symmetries`` command line: one file per command, each of which calls the library."""
 
 from typing import Annotated
 

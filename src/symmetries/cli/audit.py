@@ -20,8 +20,8 @@ def audit(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="The model/ of symmetries fit, an .onnx file, module:callable, or (with --trust) "
-            "a .pt2 file of torch.export or a TorchScript file.",
+            help="The folder model/ of symmetries fit, an .onnx file, module:callable, or (with "
+            "--trust) a .pt2 file of torch.export or a TorchScript file.",
         ),
     ],
     data: options.Data,
@@ -33,7 +33,7 @@ def audit(
             "--range",
             metavar="NAME=VALUE,...",
             help="How far a continuous group goes, in degrees, pixels and factors: "
-            "rotation=10,shift=2px,zoom=1.2. Without it: as far as the group goes.",
+            "rotation=10,shift=2px,zoom=1.2. By default, the whole group.",
         ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Measure the model's outputs only.")] = False,
@@ -42,8 +42,8 @@ def audit(
         typer.Option(
             "--output",
             metavar="[NAME:]KIND",
-            help="What the model gives, where that cannot be found out: logits, probabilities, "
-            "embedding, map, boxes, scalar, vector, sequence or ctc; NAME for one of several.",
+            help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
+            "embedding, map, boxes, scalar, vector, sequence or ctc; NAME selects one of several.",
         ),
     ] = None,
     drift: Annotated[
@@ -52,28 +52,29 @@ def audit(
             "--drift-to",
             "--drift",
             metavar="DATA",
-            help="Also measure on the way to these data, into which the images are blended.",
+            help="Also measure while the images are blended into these data.",
         ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
             "--preset",
-            help="How closely to look: quick (saliency of 200 images in 20 steps), default (500 in "
-            "50) or paper (all in 50). Without it: default on a GPU, quick on a CPU.",
+            help="quick (saliency of 200 images in 20 steps), default (500 images, 50 steps) or "
+            "paper (all images, 50 steps). If it is not given, default on a GPU and quick on a "
+            "CPU.",
             show_default=False,
         ),
     ] = None,
     examples: Annotated[
         int | None,
-        typer.Option("--examples", help="Number of images; else all of them.", min=2),
+        typer.Option("--examples", help="Number of images. By default all of them.", min=2),
     ] = None,
     normalize: Annotated[
         str | None,
         typer.Option(
             "--normalize",
             metavar="MEAN/STD",
-            help="What the model was trained with: imagenet, or 0.5,0.5,0.5/0.25,0.25,0.25.",
+            help="Normalisation of the model's inputs: imagenet, or 0.5,0.5,0.5/0.25,0.25,0.25.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
@@ -81,7 +82,7 @@ def audit(
         str | None,
         typer.Option(
             "--channels",
-            help="Order of colours that the model wants: rgb or bgr; grey images get three.",
+            help="Colour channels that the model expects: rgb or bgr. Grey images get three.",
             rich_help_panel=options.DATA,
         ),
     ] = None,
@@ -99,12 +100,13 @@ def audit(
             "--fill",
             min=0,
             max=1,
-            help="Background value from 0 to 1; else the model's own, or found at the borders.",
+            help="Background value from 0 to 1. By default that of the model, or estimated from "
+            "the image borders.",
         ),
     ] = None,
     trust: Annotated[
         bool,
-        typer.Option("--trust", help="Load .pt2 and TorchScript, which can run code in the file."),
+        typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code."),
     ] = False,
     output: options.Output,
     machine: options.Machine,
@@ -186,7 +188,7 @@ def audit(
 
 
 def check_fit(name: str) -> "Fit":
-    """How pictures are fitted into a size, by its name."""
+    """Check the name of the way in which pictures are fitted into a size."""
     from symmetries._validation.checks import check_choice
     from symmetries.data.pictures import FITS
 
@@ -195,17 +197,17 @@ def check_fit(name: str) -> "Fit":
 
 
 def about(result: "AuditResult") -> list[str]:
-    """Lines below the table: how far images were moved, what was done to them, and notes."""
-    from symmetries.report.audit_words import logit_words, range_words
+    """Lines below the table: ranges of the group, preprocessing of the images, and notes."""
+    from symmetries.report.audit_words import logit_words, range_words, weakest_words
 
-    lines = [range_words(result), logit_words(result)]
+    lines = [range_words(result), logit_words(result), weakest_words(result)]
     if result.preprocessing is not None:
         lines.append(f"Images: {result.preprocessing}.")
     return [line for line in (*lines, *(f"Note: {note}." for note in result.notes)) if line]
 
 
 def table(result: "AuditResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.audit_words import measure_rows
 
     shown = Table("measure", box=None, pad_edge=False, header_style="dim")

@@ -1,4 +1,4 @@
-"""``symmetries augment``: more data like this, moved as the data moves."""
+"""``symmetries augment``: new versions of images, transformed as the data is."""
 
 import os
 import tempfile
@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 @options.unbundled
 def augment(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="The model/ that symmetries discover wrote.")
+        str,
+        typer.Argument(metavar="MODEL", help="The folder model/ that symmetries discover wrote."),
     ],
     data: options.Data,
     *,
     out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
-    copies: Annotated[int, typer.Option("--copies", help="New versions of each image.", min=1)] = 1,
+    copies: Annotated[
+        int, typer.Option("--copies", help="Number of new versions of each image.", min=1)
+    ] = 1,
     preset: options.Preset = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
+    ] = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
     machine: options.Machine,
@@ -80,7 +85,7 @@ def augment(
 def make(
     model: str, data: str, reading: options.Reading, copies: int, run: "Run"
 ) -> "dict[str, NDArray[np.generic]]":
-    """The arrays of the file: new images and what belongs to them."""
+    """Return the arrays of the file: new images, their labels and their sources."""
     import numpy as np
 
     from symmetries.analysis import augmentation
@@ -117,7 +122,7 @@ def make(
 
 
 def check_target(out: Path, overwrite: bool) -> None:
-    """Refuse a file that cannot or must not be written, before any work is done."""
+    """Raise an error, before any work is done, if the file cannot or must not be written."""
     if out.suffix != ".npz":
         raise OutputError(f"{out}: expected a name that ends with .npz; choose another --out")
     if out.is_dir():
@@ -134,7 +139,7 @@ def check_target(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def no_place_named(out: Path, folder: Path) -> Iterator[None]:
-    """Turn an error about the output, or about what is kept beside it, into one with a remedy."""
+    """Turn an error about the output or its checkpoints into one with a remedy."""
     try:
         yield
     except OSError as error:
@@ -144,7 +149,7 @@ def no_place_named(out: Path, folder: Path) -> Iterator[None]:
 
 
 def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
-    """Write arrays to a .npz file, whole or not at all; ``out`` is owned by the caller."""
+    """Write arrays to a .npz file atomically; the caller holds the lock of ``out``."""
     import numpy as np
 
     from symmetries.cli.output import NEW, beside, real_path

@@ -1,4 +1,4 @@
-"""``symmetries data``: which sets there are, what is in one, and fetching the public ones."""
+"""``symmetries data``: list, describe and fetch data sets."""
 
 from typing import Annotated
 

@@ -30,15 +30,15 @@ def discover(
         str,
         typer.Option(
             "--method",
-            help="orbit: the density of poses along the orbit of each picture. "
-            "two-stage: prototypes and how they are moved, as published.",
+            help="orbit: learns the density of poses along the orbit of each picture. "
+            "two-stage: learns prototypes and their transformations, as in the paper.",
         ),
     ] = "orbit",
     check: Annotated[
         bool,
         typer.Option(
             "--check/--no-check",
-            help="Plant known transformations and report what is recovered; takes as long again.",
+            help="Plant known transformations and report what is recovered. It doubles the time.",
         ),
     ] = True,
     preset: options.Preset = None,
@@ -89,7 +89,7 @@ def discover(
 
 
 def table(result: "SymmetryResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.words import interval_text, share_text, width_text
 
     shown = Table("transformation", box=None, pad_edge=False, header_style="dim")

@@ -1,5 +1,6 @@
-"""One line per error, with its remedy, and an exit code that means something."""
+"""Errors and warnings of commands: one line each, with a remedy and an exit code."""
 
+import errno
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeGuard
 
 import typer
 from rich.console import Console
@@ -19,6 +20,8 @@ from typer.core import TyperGroup
 from symmetries._utils.text import masked, printable
 
 NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
+STREAM_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
+LONGEST_NAME = 200  # letters of a path in a message
 UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done",
@@ -36,7 +39,7 @@ class OutputError(OSError):
 
 
 class StoppedError(Exception):
-    """A training was interrupted; the message says how to go on."""
+    """A training was interrupted; the message says how to resume it."""
 
 
 class Commands(TyperGroup):
@@ -63,6 +66,8 @@ class Commands(TyperGroup):
                     error.message = printable(message)  # type: ignore[union-attr]
                 raise
             message, code = describe(error)
+            if is_full_stream(error):
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end
             Console(stderr=True, soft_wrap=True, highlight=False).print(
                 f"[bold red]error[/]: {escape(message)}"
             )
@@ -82,7 +87,7 @@ def import_matplotlib() -> None:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM, which schedulers send, means Ctrl-C: stop after the step, leave nothing behind."""
+    """Treat SIGTERM, which schedulers send, like Ctrl-C: stop after the step and clean up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -107,7 +112,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """One line for a warning that concerns the user; those for programmers are left out."""
+    """Print a warning for users as one line; deprecation warnings are left out."""
     if not issubclass(category, DeprecationWarning | FutureWarning):
         text = printable(masked(" ".join(str(message).split())))
         Console(stderr=True, soft_wrap=True, highlight=False).print(
@@ -116,19 +121,35 @@ def show_warning(
 
 
 def is_clicks_own(error: BaseException) -> bool:
-    """Whether click or typer prints this one (usage errors) or means it (exit)."""
+    """Return whether click or typer handles the exception itself (usage errors, exits)."""
     return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
 
 
+def is_full_stream(error: BaseException) -> TypeGuard[OSError]:
+    """Whether the standard output takes no more; a file that takes no more has a name."""
+    return isinstance(error, OSError) and error.errno in STREAM_ERRORS and error.filename is None
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says; one of the system in our order: the file, what is wrong, a remedy."""
+    if isinstance(error, OSError) and error.errno and error.filename is not None:
+        name = os.fsdecode(error.filename) if not isinstance(error.filename, int) else "a file"
+        name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+        return f"{name}: {os.strerror(error.errno)}; check the path"
+    return str(error)
+
+
 def describe(error: BaseException) -> tuple[str, int]:
-    """The line to show for an exception, and the exit code.
+    """Return the line that is shown for an exception, and the exit code.
 
     Example:
         >>> describe(ValueError("group: expected a name, got 'x'; choose one"))
         ("group: expected a name, got 'x'; choose one", 3)
     """
-    line = " ".join("; ".join((str(error), *getattr(error, "__notes__", ()))).split())
+    line = " ".join("; ".join((_words(error), *getattr(error, "__notes__", ()))).split())
     line = printable(masked(line))
+    if is_full_stream(error):
+        return f"standard output: {error.strerror}; write it elsewhere", NO_OUTPUT
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; nothing was left half-written", INTERRUPTED
     if isinstance(error, StoppedError):

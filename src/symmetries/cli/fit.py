@@ -22,8 +22,8 @@ def fit(
         str,
         typer.Option(
             "--method",
-            help="invariant: learns how far each transformation may go. plain: none. "
-            "augmented: trained on images moved by up to --half-width. "
+            help="invariant: learns how far each transformation may go. plain: no invariance. "
+            "augmented: trained on images transformed by up to --half-width. "
             "relaxed: a convolutional network whose layers learn how equivariant to be.",
         ),
     ] = "invariant",
@@ -31,14 +31,18 @@ def fit(
         str | None,
         typer.Option(
             "--group",
-            help="[default: rotation; c4 for relaxed]",
+            help="A group, such as rotation,translation or c4. By default rotation, or c4 for the "
+            "method relaxed.",
             show_default=False,
             callback=options.group_or_file,
         ),
     ] = None,
     half_width: Annotated[
         float | None,
-        typer.Option("--half-width", help="For augmented: a share of each range, 0 to 1 [1]."),
+        typer.Option(
+            "--half-width",
+            help="Of the augmentation, as a share of each range, from 0 to 1. By default 1.",
+        ),
     ] = None,
     preset: options.Preset = None,
     fill: options.Fill = None,
@@ -95,7 +99,7 @@ def fit(
 
 
 def table(result: "FitResult") -> Table:
-    """The table that the command prints."""
+    """Return the table that the command prints."""
     from symmetries.report.fit_report import interval_text, reach_of
 
     low, high = (100 * end for end in result.accuracy_interval)

@@ -63,6 +63,7 @@ def generators(
     """
     import torch
 
+    from symmetries._validation.checks import invalid
     from symmetries.analysis.lie_generators import describe_generators
     from symmetries.analysis.stored_models import load_classifier
     from symmetries.analysis.tables import read_table
@@ -87,7 +88,11 @@ def generators(
         table = read_table(data, target=names, time_step=time_step)
         function = None
         if model is not None:
-            function = load_classifier(model, False, "cpu", "64-true").call
+            loaded = load_classifier(model, False, "cpu", "64-true")
+            if loaded.without_gradients is not None:
+                remedy = "give a function of torch tensors, or the data that it answers with"
+                raise invalid("model", "one with gradients", loaded.without_gradients, remedy)
+            function = loaded.call
         result = describe_generators(
             table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
         )

@@ -1,4 +1,4 @@
-"""Options about DATA as arguments of the functions that read it."""
+"""Conversion of the options for DATA to arguments of the functions that read it."""
 
 import re
 
@@ -8,13 +8,13 @@ from symmetries.cli import options
 
 
 def reading_arguments(reading: options.Reading) -> Reading:
-    """The options of a command as arguments."""
+    """Return the options of a command as arguments of ``read_images``."""
     size = None if reading.resize is None else parse_size(reading.resize)
     return {"folder": reading.folder, "size": size, "skip_bad": reading.skip_bad}
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Height and width from "32" or "48x32", which is width x height as pictures are named.
+    """Return height and width of "32" or "48x32"; the text has the width first.
 
     Example:
         >>> parse_size("48x32"), parse_size("16")

@@ -1,4 +1,4 @@
-"""Options that commands share, alone and in bundles.
+"""Options that several commands share, alone and in bundles.
 
 A command takes a bundle as one parameter, ``training: Training``; :func:`unbundled` gives typer the
 options in it one by one. So each option is written once, with its name, help and default.
@@ -22,7 +22,7 @@ Data = Annotated[
 
 
 def group_or_file(text: str | None) -> str | None:
-    """The name of a group; the file of a learned one is read, and its group written as text."""
+    """Return the name of a group; a generators.json is read, and its group returned as text."""
     if text is None or not text.endswith(".json"):
         return text
     from symmetries.analysis.lie_generators import load_group
@@ -35,14 +35,18 @@ GroupName = Annotated[
     str,
     typer.Option(
         "--group",
-        help="A group, or a comma-separated list: rotation,translation; or a generators.json.",
+        help="A group or a comma-separated list of groups, such as rotation,translation; or the "
+        "generators.json of symmetries generators.",
         callback=group_or_file,
     ),
 ]
 Fill = Annotated[
     float | None,
     typer.Option(
-        "--fill", min=0, max=1, help="Background value from 0 to 1; else found at the borders."
+        "--fill",
+        min=0,
+        max=1,
+        help="Background value from 0 to 1. By default it is estimated from the image borders.",
     ),
 ]
 DATA, RESULT, RUN = "Reading DATA", "Result", "Run"  # panels of --help
@@ -50,27 +54,31 @@ Folder = Annotated[
     Path | None,
     typer.Option(
         "--folder",
-        help="Where data files lie; else $SYMMETRIES_DATA, else a cache.",
+        help="Folder of the data files. By default $SYMMETRIES_DATA, or a cache folder.",
         rich_help_panel=DATA,
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", help="No progress bar and no table.", rich_help_panel=RESULT)
+    bool,
+    typer.Option(
+        "--quiet", help="Show neither a progress bar nor a table.", rich_help_panel=RESULT
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=RESULT)
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", help="Seed of everything random.", min=0, rich_help_panel=RUN)
-]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.", min=0, rich_help_panel=RUN)]
 Device = Annotated[
-    str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, ...", rich_help_panel=RUN)
+    str,
+    typer.Option(
+        "--device", help="Device: auto, cpu, cuda, cuda:1, and so on.", rich_help_panel=RUN
+    ),
 ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How DATA is read."""
+    """Options for reading DATA."""
 
     folder: Folder = None
     resize: Annotated[
@@ -78,7 +86,7 @@ class Reading:
         typer.Option(
             "--resize",
             metavar="SIZE",
-            help="Resize images: 32, or 48x32 (width x height).",
+            help="Resize the images to this size: 32, or 48x32 (width x height).",
             rich_help_panel=DATA,
         ),
     ] = None
@@ -86,25 +94,25 @@ class Reading:
         bool,
         typer.Option(
             "--skip-bad",
-            help="Leave out pictures that cannot be read, and say which.",
+            help="Skip pictures that cannot be read, and list them.",
             rich_help_panel=DATA,
         ),
     ] = False
 
     def words(self) -> list[str]:
-        """The options that give the same again."""
+        """The command-line words that repeat these options."""
         return given(folder=self.folder, resize=self.resize, skip_bad=self.skip_bad)
 
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Where results go, and what is shown of them."""
+    """Options for the output folder and for what is printed."""
 
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="Folder to write to. [default: out/COMMAND-DATA]",
+            help="Output folder. By default out/COMMAND-DATA.",
             show_default=False,
             rich_help_panel=RESULT,
         ),
@@ -112,19 +120,21 @@ class Output:
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Write into a folder that exists.", rich_help_panel=RESULT
+            "--overwrite",
+            help="Replace the results in an output folder that exists already.",
+            rich_help_panel=RESULT,
         ),
     ] = False
     quiet: Quiet = False
     json: Json = False
 
     def folder(self, command: str, data: str) -> Path:
-        """The folder: as given, or named after the command and its data."""
+        """Return the output folder: the given one, or one named after the command and its data."""
         return self.out or Path("out") / f"{command}-{_stem(data)}"
 
 
 def _stem(data: str) -> str:
-    """What to call data in the name of a folder."""
+    """Short name of the data, for the default output folder."""
     try:
         stem = Path(data).expanduser().resolve().stem
     except (OSError, RuntimeError, ValueError):  # no path: what reads it says so
@@ -134,20 +144,20 @@ def _stem(data: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Where and how numbers are computed."""
+    """Options for the device, the precision and the run."""
 
     device: Device = "auto"
     precision: Annotated[
         str,
         typer.Option(
             "--precision",
-            help="32-true, 64-true, bf16-true or bf16-mixed.",
+            help="Precision: 32-true, 64-true, bf16-true or bf16-mixed.",
             rich_help_panel=RUN,
         ),
     ] = "32-true"
     devices: Annotated[
         int,
-        typer.Option("--devices", help="Processes per node.", min=1, rich_help_panel=RUN),
+        typer.Option("--devices", help="Number of processes per node.", min=1, rich_help_panel=RUN),
     ] = 1
     nodes: Annotated[
         int, typer.Option("--nodes", help="Number of nodes.", min=1, rich_help_panel=RUN)
@@ -155,13 +165,11 @@ class Machine:
     seed: Seed = 0
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Go on with a run that was interrupted.", rich_help_panel=RUN
-        ),
+        typer.Option("--resume", help="Resume an interrupted run.", rich_help_panel=RUN),
     ] = False
 
     def words(self) -> list[str]:
-        """The options that give the same again, without those that have their usual value."""
+        """The command-line words that repeat these options, without those at their default."""
         usual = {"device": "auto", "precision": "32-true", "devices": 1, "nodes": 1}
         differing = {
             name: getattr(self, name)
@@ -175,7 +183,8 @@ Preset = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help="quick, default or paper. Without it: default on a GPU, quick on a CPU.",
+        help="Preset: quick, default or paper. If it is not given, default on a GPU and quick on a "
+        "CPU.",
         show_default=False,
     ),
 ]
@@ -184,7 +193,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def given(**values: object) -> list[str]:
-    """Options as words: without those that are None or False.
+    """Return options as command-line words, without those that are None or False.
 
     Example:
         >>> given(seed=1, skip_bad=True, resize=None)
@@ -201,7 +210,7 @@ def given(**values: object) -> list[str]:
 
 
 def unbundled(command: Command) -> Command:
-    """The command with every bundle in its parameters replaced by the options in it."""
+    """Return the command with every bundle among its parameters replaced by its options."""
     signature = inspect.signature(command)
     bundles: dict[str, Any] = {
         name: parameter.annotation

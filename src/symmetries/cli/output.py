@@ -1,4 +1,4 @@
-"""Output folders: whole or not at all, never over somebody's files without being told to."""
+"""Output folders that appear complete or not at all, and overwrite files only if asked to."""
 
 import errno
 import os
@@ -16,11 +16,12 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Endings of hidden neighbours of an output, while it is written.
 NEW, OLD, LOCK = ".symmetries-new", ".symmetries-old", ".symmetries-lock"
 LONGEST = 255 - len(f"..resume{OLD}")  # bytes of a name
+LONGEST_PATH = 4096 - 512  # bytes that leave room for the files of an output
 
 
 @contextmanager
 def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
-    """Own an output path while the block runs: a second run into it is refused.
+    """Hold the lock of an output path inside the block; a second run with it is refused.
 
     Whoever holds it removes what a killed run left, and nobody else removes anything.
 
@@ -32,10 +33,10 @@ def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
         FolderInUseError: naming the process that holds it.
     """
     real = real_path(out)
-    made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
     with ExitStack() as stack:
-        stack.callback(remove_empty, made)
         try:
+            made = [folder for folder in real.parents if not folder.exists()]  # the deepest first
+            stack.callback(remove_empty, made)
             real.parent.mkdir(parents=True, exist_ok=True)
             _acquire(stack, real, out, wait)
         except OSError as error:
@@ -45,7 +46,7 @@ def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
 
 
 def _acquire(stack: ExitStack, real: Path, out: Path, wait: float) -> None:
-    """Take the lock of an output, and give it back when the stack is left."""
+    """Acquire the lock of an output; leaving the stack releases it."""
     last = time.monotonic() + wait
     while True:
         try:
@@ -58,17 +59,20 @@ def _acquire(stack: ExitStack, real: Path, out: Path, wait: float) -> None:
 
 
 def check_name(out: Path) -> None:
-    """Refuse a path that no output can have, before any work is done."""
+    """Raise an error, before any work is done, for a path that cannot be an output."""
     real = real_path(out)
     name = real.name
     if not name or Path.cwd().is_relative_to(real):  # it would be replaced under our feet
         raise OutputError(f"{out}: the working folder, or one around it; choose another --out")
     if len(os.fsencode(name)) > LONGEST:
         raise OutputError(f"{out}: a name of more than {LONGEST} bytes; choose a shorter --out")
+    if len(os.fsencode(real)) > LONGEST_PATH:
+        got = f"{str(out)[:LONGEST]}...: a path of more than {LONGEST_PATH} bytes"
+        raise OutputError(f"{got}; choose a shorter --out")
 
 
 def real_path(out: Path) -> Path:
-    """The path that a link leads to."""
+    """Return the path that a symbolic link leads to."""
     try:
         return Path(os.path.realpath(out))
     except (OSError, ValueError) as error:
@@ -76,13 +80,13 @@ def real_path(out: Path) -> Path:
 
 
 def beside(real: Path, ending: str) -> Path:
-    """A hidden neighbour of an output."""
+    """Return the path of a hidden file beside an output."""
     return real.with_name(f".{real.name}{ending}")
 
 
 @contextmanager
 def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
-    """A hidden folder beside ``out`` that takes its place in one step when the block ends well.
+    """Provide a hidden folder that replaces ``out`` in one step if the block succeeds.
 
     An existing ``out`` is refused before any work is done, unless ``overwrite``; then files of the
     same name are replaced and others stay. Whatever happens, the hidden folder goes; where the
@@ -120,19 +124,19 @@ def output_folder(out: Path, overwrite: bool) -> Iterator[Path]:
 
 
 def no_place(out: Path, error: OSError) -> OutputError:
-    """The error for an output that cannot be written where it should be."""
+    """Return the error for an output that cannot be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return OutputError(f"{out}: {reason}; choose an --out in a folder that you may write to")
 
 
 def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove those folders, one after the other, that are there and hold nothing."""
+    """Remove the folders that exist and are empty, in this order."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()
 
 
 def _concerns(error: OSError, *places: Path) -> bool:
-    """Whether the error is about one of these places, or about a disk that is full."""
+    """Return whether the error concerns one of these paths, or a full disk."""
     name = str(error.filename or "")
     return error.errno in FULL or any(name.startswith(str(place)) for place in places)

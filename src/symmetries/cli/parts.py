@@ -1,4 +1,4 @@
-"""Work on many examples in parts: shared among processes, and kept when a run is interrupted."""
+"""Work on many examples in parts: divided among processes, and kept when a run is interrupted."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Part = Callable[[int, int], Values]
 
 
 class Parts:
-    """Goes through N examples: ``parts(part, N)`` with ``part(start, stop)`` the numbers of some.
+    """Applies ``part(start, stop)``, which computes numbers of some examples, to all examples.
 
     What is found does not depend on the number of processes, as long as it does not for ``part``.
     Every part that is done is written to ``OUT.resume``. A part of other data, of another model, of
@@ -61,7 +61,7 @@ class Parts:
         self.fabric = start_processes(run)
 
     def __call__(self, part: Part, count: int) -> Values:
-        """All numbers, in the order of the examples; complete in the first process."""
+        """Return the numbers in the order of the examples; only the first process has all."""
         rank, world = self.fabric.global_rank, self.fabric.world_size
         found: dict[int, Values] = {}
         for number, start in enumerate(range(0, count, self.size)):
@@ -90,7 +90,7 @@ class Parts:
 
 
 def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
-    """Start the other processes of a run; each of them comes to this line, too."""
+    """Start the other processes of a run; each of them runs the same command up to this call."""
     machine = run.machine
     return make_fabric(
         TrainConfig(1, 1, device=machine.device).replace(
@@ -102,7 +102,7 @@ def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
 
 
 def stop_processes() -> None:
-    """Part as friends: without this, processes that are done complain about each other."""
+    """Destroy the process group; otherwise processes that end first cause error messages."""
     group: Any = torch.distributed
     if group.is_available() and group.is_initialized() and group.get_rank() > 0:
         group.destroy_process_group()

@@ -1,4 +1,4 @@
-"""A folder that takes another's place in one step: a reader sees the old one or the new one."""
+"""Atomic replacement of a folder: a reader sees the old one or the new one, never a mixture."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ AT_FDCWD, EXCHANGE = -100, 2  # of renameat2(2)
 
 
 def replace_folder(new: Path, out: Path, old: Path) -> None:
-    """Make ``new`` appear as ``out``; entries of ``out`` that ``new`` does not have stay.
+    """Move ``new`` to ``out`` in one step; entries of ``out`` that ``new`` lacks are kept.
 
     Where ``out`` has entries, they are linked into ``new``, and the two folders exchange their
     names in one call (renameat2, Linux). Where that call is missing, ``out`` is renamed to ``old``
@@ -50,7 +50,7 @@ def replace_folder(new: Path, out: Path, old: Path) -> None:
 
 
 def recover(out: Path, new: Path, old: Path) -> None:
-    """Remove what a killed run left beside ``out``, or bring back what it had moved away.
+    """Remove what a killed run left beside ``out``, or restore what it had moved away.
 
     Only who owns ``out`` may call this.
     """
@@ -69,7 +69,7 @@ def remove(path: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange the names of two folders in one step; False where the system cannot."""
+    """Exchange the names of two folders atomically; return False if the system cannot."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False
@@ -78,7 +78,7 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same entry under a second name; folders are made anew, their files are shared."""
+    """Link an entry to a second name; folders are created, and their files hard-linked."""
     if source.is_symlink():
         target.symlink_to(os.readlink(source))
     elif source.is_dir():

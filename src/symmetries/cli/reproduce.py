@@ -18,26 +18,29 @@ Given = Mapping[str, tuple[Any, tuple[str, ...]]]
 
 @options.unbundled
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="A folder of papers/.")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of a folder in papers/.")],
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="A table, as 1, or figure-8.")
+        str | None,
+        typer.Argument(metavar="TABLE", help="A table or figure of the paper: 1, or figure-8."),
     ] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="All tables, and a page with them: OUT/page.md.")
+        bool, typer.Option("--all", help="All tables, and a page that shows them: OUT/page.md.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="As --preset quick.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The same as --preset quick.")] = False,
     preset: Annotated[
-        str, typer.Option("--preset", help="paper, or quick: small data, about a minute.")
+        str, typer.Option("--preset", help="paper, or quick for small data and about a minute.")
     ] = "paper",
     checkout: Annotated[
         Path | None,
-        typer.Option("--checkout", help="The clone whose papers/ are meant; else the one in use."),
+        typer.Option(
+            "--checkout", help="Clone of the repository to run. By default the one in use."
+        ),
     ] = None,
     folder: options.Folder = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Where results go.", rich_help_panel=options.RESULT),
+        typer.Option("--out", help="Output folder.", rich_help_panel=options.RESULT),
     ] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -189,7 +192,7 @@ def duration(part: Mapping[str, Any]) -> str:
 
 
 def papers_folder(checkout: Path | None) -> Path | None:
-    """The folder papers/ of a checkout: of the one that is named, or of the one in use.
+    """Return the folder papers/ of the given checkout, or of the one in use.
 
     Never of the working folder: who only stands there has not said that its scripts may run.
     """
@@ -200,7 +203,7 @@ def papers_folder(checkout: Path | None) -> Path | None:
 
 
 def find_paper(name: str, checkout: Path | None = None) -> Path:
-    """The script of a paper."""
+    """Return the path of a paper's script."""
     from symmetries._validation.checks import invalid
 
     folder = papers_folder(checkout)

@@ -1,4 +1,4 @@
-"""What an interrupted command keeps: beside its output, until it is done."""
+"""Checkpoints of a command, kept beside its output until it is done."""
 
 import json
 import os
@@ -18,7 +18,7 @@ RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
 
 def is_helper(processes: int) -> bool:
-    """Whether this is one of several processes of a run, and not the one that writes.
+    """Return whether this is a helper process of a run, which writes no output.
 
     Launchers (Fabric's own, torchrun, srun) say so in the environment. A run of one process is
     nobody's helper, though srun may have started several such runs side by side.
@@ -30,7 +30,7 @@ def is_helper(processes: int) -> bool:
 
 
 class Checkpoints:
-    """The folder ``OUT.resume`` beside the output, for the time of a run.
+    """The folder ``OUT.resume`` beside the output, which exists while a run is not complete.
 
     It goes, in one step, when the output stands. It stays when the command is interrupted, killed
     or fails after something was written into it, and ``--resume`` goes on from there; only a
@@ -52,7 +52,7 @@ class Checkpoints:
         self.found = resume and bool(self._written())
 
     def _written(self) -> dict[Path, int]:
-        """What there is to go on from, and when it was written."""
+        """Return what a run can resume from, and when it was written."""
         found = {}
         with suppress(FileNotFoundError):  # another run may be removing it
             for path in self.folder.rglob("*.json"):
@@ -60,7 +60,7 @@ class Checkpoints:
         return found
 
     def threads(self) -> int | None:
-        """How many threads what is there was computed with; None where it does not say."""
+        """Return the number of threads of the interrupted run, or None if it is unknown."""
         for path in sorted(self.folder.rglob("*.json")):
             try:
                 number = json.loads(path.read_bytes())["meta"]["threads"]
@@ -71,7 +71,7 @@ class Checkpoints:
         return None
 
     def _check_ours(self) -> None:
-        """Raise if the folder holds anything that no run keeps: it would be removed with it."""
+        """Raise an error if the folder holds files of others, which would be removed with it."""
         inside = self.folder.rglob("*") if self.folder.is_dir() else [self.folder]
         for path in inside:
             if os.path.lexists(path) and not (path.is_dir() or KEPT.fullmatch(path.name)):

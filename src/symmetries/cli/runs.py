@@ -1,4 +1,4 @@
-"""A run of a command: where it computes, where it writes, and what it records about itself."""
+"""A run of a command: its device, its output folder and its provenance."""
 
 import logging
 import shlex
@@ -54,32 +54,32 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """Of everything random."""
+        """Random seed."""
         return self.machine.seed
 
     @property
     def quiet(self) -> bool:
-        """Whether to show no bars."""
+        """Whether progress bars are hidden."""
         return self.output.quiet
 
     @property
     def processes(self) -> int:
-        """How many work together."""
+        """Number of processes."""
         return self.machine.devices * self.machine.nodes
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """A folder to write to; it becomes ``out`` when all went well."""
+        """Provide a folder to write to, which becomes ``out`` if the block succeeds."""
         target = output_folder(self.out, self.output.overwrite)
         with owned(self.out), self.checkpoints, target as partial:
             yield partial
 
     def info(self) -> RunInfo:
-        """What a result says about how it came about."""
+        """Return the provenance that is stored in the result."""
         return run_info(self.command, self.seed, self.place, time.perf_counter() - self.started)
 
     def training(self) -> dict[str, Any]:
-        """Arguments of every training: checkpoints, devices, precision and the bar."""
+        """Return the arguments of every training: checkpoints, devices, precision, progress bar."""
         return {
             "out": self.checkpoints.folder,
             "resume": self.checkpoints.resume,
@@ -91,7 +91,7 @@ class Run:
         }
 
     def say(self, text: str) -> None:
-        """A line beside the result, from one of the processes."""
+        """Print a line on the error stream, in the first process only."""
         if not is_helper(self.processes):
             quiet = self.quiet or self.output.json
             Console(stderr=True, quiet=quiet, highlight=False).print(escape(text), soft_wrap=True)
@@ -99,7 +99,7 @@ class Run:
     def show(
         self, result: Result, table: Table, names: Sequence[str], warnings: Sequence[str] = ()
     ) -> None:
-        """Print a result under its warnings and name the files that were written.
+        """Print the warnings and the result, and list the files that were written.
 
         Warnings are printed with ``--quiet``, too: on the standard error, as with ``--json``.
         """
@@ -121,7 +121,7 @@ def begin(
     output: Output,
     preset: str | None = None,
 ) -> Run:
-    """Check what can be checked at once, and start the clock.
+    """Check the options that need no data, and start the clock.
 
     Args:
         name: of the command.
@@ -155,7 +155,7 @@ def begin(
 
 
 def keep_threads(number: int | None) -> None:
-    """Compute with this number of threads, if one is given: sums are rounded by it."""
+    """Set the number of threads, if one is given; the rounding of sums depends on it."""
     import torch
 
     if number is not None and number != torch.get_num_threads():
@@ -163,13 +163,13 @@ def keep_threads(number: int | None) -> None:
 
 
 def say_written(console: Console, out: Path, names: Sequence[str]) -> None:
-    """Name what was written."""
+    """List the files that were written."""
     for name in names:
         console.print(f"wrote [bold]{escape(str(out / name))}[/]", soft_wrap=True)
 
 
 def check_precision(name: str, device: "torch.device") -> None:
-    """Raise for a precision that there is not, or that would end this process.
+    """Raise an error for an unknown precision, or one that would crash this process.
 
     Some virtual processors claim instructions for bfloat16 that they do not have; the only safe
     way to find out is to let another process try (-P: without modules of the working folder).

@@ -1,4 +1,4 @@
-"""Text as commands show it: nothing in a name changes the terminal, and no password is shown."""
+"""Text for the terminal: control characters are escaped and passwords are masked."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from symmetries.cli.errors import OutputError
 
 
 def escape(text: str) -> str:
-    r"""A text for rich: brackets mean nothing, control characters are seen.
+    r"""Return text for rich with brackets escaped and control characters made visible.
 
     Example:
         >>> escape("[red]\x1b[31m")
@@ -28,7 +28,7 @@ def check_stdout() -> None:
 
 
 def write_json(content: Any) -> None:  # noqa: ANN401 - plain data
-    """Write plain data to the standard output as JSON, in letters that it can take.
+    """Write plain data to the standard output as JSON, in an encoding that it supports.
 
     Raises:
         OutputError: if it cannot be written, as where it is full or nobody reads it.

@@ -26,35 +26,38 @@ STORAGE = "SYMMETRIES_STORAGE"  # gives --storage where no list of processes sho
 
 def sweep(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="A TOML file; see papers/*/sweep*.toml.")
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file such as papers/*/sweep*.toml.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder of the study [out/sweep-CONFIG].", show_default=False),
+        typer.Option("--out", help="Folder of the study. By default out/sweep-CONFIG."),
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", help="Processes of this machine.", min=1)
+        int, typer.Option("--processes", help="Number of processes on this machine.", min=1)
     ] = 1,
     storage: Annotated[
         str | None,
         typer.Option(
             "--storage",
             envvar=STORAGE,
-            help="A database for Optuna, in place of a journal in OUT. Passwords are not stored.",
+            help="A database for Optuna, instead of a journal in OUT. Passwords are not stored.",
         ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Where data files lie; else $SYMMETRIES_DATA.")
+        Path | None,
+        typer.Option("--folder", help="Folder of the data files. By default $SYMMETRIES_DATA."),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, ...")] = "auto",
+    device: Annotated[
+        str, typer.Option("--device", help="Device: auto, cpu, cuda, and so on.")
+    ] = "auto",
     seed: Annotated[
-        int | None, typer.Option("--seed", help="In place of the seed of CONFIG.", min=0)
+        int | None, typer.Option("--seed", help="Random seed, instead of the one in CONFIG.", min=0)
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of every run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no table.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Search for the best settings of a learner; go on with what is there.
+    """Search for the best settings of a learner, or continue such a search.
 
     Start the same command on as many machines as you like: they share the study in OUT. A sweep
     that was interrupted goes on when it is started again. Writes sweep.json and report.html into
@@ -123,12 +126,12 @@ def sweep(
 
 
 def workers(study: Any) -> int:  # noqa: ANN401 - of Optuna
-    """How many processes did the runs of a study."""
+    """Return the number of processes that worked on a study."""
     return len({trial.user_attrs.get("process") for trial in study.trials})
 
 
 def table(result: "SweepResult") -> Table:
-    """The best runs."""
+    """Return a table of the best runs."""
     from symmetries.report.sweep_report import setting_text
 
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))

@@ -6,7 +6,7 @@ import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,11 @@ _MOST_NAMES = 2**22  # items of an array of class names, or of labels of another
 _LONGEST_NAME = 4096  # characters of one
 _CHUNK = 2**20
 _LAYOUTS = ("NHW", "NHWC", "NCHW")
+_MEANT = {  # members of a .npz file that hold images or labels
+    *("images", "labels", "x", "y", "imgs", "arr_0", "arr_1"),
+    *(f"{part}_{split}" for part in "xy" for split in ("train", "test")),
+    *(f"{split}_{part}" for part in ("images", "labels") for split in ("train", "test")),
+}
 # Errors that header parsers (NumPy evaluates a Python literal) raise for malformed bytes.
 _BAD_HEADER = (
     *(ValueError, EOFError, SyntaxError, TypeError, MemoryError, RecursionError),
@@ -246,17 +251,21 @@ def _check_list(path: Path, name: str, there: dict[str, Member], images: str) ->
         raise invalid(str(path), expected, got, "give the classes shorter names")
 
 
-def _refuse_objects(path: Path, members: Collection[str]) -> None:
-    """Refuse a file whose images or labels were not read, as they are objects."""
-    meant = {"images", "labels", "x", "y", "imgs", "arr_0", "arr_1"}
-    meant |= {f"{part}_{split}" for part in "xy" for split in ("train", "test")}
-    meant |= {f"{split}_{part}" for part in ("images", "labels") for split in ("train", "test")}
+def refuse_objects(path: Path, members: Collection[str], meant: Set[str]) -> None:
+    """Refuse a file with members that are meant, but are objects, or no arrays at all.
+
+    Args:
+        path: the file.
+        members: the names of its arrays of numbers or text.
+        meant: the names that count.
+    """
     with zipfile.ZipFile(path) as archive:
         stored = {name.removesuffix(".npy") for name in archive.namelist()}
     objects = sorted(stored & meant - set(members))
     if objects:
         remedy = "save numbers, or text (labels.astype(str)): objects need pickle, which runs code"
-        raise invalid(str(path), "arrays of numbers", f"objects in {', '.join(objects)}", remedy)
+        got = f"objects in {', '.join(objects)}, or damaged arrays"
+        raise invalid(str(path), "arrays of numbers", got, remedy)
 
 
 def _class_names(
@@ -299,7 +308,7 @@ def array_file(path: str | Path, split: str = "train") -> ImageSet:
     if path.suffix == ".npz":
         there = npz_members(path)
         images, labels = _pick(there, split)
-        _refuse_objects(path, there)
+        refuse_objects(path, there, _MEANT)
         if images is None:
             got = f"arrays named {sorted(there)}"
             remedy = f'name them "images" and "labels", or "x_{split}" and "y_{split}"'

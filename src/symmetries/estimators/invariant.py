@@ -196,7 +196,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         search: points along each half-width of a line search after two thirds of the steps, with
             the last layer fitted anew at each: gradients may stop on the way. 0 leaves it out.
         device: "cpu" or "cuda".
-        random_state: of everything random.
+        random_state: random seed.
 
     Attributes:
         invariance_: what was learned, one :class:`Invariance` for each parameter of the group. The

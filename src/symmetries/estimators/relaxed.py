@@ -81,7 +81,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         batch_size: images per step.
         lr: learning rate; that of omega' is four times as high.
         device: "cpu" or "cuda".
-        random_state: of everything random.
+        random_state: random seed.
 
     Attributes:
         relaxation_: one row per layer and relaxed coordinate: "layer", "mode", "coordinate",

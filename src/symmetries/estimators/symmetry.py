@@ -47,7 +47,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         refine: how often prototypes of the two-stage model are treated as images again, for
             prototypes that agree better.
         device: "cpu" or "cuda".
-        random_state: of everything random.
+        random_state: random seed.
 
     Attributes:
         symmetries_: a :class:`symmetries.results.SymmetrySummary`: for each parameter its width and

@@ -22,6 +22,7 @@ from symmetries.lie.intervals import Interval
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import Problem, Spectrum
 from symmetries.lie.search import ExactSymmetries, Search, exact_symmetries, search
+from symmetries.lie.which_subgroup import Subgroup, SubgroupAnswer, find_subgroup
 
 __all__ = [
     "Algebra",
@@ -35,6 +36,8 @@ __all__ = [
     "Problem",
     "Search",
     "Spectrum",
+    "Subgroup",
+    "SubgroupAnswer",
     "algebra",
     "certify_fit",
     "certify_function",
@@ -43,6 +46,7 @@ __all__ = [
     "exact_symmetries",
     "field_family",
     "field_text",
+    "find_subgroup",
     "fit_polynomial",
     "latex_matrix",
     "learned_group",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_finite, check_floats, invalid, wrong_type
+from symmetries._validation.placement import call_model
 from symmetries.lie.fields import monomial_values, monomials
 
 Function = Callable[[Tensor], Tensor]
@@ -31,7 +32,7 @@ def as_function(model: Function, points: Tensor) -> Function:
         return function
     few = points[:8].double()
     with torch.no_grad():
-        together = function(few)
+        together = call_model(function, few)
     if not isinstance(together, Tensor):
         raise wrong_type("model", "a function that returns tensors", together, "use torch in it")
     if together.ndim != 2 or len(together) != len(few):

@@ -1,4 +1,4 @@
-"""Confidence intervals for defects: ratios of means, jackknife and refits, on a logarithmic scale."""
+"""Confidence intervals for defects: ratios of means, jackknife and refits, on a log scale."""
 
 import math
 from collections.abc import Sequence

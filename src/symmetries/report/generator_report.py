@@ -104,8 +104,8 @@ def _note(result: GeneratorResult) -> str:
     units = result.data.units
     if units is not None and units < result.data.count and result.data.trajectories is None:
         notes.append(
-            f"Rows belong to {units:,} units (rows with the same inputs, if none were given), which "
-            "are split and resampled as a whole."
+            f"Rows belong to {units:,} units (rows with the same inputs, if none were given), "
+            "which are split and resampled as a whole."
         )
     if result.span < len(result.data.inputs):
         notes.append(f"The data fills {result.span} of {len(result.data.inputs)} dimensions.")

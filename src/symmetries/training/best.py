@@ -1,4 +1,4 @@
-"""The weights that explain held-out images best."""
+"""Early stopping: the weights with the lowest loss on held-out images."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ Loss = Callable[[nn.Module, tuple[Tensor, ...], Step], Mapping[str, Tensor]]
 
 
 class BestWeights:
-    """Looks at held-out images now and then while training, and keeps the best weights.
+    """Measures the loss on held-out images during training, and keeps the best weights.
 
     Made to be the ``on_step`` of :func:`symmetries.training.train`. Random numbers are the same at
     every look. With a folder the best weights are written, so that a resumed run knows them.
@@ -56,7 +56,7 @@ class BestWeights:
             self.best, self.when = float(meta["held_out"]), int(meta["steps"])
 
     def __call__(self, step: Step, metrics: Mapping[str, Tensor]) -> None:
-        """Look, if it is time to."""
+        """Measure the held-out loss if a measurement is due at this step."""
         done = step.index + 1
         if done % self.every and done != self.total:
             return
@@ -69,7 +69,7 @@ class BestWeights:
 
     @torch.no_grad()
     def look(self, device: torch.device) -> float:
-        """Mean loss of the held-out images."""
+        """Return the mean loss of the held-out images."""
         step = Step(total=1, seed=0, device=device)
         kind = next(self.model.parameters()).dtype
         self.model.eval()
@@ -83,6 +83,6 @@ class BestWeights:
         return total / len(self.images)
 
     def restore(self) -> None:
-        """Put the best weights back."""
+        """Load the best weights into the model."""
         if self.state:
             self.model.load_state_dict(self.state)

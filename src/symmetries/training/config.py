@@ -22,7 +22,7 @@ FREE_AT_RESUME = frozenset(
 
 
 def check_betas(betas: object) -> None:
-    """Raise unless these can be Adam's."""
+    """Raise an error unless these are valid decay rates for Adam."""
     pair = isinstance(betas, tuple | list) and len(betas) == 2
     if not pair or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):  # type: ignore[attr-defined]
         raise invalid("betas", "two numbers in [0, 1)", short(betas), "try (0.9, 0.999)")
@@ -30,7 +30,7 @@ def check_betas(betas: object) -> None:
 
 @dataclass(frozen=True)
 class Optimiser(Config):
-    """How the parameters move.
+    """Optimiser of a run, with its schedule, clipping and weight decay.
 
     Args:
         algorithm: "adam", "adamw" or "sgd".
@@ -65,7 +65,7 @@ class Optimiser(Config):
 
 @dataclass(frozen=True)
 class Hardware(Config):
-    """What a run computes with.
+    """Devices, nodes and precision of a run.
 
     Args:
         precision: "32-true", "64-true", "bf16-true" or "bf16-mixed", as Fabric names them.
@@ -84,7 +84,7 @@ class Hardware(Config):
 
 @dataclass(frozen=True)
 class Logging(Config):
-    """What a run writes and shows.
+    """Logs, checkpoints and progress bar of a run.
 
     Args:
         checkpoint_every: steps between checkpoints (one more is written at the end).

@@ -25,7 +25,7 @@ from symmetries.training import History
 
 @dataclass(frozen=True)
 class InvarianceSummary(Summary):
-    """How invariant a model has become, and how well it does.
+    """Learned half-widths of a model, with its bound and its accuracy.
 
     Args:
         images: number of images that were looked at.

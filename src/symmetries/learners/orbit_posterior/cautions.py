@@ -3,22 +3,21 @@
 import math
 from typing import TYPE_CHECKING
 
-from symmetries.learners.orbit_posterior.planting import Planted
+from symmetries.learners.orbit_posterior.planting import Planted, nearest_planted
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
     from symmetries.learners.orbit_posterior.summary import ParameterSummary
 
 FEW_TOLD = 0.03
-LARGEST_GAP = 0.15  # of calibration
 POOR_RECOVERY = 0.2
-UNSETTLED = 0.1  # nats: about as much as a width that is a tenth too large
+UNSETTLED = 0.1  # nats
 MOST_OUTER = 0.01
 WIDE_INTERVAL = 1.3  # ratio of its ends
 
 
-def about_width(part: "ParameterSummary", planted: list[Planted]) -> list[str]:
-    """What has to be said beside a width."""
+def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) -> list[str]:
+    """What has to be said beside a width, which is also given in the parameter's own unit."""
     found = []
     if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
         share = 100 * part.share_told
@@ -28,27 +27,28 @@ def about_width(part: "ParameterSummary", planted: list[Planted]) -> list[str]:
         low, high = math.log(low), math.log(high)
     if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
         found.append(f"{part.name}: the width is not certain; give more pictures")
-    if part.verdict == "partial" and part.calibration > LARGEST_GAP:
-        found.append(f"{part.name}: densities of unseen pictures are off by {part.calibration:.2f}")
-    for row in planted:
-        missed = abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY
-        if row.name == part.name and row.visible and missed:
-            found.append(
-                f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
-                f"{row.recovered:.3g} were recovered"
-            )
+    row = nearest_planted(planted, part.name, width)
+    if row is not None and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
+        found.append(
+            f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
+            f"{row.recovered:.3g} were recovered"
+        )
     if part.verdict == "cannot be told":
         found.append(f"{part.name}: no verdict: {part.reason}")
     return found
 
 
-def about_training(model: "OrbitPosterior") -> list[str]:
-    """Whether training had settled, and random moves went far enough."""
+def about_training(model: "OrbitPosterior", certain: bool) -> list[str]:
+    """Whether training had settled, and random moves went far enough.
+
+    Widths are calibrated, so that a training that ended early makes them uncertain, not wrong: it
+    is named where something is uncertain.
+    """
     found = []
-    if max(model.rises) > UNSETTLED:
+    if max(model.rises) > UNSETTLED and not certain:
         found.append(
             f"training had not settled: its last round still gained {max(model.rises):.2f} nats; "
-            "widths may be too large; train longer"
+            "train longer"
         )
     for name, share in model.outer.items():
         if share > MOST_OUTER:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from symmetries.learners.orbit_posterior.calibrating import Sets, joined, read_sets, recalibrated
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import Headline, headline, uniform_width
@@ -24,14 +25,17 @@ class Crossed:
     Args:
         choosing: by a fit that chooses which pictures can be told.
         reading: by the fit that has not seen them.
-        half: of the pictures of the first fold, which come first, by the fit on half of the rest.
+        sets: of ``reading``, for calibrated widths.
+        half: sets of the pictures of the first fold, which come first, by the fit on half of the
+            rest.
         folds: (N,) the fold of each picture.
         rows: (N,) which pictures of the data these are.
     """
 
     choosing: list[Densities]
     reading: list[Densities]
-    half: list[Densities]
+    sets: list[Sets]
+    half: list[Sets]
     folds: Tensor
     rows: Tensor
 
@@ -44,35 +48,47 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
     rows = order[:most].sort().values
     count = model.fold_count
     pieces: list[list[list[Densities]]] = [[], []]
-    places = []
+    places, sets = [], []
     for fold in range(count):
         inside = rows[folds[rows] == fold]
         places.append(inside)
-        for side, fit in enumerate(((fold + 1) % count, fold)):
-            pieces[side].append(read(model, model.fits[fit], images[inside], mix(seed, fit, side)))
-    joined = [
+        other = (fold + 1) % count
+        pieces[0].append(read(model, model.fits[other], images[inside], mix(seed, other, 0)))
+        own, lengths = read_sets(model, model.fits[fold], images[inside], mix(seed, fold, 1))
+        pieces[1].append(own)
+        sets.append(lengths)
+    densities = [
         [
             Densities(c, torch.cat([piece[j].mass for piece in side]), side[0][j].samples)
             for j, c in enumerate(model.chart.coordinates)
         ]
         for side in pieces
     ]
-    half = read(model, model.half_fit, images[places[0]], mix(seed, count))
     every = torch.cat(places)
-    return Crossed(joined[0], joined[1], half, folds[every], every)
+    half = read_sets(model, model.half_fit, images[places[0]], mix(seed, count))[1]
+    both = [joined(column) for column in zip(*sets, strict=True)]
+    return Crossed(densities[0], densities[1], both, half, folds[every], every)
 
 
 def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    for choosing, reading, half in zip(found.choosing, found.reading, found.half, strict=True):
-        first, second = (side.widths()[usable] for side in (choosing, reading))
-        third = half.widths()[usable[: len(half.mass)]]
+    for choosing, reading, half in zip(found.choosing, found.sets, found.half, strict=True):
+        widths, own = choosing.widths()[usable], half[usable[: len(half)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
-        line = headline(first, second, third, found.folds[usable], rule, cell, seed)
-        lines.append(replace(line, high=min(line.high, uniform_width(choosing.coordinate))))
+        line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed)
+        most = uniform_width(choosing.coordinate)
+        ends = {name: min(getattr(line, name), most) for name in ("width", "low", "high")}
+        lines.append(replace(line, **ends))
     return lines
+
+
+def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed:
+    """The same with densities that are calibrated on the pictures whose pose can be told."""
+    triples = zip(found.reading, found.sets, lines, strict=True)
+    reading = [recalibrated(d, sets[usable][line.told].needed) for d, sets, line in triples]
+    return replace(found, reading=reading)
 
 
 def usable_pictures(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_classes
-from symmetries.learners.orbit_posterior.crossing import Crossed, crossed, usable_pictures
+from symmetries.learners.orbit_posterior.crossing import Crossed, usable_pictures
 from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.verdicts import headline
@@ -81,8 +81,7 @@ def findings(
         examples: how many of the surest and of the least sure pictures.
         seed: of views, samples and the bootstrap.
     """
-    found = crossed(model, images, seed)
-    summary = summarise(model, images, seed, found)
+    summary, found = summarise(model, images, seed)
     side = max(model.shape[1:])
     widths = {d.coordinate.name: d.widths() for d in found.reading}
     first = found.reading[0].coordinate.name if len(widths) == 1 else None
@@ -135,20 +134,19 @@ def _by_class(
     classes = labels[found.rows].cpu()
     side, rule = max(model.shape[1:]), model.config.reading
     tables: dict[str, Mapping[str, tuple[float, float, float]]] = {}
-    for choosing, reading, half in zip(found.choosing, found.reading, found.half, strict=True):
-        coordinate, table = reading.coordinate, {}
-        before = half.widths()
+    for choosing, reading, half in zip(found.choosing, found.sets, found.half, strict=True):
+        coordinate, table = choosing.coordinate, {}
         for value in sorted(set(classes.tolist())):
             own = usable & (classes == value)
             if int(own.sum()) < FEWEST:
                 continue
             line = headline(
                 choosing.widths()[own],
-                reading.widths()[own],
-                before[own[: len(before)]],
+                reading[own],
+                half[own[: len(half)]],
                 found.folds[own],
                 rule,
-                0.02 if coordinate.kind == "finite" else reading.cell,
+                0.02 if coordinate.kind == "finite" else choosing.cell,
                 mix(seed, value),
             )
             low, high = (coordinate.display(end, side)[0] for end in (line.low, line.high))

@@ -236,7 +236,7 @@ class OrbitPosterior(nn.Module):
             raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
         with torch_threads(self.threads):
-            return summarise(self, shrunk(data, self.config.network.largest), seed)
+            return summarise(self, shrunk(data, self.config.network.largest), seed)[0]
 
     def findings(
         self,

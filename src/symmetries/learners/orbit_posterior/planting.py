@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
-from symmetries.learners.orbit_posterior.reading import read, smallest_set
+from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
@@ -50,6 +51,13 @@ class Planted:
     ratio: float
     length: float
     visible: bool
+
+
+def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted | None:
+    """The planted width of a parameter that is nearest to one that was found; None without any."""
+    rows = [p for p in planted if p.name == name and p.visible and p.ratio > 0]
+    ratio = math.log(max(width, 1e-9))
+    return min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9)) - ratio), default=None)
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ def plant_and_recover(
     every = side_by_side(refits, None if model.shares_cores else 1)
     for share, found in zip((NARROW, WIDE), every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
-            width = float(found[j][unseen.told[j]].median())
+            width = found[j][unseen.told[j]].width()
             rows.append(_row(model, c, share, means[j], widths[j], width))
     return rows
 
@@ -116,14 +124,14 @@ def canonical_width(
     """
     posed = posed_by_rule(model, images, coordinate)
     j = model.chart.names.index(coordinate.name)
-    widths = _refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j]
-    return float(widths[unseen.told[j]].quantile(0.25))
+    sets = _refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j][unseen.told[j]]
+    return float(sets.widths(MASS).quantile(0.25))
 
 
 def _refit(
     model: "OrbitPosterior", images: Tensor, unseen: Tensor, seed: int, share: float = SHARE
-) -> list[Tensor]:
-    """Widths (M,) of unseen pictures after a training from where the first fit stands.
+) -> list[Sets]:
+    """Sets (M,) of unseen pictures after a training from where the first fit stands.
 
     It takes a ``share`` of the steps of a round.
     """
@@ -134,8 +142,7 @@ def _refit(
     kept, held = split_held_out(rest, model.config.held_out, seed)
     run = {**RUN, "device": model.device.type}
     fit_round(model, network, kept, held, short, run, "planted", mix(seed, 5))
-    found = read(model, network.to(model.device).eval(), images[unseen], mix(seed, 6))
-    return [density.widths() for density in found]
+    return read_sets(model, network.to(model.device).eval(), images[unseen], mix(seed, 6))[1]
 
 
 def _row(

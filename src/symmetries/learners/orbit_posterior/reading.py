@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.views import centre_of_mass
 from symmetries.training.step import Step, mix
 
 if TYPE_CHECKING:
@@ -104,23 +105,56 @@ def read(
     whole group (rotations alone, finite groups), the views are moved ones, and their densities
     moved back, as q(r | T_a x) = q(a^-1 r | x).
     """
-    chart = model.chart
-    whole = len(chart.coordinates) == 1 and chart.coordinates[0].kind in ("circle", "finite")
     parts = []
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
-        if whole:
-            parts.append([_read_whole(model, network, x, mix(seed, start))])
-        elif len(chart.coordinates) == 1:
-            parts.append([_read_line(model, network, x, mix(seed, start))])
-        else:
-            parts.append(_read_samples(model, network, x, mix(seed, start)))
-    joined = [torch.cat(column) for column in zip(*parts, strict=True)]
-    samples = None if len(joined) == 1 else model.config.reading.samples
-    return [Densities(c, mass, samples) for c, mass in zip(chart.coordinates, joined, strict=True)]
+        u = model.chart.identity(len(x), x.device)
+        parts.append(_masses(model, network, x, u, mix(seed, start)))
+    return _joined(model, parts)
 
 
-def _read_whole(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int) -> Tensor:
+@torch.no_grad()
+def read_moved(
+    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
+) -> tuple[list[Densities], Tensor]:
+    """Densities of pictures after known moves, and the moves (N, D) that lead back.
+
+    Moves go around a circle and over half the reach of a line. Finite parts are left out:
+    rotations are read beside moves that do not mirror.
+    """
+    chart, parts, truth = model.chart, [], []
+    kinds = [c.kind for c in chart.coordinates]
+    far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": 0.5}[kind] for kind in kinds])
+    for start in range(0, len(images), CHUNK):
+        x = images[start : start + CHUNK].to(model.device)
+        numbers = _numbers(mix(seed, start, 1), x.device)
+        u = chart.draw(numbers.rand(len(x), len(chart.coordinates))) * far.to(x.device)
+        parts.append(_masses(model, network, x, u, mix(seed, start)))
+        truth.append(chart.moves(u[:, None], moved_centre(x, model, u))[:, 0].cpu())
+    return _joined(model, parts), torch.cat(truth)
+
+
+def _masses(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, u: Tensor, seed: int
+) -> list[Tensor]:
+    """Mass (N, cells) of each coordinate of the moves of T_u x."""
+    coordinates = model.chart.coordinates
+    if len(coordinates) > 1:
+        return _read_samples(model, network, x, u, seed)
+    one = _read_line if coordinates[0].kind == "line" else _read_whole
+    return [one(model, network, x, u, seed)]
+
+
+def _joined(model: "OrbitPosterior", parts: list[list[Tensor]]) -> list[Densities]:
+    masses = [torch.cat(column) for column in zip(*parts, strict=True)]
+    samples = None if len(masses) == 1 else model.config.reading.samples
+    pairs = zip(model.chart.coordinates, masses, strict=True)
+    return [Densities(coordinate, mass, samples) for coordinate, mass in pairs]
+
+
+def _read_whole(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, u: Tensor, seed: int
+) -> Tensor:
     """Of a circle or of a finite group; the densities of moved views are moved back."""
     coordinate = model.chart.coordinates[0]
     size, views = coordinate.size, model.config.views.readings
@@ -129,11 +163,12 @@ def _read_whole(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: 
     for index in range(views):
         numbers = _numbers(mix(seed, index), x.device)
         step = (index * size) // views if finite is None else index % size
-        value = step * coordinate.span / size if finite is None else float(step)
-        if value > coordinate.reach and finite is None:
-            value -= coordinate.span
-        u = x.new_full((len(x), 1), value)
-        p = network.head.probabilities(network.read(model.view(x, u, numbers)))
+        if finite is None:
+            far = u + coordinate.reach + step * coordinate.span / size
+            r = far.remainder(coordinate.span) - coordinate.reach
+        else:
+            r = torch.full_like(u, float(step))
+        p = network.head.probabilities(network.read(model.view(x, r, numbers)))
         if finite is None:
             p = p.roll(-step, -1)
         else:
@@ -144,21 +179,23 @@ def _read_whole(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: 
     return mass.flip(-1) if finite is None else mass[:, finite.inverse(finite.elements())]
 
 
-def _read_line(model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int) -> Tensor:
+def _read_line(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, u: Tensor, seed: int
+) -> Tensor:
     views = model.config.views.readings
     total: Tensor | float = 0.0
     for index in range(views):
         numbers = _numbers(mix(seed, index), x.device)
-        shown = model.view(x, model.chart.identity(len(x), x.device), numbers)
+        shown = model.view(x, u, numbers)
         total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
     return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
 
 
 def _read_samples(
-    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, seed: int
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, u: Tensor, seed: int
 ) -> list[Tensor]:
     """Marginals of several coordinates, counted from samples of the moves."""
-    moves, weight = sample_moves(model, network, x, model.config.reading.samples, seed)
+    moves, weight = sample_moves(model, network, x, model.config.reading.samples, seed, u)
     found = []
     for j, coordinate in enumerate(model.chart.coordinates):
         cells = coordinate.size if coordinate.kind == "finite" else CELLS
@@ -172,14 +209,23 @@ def _read_samples(
 
 @torch.no_grad()
 def sample_coordinates(
-    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+    model: "OrbitPosterior",
+    network: PoseNetwork,
+    x: Tensor,
+    count: int,
+    seed: int,
+    u: Tensor | None = None,
 ) -> Tensor:
-    """Coordinates (N, count, D) of r drawn from q(. | x), from several views of each picture."""
+    """Coordinates (N, count, D) of r drawn from q(. | T_u x), from several views of each picture.
+
+    No move u by default.
+    """
     views = min(model.config.views.readings, count)
+    at = model.chart.identity(len(x), x.device) if u is None else u
     parts = []
     for index in range(views):
         numbers = _numbers(mix(seed, index), x.device)
-        context = network.read(model.view(x, model.chart.identity(len(x), x.device), numbers))
+        context = network.read(model.view(x, at, numbers))
         share = count // views + (index < count % views)
         parts.append(network.head.sample(context, share, numbers.generator))
     return torch.cat(parts, 1)
@@ -187,25 +233,33 @@ def sample_coordinates(
 
 @torch.no_grad()
 def sample_moves(
-    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+    model: "OrbitPosterior",
+    network: PoseNetwork,
+    x: Tensor,
+    count: int,
+    seed: int,
+    u: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Moves r^-1 (N, S, D), and their weights (N, S), which stand for the Haar measure."""
-    u = sample_coordinates(model, network, x, count, seed)
-    weight = F.softmax(model.chart.log_haar(u), -1)
-    return model.chart.moves(u, content_centre(x, model)), weight
+    """Moves r^-1 (N, S, D) of T_u x, and their weights (N, S), which stand for the Haar measure."""
+    r = sample_coordinates(model, network, x, count, seed, u)
+    weight = F.softmax(model.chart.log_haar(r), -1)
+    return model.chart.moves(r, moved_centre(x, model, u)), weight
 
 
 def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
     """Centre of mass (N, 2) of what differs from the background; None where there is none."""
     if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
         return None
-    height, width = x.shape[-2:]
-    weight = (x - model.frame.fill).abs().sum(1)
-    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
-    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
-    total = weight.sum((1, 2)).clamp_min(1e-9)
-    across = (weight.sum(1) * columns).sum(1) / total
-    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
+    return centre_of_mass(x - model.frame.fill)
+
+
+def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor | None:
+    """Centre of mass (N, 2) of T_u x; see :func:`content_centre`."""
+    centre = content_centre(x, model)
+    if centre is None or u is None:
+        return centre
+    matrix = model.chart.matrix(u).to(centre.dtype)
+    return (matrix[:, :2, :2] @ centre[..., None])[..., 0] + matrix[:, :2, 2]
 
 
 def outer_mass(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """What was found: a width with an interval and a verdict for each parameter, and warnings."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +14,7 @@ from symmetries.learners.orbit_posterior.cautions import (
 )
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
+    calibrated,
     crossed,
     headlines,
     usable_pictures,
@@ -23,6 +23,7 @@ from symmetries.learners.orbit_posterior.planting import (
     Planted,
     Unseen,
     canonical_width,
+    nearest_planted,
     plant_and_recover,
 )
 from symmetries.learners.orbit_posterior.reading import Densities, calibration_error
@@ -120,21 +121,19 @@ class OrbitSummary:
         )
 
 
-def summarise(
-    model: "OrbitPosterior", images: Tensor, seed: int, found: Crossed | None = None
-) -> OrbitSummary:
-    """The summary of a model on the pictures of its fit, shrunk.
+def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[OrbitSummary, Crossed]:
+    """The summary of a model on the pictures of its fit, shrunk, and their calibrated densities.
 
     Args:
         model: fitted.
         images: of its fit, in their order.
         seed: of views, samples and the bootstrap.
-        found: densities, where they were read before.
     """
-    found = crossed(model, images, seed) if found is None else found
+    found = crossed(model, images, seed)
     usable, warnings = usable_pictures(model, images, found)
     symmetric = bool(warnings)
     lines = headlines(model, found, usable, seed)
+    found = calibrated(found, lines, usable)
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
     lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
@@ -147,10 +146,10 @@ def summarise(
         gap = gaps.get(coordinate.name, 0.0)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
-        warnings += about_width(part, planted)
-    warnings += about_training(model)
+        warnings += about_width(part, line.width, planted)
+    warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
-    return OrbitSummary(
+    summary = OrbitSummary(
         tuple(parts),
         len(found.rows),
         gain,
@@ -158,6 +157,7 @@ def summarise(
         self_test_sentence(planted),
         tuple(warnings),
     )
+    return summary, found
 
 
 def _checked(
@@ -191,7 +191,7 @@ def _unseen(
     model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
 ) -> Unseen:
     """Pictures of the first fold on which the self-test is read."""
-    count = min(len(found.half[0].mass), model.config.reading.pictures // 4)
+    count = min(len(found.half[0]), model.config.reading.pictures // 4)
     told = []
     for line in lines:
         every = torch.zeros(len(usable), dtype=torch.bool)
@@ -216,10 +216,9 @@ def _enough_for_full(model: "OrbitPosterior", count: int, some: Tensor) -> bool:
 
 def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
     """The interval with what the self-test missed, at the planted width nearest to this one."""
-    rows = [p for p in planted if p.name == density.coordinate.name and p.visible and p.ratio > 0]
-    if not rows or density.coordinate.kind == "finite":
+    missed = nearest_planted(planted, density.coordinate.name, line.width)
+    if missed is None or density.coordinate.kind == "finite":
         return line
-    missed = min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9) / max(line.width, 1e-9))))
     right = line.width / max(missed.ratio, 0.1)
     return replace(line, low=min(line.low, right), high=max(line.high, right))
 

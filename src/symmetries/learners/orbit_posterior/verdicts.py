@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from symmetries.learners.orbit_posterior.calibrating import Sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.config import Reading
 from symmetries.learners.orbit_posterior.reading import MASS
@@ -14,8 +15,8 @@ from symmetries.learners.orbit_posterior.reading import MASS
 Verdict = Literal["absent", "partial", "full", "cannot be told"]
 # Below the first number a width is called absent. Up to the second it may be the network's own
 # error, or natural: objects and cameras tilt by themselves.
-SMALL = {"rad": (math.radians(12), math.radians(30)), "half-image": (0.06, 0.13)}
-SMALL_LOG_FACTOR = (math.log(1.08), math.log(1.2))
+SMALL = {"rad": (math.radians(10), math.radians(14)), "half-image": (0.05, 0.07)}
+SMALL_LOG_FACTOR = (math.log(1.08), math.log(1.12))
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
 NARROW = 0.6  # of that: what poses given by a rule must be found as
@@ -23,6 +24,7 @@ LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
 # The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
 # what any number of further pictures would change.
 CURVE = 1 / (math.sqrt(2) - 1)
+CHANCE = 1.645  # standard errors of that change
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Headline:
     """The width of the pictures whose pose can be told, in the parameter's own unit.
 
     Args:
-        width: median over these pictures.
+        width: median over these pictures of the calibrated widths.
         low: end of its interval.
         high: end of its interval.
         told: (N,) which pictures.
@@ -49,30 +51,25 @@ def told(choosing: Tensor, rule: Reading, cell: float) -> Tensor:
     return choosing <= rule.ratio * choosing.quantile(rule.surest) + cell
 
 
-def _surest(widths: Tensor, rule: Reading, cell: float) -> float:
-    """Median width of the pictures that a fit itself tells best."""
-    return float(widths[told(widths, rule, cell)].median())
-
-
 def headline(
     choosing: Tensor,
-    reading: Tensor,
-    half: Tensor,
+    reading: Sets,
+    half: Sets,
     folds: Tensor,
     rule: Reading,
     cell: float,
     seed: int,
 ) -> Headline:
-    """Choose pictures by one fit, read their width from another, bootstrap both.
+    """Choose pictures by one fit, read their calibrated width from another, bootstrap both.
 
-    A network that has seen too few pictures gives densities that are too wide, or too narrow, and
-    held-out pictures cannot show it. The learning curve can: the width by a fit to half of the
-    pictures. The interval reaches to where that curve leads.
+    A network that has seen too few pictures errs about poses, and calibrated widths contain its
+    error. The learning curve shows it: the width by a fit to half of the pictures. The interval
+    reaches to where that curve leads.
 
     Args:
         choosing: widths (N,) by fits that choose.
-        reading: widths (N,) by the fits that have not seen the pictures.
-        half: widths (M,) of the first M pictures by a fit to half as many pictures; may be empty.
+        reading: sets (N,) by the fits that have not seen the pictures.
+        half: sets (M,) of the first M pictures by a fit to half as many pictures; may be empty.
         folds: (N,) the fold of each picture, and so the fit that reads it.
         rule: which pictures, and how often to resample.
         cell: length of a cell of the densities.
@@ -88,18 +85,29 @@ def headline(
         places = [groups[int(fit)] for fit in fits]
         rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in places])
         again = told(choosing[rows], rule, cell)
-        drawn.append(float(reading[rows][again].median()))
+        drawn.append(reading.width(rows[again]))
     ends = torch.tensor(drawn).quantile(
         torch.tensor([(1 - rule.coverage) / 2, (1 + rule.coverage) / 2])
     )
-    width = float(reading[chosen].median())
-    curve = width
-    if len(half):
-        # Both fits choose for themselves here: what that makes too narrow is alike in both.
-        now, before = (_surest(w, rule, cell) for w in (reading[: len(half)], half))
-        curve = max(0.0, width + CURVE * (now - before))
+    width = reading[chosen].width()
+    both = chosen[: len(half)].nonzero()[:, 0]
+    change = 0.0 if len(both) == 0 else _change(reading, half, both, rule, generator)
+    curve = max(0.0, width + CURVE * change)
     low, high = min(width, curve, float(ends[0])), max(width, curve, float(ends[1]))
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
+
+
+def _change(
+    reading: Sets, half: Sets, rows: Tensor, rule: Reading, generator: torch.Generator
+) -> float:
+    """What doubling the pictures changed of the width, less what chance may have."""
+    change = reading.width(rows) - half.width(rows)
+    drawn = []
+    for _ in range(rule.resamples):
+        again = rows[torch.randint(len(rows), (len(rows),), generator=generator)]
+        drawn.append(reading.width(again) - half.width(again))
+    chance = CHANCE * float(torch.tensor(drawn).std())
+    return math.copysign(max(0.0, abs(change) - chance), change)
 
 
 def uniform_width(coordinate: Coordinate) -> float:
@@ -144,7 +152,7 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
         return "absent", ""
     if not finite and line.high > LOOSE * max(line.low, 1e-9):
         return "cannot be told", "the width changes with the number of pictures; give more of them"
-    if line.width < doubtful:
+    if line.width < doubtful or (not finite and line.low < least):
         text = "so small a width may be natural variation, or the network's own error"
         return "cannot be told", text
     return "partial", ""

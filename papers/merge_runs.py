@@ -1,0 +1,123 @@
+"""Take what ``gpu_runs.py`` brought back into the papers' results.
+
+    python papers/merge_runs.py RUNS.json
+
+adds every row of RUNS.json that a paper's results.json does not hold yet, with the commit that the
+runs were told and their command without the places of one machine. Then
+``python papers/tables.py`` writes the tables.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PLACES = re.compile(r" --(out|data|folder|minutes|budget) \S+")
+Row = dict[str, Any]
+
+
+def clean(made: Row, commit: str) -> Row:
+    """Provenance with the commit of the run, and a command that others can use."""
+    return made | {"commit": commit, "command": PLACES.sub("", made["command"])}
+
+
+def added(known: list[Row], new: Sequence[Row], names: Sequence[str]) -> int:
+    """Append the rows that are not there yet, judged by the entries with these names."""
+    count = 0
+    for row in new:
+        key = [row.get(name) for name in names]
+        if all([other.get(name) for name in names] != key for other in known):
+            known.append(row)
+            count += 1
+    return count
+
+
+def invariant_weights(results: Row, found: Row, commit: str) -> int:
+    """Batches of finished parts; those in the results stay."""
+    count = 0
+    for table, batches in found["tables"].items():
+        known = results["tables"].setdefault(table, [])
+        fresh = [
+            batch | {"commit": commit, "hardware": clean(batch["hardware"], commit)}
+            for batch in batches
+            if not batch.get("unfinished")
+        ]
+        for batch in fresh:
+            batch["hardware"].pop("commit")
+        count += added(known, fresh, ("family", "kind", "tag", "seed"))
+        if not known:
+            del results["tables"][table]
+    return count
+
+
+def genuine_invariance(results: Row, found: Row, commit: str) -> int:
+    """Table 1 as published: all of it, or what was there."""
+    if "plain" in results:
+        return 0
+    what = "the paper's learning rate, no running mean of the weights, the moment of best "
+    what += "validation accuracy; weights of the penalty fixed"
+    kept = {name: found[name] for name in ("command", "settings", "seconds", "table")}
+    results["plain"] = {"what": what, **kept, "environment": clean(found["environment"], commit)}
+    return sum(map(len, found["table"].values()))
+
+
+def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
+    """Rows of cifar.py."""
+    names = ("data", "rotations", "mode", "omega", "penalty", "augment", "epochs", "seed")
+    rows = [clean(row, commit) for row in found["rows"]]
+    return added(results["cifar"]["rows"], rows, (*names, "validation", "recipe"))
+
+
+def symmetry_model(results: Row, found: Row, commit: str) -> int:
+    """Runs of the published objective."""
+    rows = [row | {"made": clean(row["made"], commit)} for row in found["runs"]]
+    return added(results.setdefault("published", []), rows, ("task", "added", "seed", "variant"))
+
+
+def invariant_vae(results: Row, found: Row, commit: str) -> int:
+    """Runs of the joint model, those with the paper's networks apart."""
+    rows = [row | {"made": clean(row["made"], commit)} for row in found["rows"]]
+    own = [row for row in rows if "--paper" not in row["made"]["command"]]
+    paper = [row for row in rows if row not in own]
+    names = ("part", "steps", "added", "seed")
+    count = added(results["rows"], own, names)
+    return count + (added(results.setdefault("paper_networks", []), paper, names) if paper else 0)
+
+
+PAPERS: dict[str, Callable[[Row, Row, str], int]] = {
+    "invariant-weights": invariant_weights,
+    "genuine-invariance": genuine_invariance,
+    "relaxed-equivariance": relaxed_equivariance,
+    "symmetry-model": symmetry_model,
+    "invariant-vae": invariant_vae,
+}
+
+
+def merge(runs: Row, folder: Path = HERE) -> dict[str, int]:
+    """Merge the files of all jobs; returns how many rows each paper has got."""
+    if not runs["commit"]:
+        raise SystemExit(
+            "the runs do not say their commit: set SYMMETRIES_COMMIT when you run them"
+        )
+    counts: dict[str, int] = {}
+    for job in runs["jobs"]:
+        paper = job["script"].partition("/")[0]
+        for name, found in job["files"].items():
+            if found is None:
+                print(f"{job['name']}: {name} is half written, and left out")
+                continue
+            file = folder / paper / "results.json"
+            results = json.loads(file.read_text())
+            count = PAPERS[paper](results, found, runs["commit"])
+            counts[paper] = counts.get(paper, 0) + count
+            if count:
+                file.write_text(json.dumps(results, indent=1) + "\n")
+    return counts
+
+
+if __name__ == "__main__":
+    for paper, count in merge(json.loads(Path(sys.argv[1]).read_text())).items():
+        print(f"{paper}: {count} rows added")

@@ -1,0 +1,88 @@
+"""Subgroups of rotations are found from copies of objects, and nothing is named that is none."""
+
+import math
+
+import pytest
+import torch
+from benchmarks.generators.solids import SOLIDS
+
+from symmetries.lie import Subgroup, find_subgroup
+from symmetries.lie.subgroups import angles, cross_matrix, kabsch, modes, name_finite
+from symmetries.lie.which_subgroup import wasserstein
+
+EMPTY = torch.zeros(0, 3, 3, dtype=torch.float64)
+SPACE = Subgroup("SO(3)", EMPTY, None, 3)
+
+
+def source(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def copies(rotations, noise=0.02, objects=1, seed=1):
+    generator, dim = source(seed), rotations.shape[-1]
+    corners = torch.randn(objects, 4, dim, generator=generator, dtype=torch.float64)
+    chosen = torch.randint(objects, (len(rotations),), generator=generator)
+    x = corners[chosen] @ rotations.mT
+    return x + noise * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("name", "order"), [("C7", 7), ("D3", 6), ("T", 12), ("O", 24), ("I", 60)])
+def test_finite_groups_are_named_by_their_elements(name, order):
+    turned = SPACE.sample(1, source())[0]
+    elements = turned @ SOLIDS[name] @ turned.T
+    assert len(elements) == order
+    assert name_finite(elements) == name
+
+
+@pytest.mark.parametrize("name", ["C1", "C4", "T", "I"])
+def test_finite_subgroups_are_found_about_any_axes(name):
+    turned = SPACE.sample(1, source(3))[0]
+    true = Subgroup(name, turned @ SOLIDS[name] @ turned.T, None, 3)
+    found = find_subgroup(copies(true.sample(700, source(4)), objects=3), "so3")
+    assert found.answer == name
+    assert angles(true.elements, found.subgroup.elements).amin(1).max() < 0.02
+    assert found.alternative_distance > 1.5 * found.distance
+
+
+def test_continuous_subgroups_are_found():
+    axis = SPACE.sample(1, source(5))[0, 0]
+    about = Subgroup("SO(2)", EMPTY, axis, 3)
+    found = find_subgroup(copies(about.sample(300, source(6))), "so3")
+    assert found.answer == "SO(2)"
+    assert float((found.subgroup.axis @ axis).abs()) > 0.999
+    assert find_subgroup(copies(SPACE.sample(300, source(7))), "so3").answer == "SO(3)"
+
+
+def test_mirror_images_make_dihedral_groups_of_the_plane():
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    turns = torch.stack([torch.linalg.matrix_power(quarter, n) for n in range(4)])
+    mirrored = torch.cat((turns, turns @ torch.diag(torch.tensor([1.0, -1.0]).double())))
+    drawn = mirrored[torch.randint(8, (400,), generator=source(8))]
+    assert find_subgroup(copies(drawn), "o2").answer == "D4"
+    turned = turns[torch.randint(4, (400,), generator=source(9))]
+    assert find_subgroup(copies(turned), "so2").answer == "C4"
+
+
+def test_what_is_no_subgroup_is_not_named():
+    generator = source(10)
+    small = torch.rand(400, 1, 1, generator=generator, dtype=torch.float64) * 2 * math.pi / 3
+    upright = cross_matrix(torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64))
+    partial = find_subgroup(copies(torch.linalg.matrix_exp(small * upright)), "so3")
+    assert "not spread evenly" in partial.answer
+    two = torch.randint(2, (400, 1, 1), generator=generator) * math.pi / 2
+    half = find_subgroup(copies(torch.linalg.matrix_exp(two * upright)), "so3")
+    assert "not closed" in half.answer
+    single = find_subgroup(copies(SPACE.sample(100, generator), objects=100_000), "so3")
+    assert "pairs of copies" in single.answer
+
+
+def test_rotations_and_distances_agree_with_their_definitions():
+    turns = SPACE.sample(40, source(11))
+    x = torch.randn(40, 5, 3, generator=source(12), dtype=torch.float64)
+    torch.testing.assert_close(kabsch(x, x @ turns.mT), turns)
+    third = SOLIDS["T"]
+    assert wasserstein(third, third.flip(0)) == pytest.approx(0, abs=1e-7)
+    one = torch.eye(3, dtype=torch.float64).expand(4, 3, 3)
+    assert wasserstein(one, SOLIDS["C4"]) == pytest.approx(math.pi / 2)
+    assert len(modes(third.repeat(9, 1, 1), 0.01)) == 12
+    assert len(modes(turns, 0.01)) == 0

@@ -1,0 +1,119 @@
+"""Tables of ``generators``: hostile, damaged and unusual files."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symmetries.analysis.tables import read_table
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
+
+import hostile_onnx
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+
+
+def written(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_outputs_that_are_objects_are_refused_and_not_left_out(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=np.array([None] * 30, dtype=object))
+    with pytest.raises(ValueError, match="objects in y"):
+        read_table(tmp_path / "a.npz")
+
+
+def test_memory_is_counted_in_the_type_that_numbers_end_in(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((10_000, 100), bool))
+    monkeypatch.setattr("symmetries.data.checked_files.free_memory", lambda: 4_000_000)
+    with pytest.raises(ValueError, match="fits into memory"):  # a megabyte, eight as float64
+        read_table(tmp_path / "a.npz")
+
+
+def test_a_table_takes_twice_its_numbers_and_not_their_text(tmp_path):
+    with (tmp_path / "a.csv").open("w") as stream:
+        stream.write(",".join("abcdefgh") + "\n" + "10,11,10,11,10,11,10,11\n" * 150_000)
+    code = """
+import sys
+from pathlib import Path
+from symmetries.analysis.tables import read_table
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+before = peak()
+found = read_table(sys.argv[1], target=["h"])
+print(peak() - before)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "a.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    numbers = 8 * 8 * 150_000
+    assert int(done.stdout) < 2 * numbers + 48 * 2**20  # libraries take the rest
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a,b\n1,"' + "2" * (csv.field_size_limit() + 1), "field larger"),
+        ("a,a\n1,2\n", "'a' twice"),
+        ("a,b\n1,1_0\n", "numbers in every cell"),
+        ("a,b\n1,2\n3\n", "1 in row 3"),
+        ("a,b\n", "a header and rows"),
+        ("", "a header and rows"),
+        ("\n\n\n", "a header and rows"),
+        ("a,b\n1,\x1b[31m\n", "numbers in every cell"),
+        ("a,b\n1,1e999\n", "finite"),
+    ],
+)
+def test_broken_tables_are_refused_in_our_words(tmp_path, text, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        read_table(written(tmp_path / "a.csv", text))
+    assert ";" in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_table_of_a_spreadsheet_has_the_names_that_it_shows(tmp_path, encoding):
+    path = written(tmp_path / "a.csv", "energy,b\r\n1,2\r\n3,4\r\n", encoding)
+    table = read_table(path, target=["energy"])
+    assert table.names == ("b",)
+    assert table.x.tolist() == [[2.0], [4.0]]
+
+
+@pytest.mark.parametrize("kind", [">f4", "<f8", ">i2", "f2", "?"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_any_kind_and_order(tmp_path, kind, order):
+    x = np.array(10 * X, dtype=kind, order=order)
+    np.savez(tmp_path / "a.npz", x=x)
+    assert read_table(tmp_path / "a.npz").x.numpy().tolist() == x.astype(float).tolist()
+
+
+@pytest.mark.parametrize(("x", "y"), [(X[:, :0], X), (X, X[:, :0])])
+def test_a_table_without_columns_is_refused(x, y):
+    with pytest.raises(ValueError, match="shape"):
+        read_table((x, y))
+
+
+def test_a_target_in_a_file_without_columns_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=X[:, 0])
+    with pytest.raises(ValueError, match=r"columns of a \.csv file"):
+        read_table(tmp_path / "a.npz", target=["energy"])
+
+
+def test_models_that_do_not_fit_end_in_our_words(run, tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", x=X)
+    (tmp_path / "other_sizes.py").write_text(
+        "import torch\n\ndef f(x):\n    return x @ torch.ones(9, 1)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hostile_onnx.own_function(tmp_path / "net.onnx")
+    for name, said in (
+        ("other_sizes:f", "inputs that the model takes"),
+        ("net.onnx", "with gradients"),
+    ):
+        done = run("generators", "a.npz", "--model", name)
+        assert done.exit_code == 3
+        assert said in " ".join(done.output.split())
