@@ -16,9 +16,10 @@ from symmetries.actions.nodes import linear_part
 from symmetries.actions.points import PointAction
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
+from symmetries.auditing.energies import energy_errors, read_energies
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "scalar", "vector", "sequence", "ctc")
+KINDS = ("embedding", "map", "boxes", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 
@@ -45,6 +46,7 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
 
     - "embedding": stays; cosine and relative error;
     - "scalar": stays; error in its own units, and as a share of its spread over the examples;
+    - "energy": energies stay and forces turn; errors in their units, per atom, and relative;
     - "vector": turns with the linear part of the group; error in its units, relative, and as angle;
     - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
     - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
@@ -67,6 +69,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     check_choice(kind, KINDS, "output")
     if kind == "vector":
         return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
+    if kind == "energy":
+        return Representation(kind, read_energies, _compare_energies, _without(energy_errors))
     if kind == "map":
         return Representation(kind, _maps, _compare_maps, _maps_alone)
     if kind == "boxes":
@@ -139,6 +143,13 @@ def _compare_vectors(moves: Moves, element: Any, still: Any, moved: Any, x: Tens
     rows = still.reshape(len(still), -1, d)
     turned = (rows @ linear.mT).reshape(still.shape)
     return vector_errors(turned, moved)
+
+
+def _compare_energies(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    def turn(forces: Tensor) -> Tensor:
+        return forces @ linear_part(PointAction(moves.action.group), element, forces).mT
+
+    return energy_errors(still, moved, turn)
 
 
 def _compare_maps(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401

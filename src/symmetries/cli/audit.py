@@ -198,9 +198,9 @@ def check_fit(name: str) -> "Fit":
 
 def about(result: "AuditResult") -> list[str]:
     """Lines below the table: ranges of the group, preprocessing of the images, and notes."""
-    from symmetries.report.audit_words import logit_words, range_words
+    from symmetries.report.audit_words import logit_words, range_words, weakest_words
 
-    lines = [range_words(result), logit_words(result)]
+    lines = [range_words(result), logit_words(result), weakest_words(result)]
     if result.preprocessing is not None:
         lines.append(f"Images: {result.preprocessing}.")
     return [line for line in (*lines, *(f"Note: {note}." for note in result.notes)) if line]

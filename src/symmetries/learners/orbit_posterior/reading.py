@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.views import centre_of_mass
 from symmetries.training.step import Step, mix
 
 if TYPE_CHECKING:
@@ -249,13 +250,7 @@ def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
     """Centre of mass (N, 2) of what differs from the background; None where there is none."""
     if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
         return None
-    height, width = x.shape[-2:]
-    weight = (x - model.frame.fill).abs().sum(1)
-    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
-    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
-    total = weight.sum((1, 2)).clamp_min(1e-9)
-    across = (weight.sum(1) * columns).sum(1) / total
-    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
+    return centre_of_mass(x - model.frame.fill)
 
 
 def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor | None:
