@@ -346,3 +346,16 @@ def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():
     assert not torch.equal(module[1].running_mean, before)
     assert math.isfinite(model.summary((x, y)).log_evidence)
     assert math.isfinite(float(model.log_evidence))
+
+
+def test_a_saved_network_keeps_how_its_action_resamples(tmp_path):
+    x = pictures(4).float()
+    act = ImageAction(GROUP, interpolation="bicubic", fill=0.3)
+    module = small()
+    model = InvariantNetwork(module, act, SHAPE, InvariantNetworkConfig(half_width=0.4))
+    model.save(tmp_path)
+    again = InvariantNetwork.load(tmp_path, small())
+    assert torch.equal(again(x), model(x))
+    assert (again.act.interpolation, again.act.fill) == ("bicubic", 0.3)
+    with pytest.raises(ValueError, match="module: expected a network like the saved one"):
+        InvariantNetwork.load(tmp_path, small(4))
