@@ -159,6 +159,27 @@ def recalibrated(density: Densities, needed: Tensor) -> Densities:
     return Densities(density.coordinate, mass)
 
 
+def shortest_arc(density: Densities, share: float = MASS) -> Tensor:
+    """Length (N,) of the shortest arc, or interval, that holds a share of the mass.
+
+    It is longer than the smallest set where that falls into separate parts.
+    """
+    mass = density.mass
+    total = torch.cat((mass.new_zeros(len(mass), 1), mass.cumsum(-1)), -1)
+    if density.coordinate.kind == "circle":
+        total = torch.cat((total, total[:, 1:] + 1), -1)
+    best = mass.new_full((len(mass),), float(mass.shape[1]))
+    for start in range(mass.shape[1]):
+        target = total[:, start, None] + share
+        end = torch.searchsorted(total, target)
+        inside = end < total.shape[1]
+        end = end.clamp(max=total.shape[1] - 1)
+        low, high = total.gather(1, end - 1), total.gather(1, end)
+        length = end - 1 - start + (target - low) / (high - low).clamp_min(1e-12)
+        best = torch.where(inside[:, 0], torch.minimum(best, length[:, 0]), best)
+    return best * density.cell
+
+
 def _needed(fine: Tensor, density: Densities, truth: Tensor, ties: Tensor) -> Tensor:
     """Mass (N,) of the places that are likelier than the true ones."""
     cells, coordinate = fine.shape[1], density.coordinate

@@ -151,7 +151,7 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
     if line.high < least or (finite and line.width < least):
         return "absent", ""
     if not finite and line.high > LOOSE * max(line.low, 1e-9):
-        return "cannot be told", "the width changes with the number of pictures; give more of them"
+        return "cannot be told", "its interval is too wide; give more pictures, or train longer"
     if line.width < doubtful or (not finite and line.low < least):
         text = "so small a width may be natural variation, or the network's own error"
         return "cannot be told", text
