@@ -38,7 +38,7 @@ from symmetries.training.checkpoint import has_state
 from symmetries.training.resume import NAME
 
 EVALUATED = 256  # images at a time, in eval mode
-HARDWARE = ("device", "precision", "workers")  # options that the trainings of a search share
+SHARED = ("device", "precision", "workers", "progress")  # options of the trainings of a search
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ class InvariantNetwork(LabelledLearner):
         out = options.get("out")
         resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
         if searches and not resumes:
-            few = {name: options[name] for name in HARDWARE if name in options}
-            found = search_widths(self, images, targets, progress=False, **few)
+            few = {name: options[name] for name in SHARED if name in options}
+            found = search_widths(self, images, targets, title="search of widths", **few)
             self.network.box.set_half_width(found)
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
