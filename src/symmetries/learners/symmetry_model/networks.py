@@ -108,7 +108,7 @@ class LieInference(nn.Module):
         return torch.cat((element[..., :2, 2], eta[..., 2:]), -1)
 
     def positions(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return parameters (N, dim) whose shifts are replaced by where the picture's centre ends."""
+        """Return parameters (N, dim) with the end of the picture's centre instead of the shifts."""
         if not self.centred:
             return self.positions_by(self.features.units(images), noise)
         images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
