@@ -254,7 +254,7 @@ def test_gradients_find_the_nearest_optimum_of_the_exact_evidence():
 
 def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
     module, x, y, profile = averaged_features()
-    model = evenly_averaged(module, steps=1000, every=20)
+    model = evenly_averaged(module, steps=500, every=20)
     found = float(bound_at(model, torch.tensor([math.pi / 4]), x, y, RUN))
     assert profile[45] - 10 < found < profile[45] + 2
     assert model.network.box.half_width[0].item() == pytest.approx(0.1 * math.pi)  # left as it is
@@ -263,7 +263,7 @@ def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
 @pytest.mark.slow
 def test_a_search_finds_the_optimum_of_the_exact_evidence_from_everywhere():
     module, x, y, _ = averaged_features()
-    model = evenly_averaged(module, search=5, half_width=0.6, steps=1600, every=20)
+    model = evenly_averaged(module, search=5, half_width=0.6, steps=800, every=20)
     model.fit((x, y), **RUN)
     assert math.degrees(model.network.box.half_width[0].item()) == pytest.approx(45, abs=5)
 
@@ -346,3 +346,16 @@ def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():
     assert not torch.equal(module[1].running_mean, before)
     assert math.isfinite(model.summary((x, y)).log_evidence)
     assert math.isfinite(float(model.log_evidence))
+
+
+def test_a_saved_network_keeps_how_its_action_resamples(tmp_path):
+    x = pictures(4).float()
+    act = ImageAction(GROUP, interpolation="bicubic", fill=0.3)
+    module = small()
+    model = InvariantNetwork(module, act, SHAPE, InvariantNetworkConfig(half_width=0.4))
+    model.save(tmp_path)
+    again = InvariantNetwork.load(tmp_path, small())
+    assert torch.equal(again(x), model(x))
+    assert (again.act.interpolation, again.act.fill) == ("bicubic", 0.3)
+    with pytest.raises(ValueError, match="module: expected a network like the saved one"):
+        InvariantNetwork.load(tmp_path, small(4))

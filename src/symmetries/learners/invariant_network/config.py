@@ -21,7 +21,7 @@ class EvidenceSteps(Config):
             the widths. 0 leaves them to the gradient, from their start: cheaper by the candidates,
             but it stops at local optima and where the evidence is flat.
         search_steps: share of the steps for which each candidate of the search trains; candidates
-            that have not converged prefer other widths.
+            that have not converged prefer narrower widths.
         width_lr: learning rate of the half-widths, in the group's own units.
         prior_precision: of the weights, at the start; one for each layer is learned.
         burn_in: share of the steps in which only the weights are learned.
@@ -33,7 +33,7 @@ class EvidenceSteps(Config):
     """
 
     search: Count = 7
-    search_steps: Share = 0.5
+    search_steps: Share = 1.0
     width_lr: NonNegative = 0.1
     prior_precision: Positive = 1.0
     burn_in: Share = 0.1

@@ -24,6 +24,8 @@ from symmetries.learners.base import (
     Labelled,
     LabelledLearner,
     Summary,
+    image_arguments,
+    image_meta,
     labelled_images,
     run_options,
 )
@@ -32,7 +34,7 @@ from symmetries.learners.invariant_network.evidence import LaplaceEvidence, laye
 from symmetries.learners.invariant_network.search import search_widths
 from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
-from symmetries.training import History, load_learner
+from symmetries.training import History, load_learner, save_model
 from symmetries.training.checkpoint import has_state
 from symmetries.training.resume import NAME
 from symmetries.training.step import seeded
@@ -128,6 +130,11 @@ class InvariantNetwork(LabelledLearner):
         self.eval()
 
     @property
+    def bounds(self) -> tuple[float, ...]:
+        """Natural bounds of the parameters."""
+        return self.group.bounds
+
+    @property
     def module(self) -> nn.Module:
         """The network that is averaged."""
         return self.network.module
@@ -188,7 +195,9 @@ class InvariantNetwork(LabelledLearner):
                 remedy = "train on one device: the posterior is computed in one process"
                 raise invalid(name, "1", options[name], remedy)
         searches = self.config.learn and self.config.evidence.search > 0
-        if searches and not (options.get("resume") and has_state(Path(options["out"]), NAME)):
+        out = options.get("out")
+        resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
+        if searches and not resumes:
             few = {name: options[name] for name in HARDWARE if name in options}
             found = search_widths(self, images, targets, progress=False, **few)
             self.network.box.set_half_width(found)
@@ -242,7 +251,7 @@ class InvariantNetwork(LabelledLearner):
 
     def save(self, folder: Path | str) -> Path:
         """Write weights and settings; the network's code is the user's, see :meth:`load`."""
-        return super().save(folder)
+        return save_model(folder, self, {**image_meta(self, self.name), "outputs": self.outputs})
 
     @classmethod
     def load(  # type: ignore[override]
@@ -250,8 +259,9 @@ class InvariantNetwork(LabelledLearner):
     ) -> Self:
         """Read what :meth:`save` wrote, into a module of the same structure."""
         state, meta = load_learner(folder, cls.name, "invariant network")
-        config, shape = cls.kind.from_dict(meta["config"]), tuple(meta["shape"])
-        model = cls(module, meta["group"], shape, config, seed=meta["seed"])
+        arguments = image_arguments(meta, cls.kind)
+        del arguments["bounds"]
+        model = cls(module, **arguments)
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
