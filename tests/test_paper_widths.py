@@ -38,13 +38,8 @@ def study(monkeypatch):
 
 def test_labels_that_tell(study, monkeypatch, capsys):
     module = study("sampling")
-    for name, value in {
-        "EXACT": 4,
-        "OUTPUTS": 2,
-        "SECTORS": (2,),
-        "STEPS": 2,
-        "ANGLES": (45, 90),
-    }.items():
+    few = {"EXACT": 2, "OUTPUTS": 2, "STEPS": 1, "SECTORS": (2,), "ANGLES": (45, 90)}
+    for name, value in (few | {"FULL": module.FULL.replace(samples=2)}).items():
         monkeypatch.setattr(module, name, value)
     found = list(module.identified(None, torch.device("cpu"), 1, steps=1))
     assert [batch["tag"] for batch in found] == ["2 sectors", "6 or 9"]

@@ -110,6 +110,17 @@ def test_tensors_of_energies_and_forces_against_a_loop():
     assert named.measures == found.measures
 
 
+def test_forces_change_places_with_permuted_atoms():
+    x = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0), dtype=F64)
+    wells = lambda x: (x.square().sum((1, 2)), -2 * x)  # noqa: E731
+    found = audit_model(wells, x, "s4", output="energy", progress=False)
+    assert found.measures["force_error"].mean == 0
+    first = lambda x: (x[:, 0].square().sum(1), -2 * x[:, :1].expand_as(x))  # noqa: E731
+    assert audit_model(first, x, "s4", output="energy", progress=False).measures[
+        "energy_error"
+    ].mean > 0.5  # fmt: skip
+
+
 def test_what_is_not_an_energy_is_refused():
     several = structures()
     with pytest.raises(ValueError, match="structures: expected at least 2"):
@@ -123,5 +134,8 @@ def test_what_is_not_an_energy_is_refused():
     with pytest.raises(ValueError, match="group"):
         audit_energies(springs, several, "c4")
     x = torch.randn(4, 3, 3, dtype=F64)
+    both = lambda x: (x.sum((1, 2)), x[..., :2])  # noqa: E731
+    with pytest.raises(ValueError, match=r"output: expected vectors \(N, ..., 3\)"):
+        audit_model(both, x, SE3(), output="energy", progress=False)
     with pytest.raises(ValueError, match="model: expected 4 energies, and forces"):
         audit_model(lambda x: x, x, SE3(), output="energy", progress=False)

@@ -196,7 +196,22 @@ def _layer_sections(result: AuditResult) -> list[Section]:
         text += f" The first {MOST_ROWS} of {len(ranked)} are shown; the JSON file has all."
     titles = [*header, "relaxed"]
     table = Table([titles[c] for c in kept], [[row[c] for c in kept] for row in rows])
+    blocks = _block_rows(measured) if len(ranked) > MOST_ROWS else []
+    if blocks:
+        text += " The first table adds the squares of what the layers of a block add."
+        by_block = Table(("block", "layers", "adds beyond resampling"), blocks[:MOST_ROWS])
+        return [Section("Layer by layer", text, blocks=[by_block, table])]
     return [Section("Layer by layer", text, blocks=[table])]
+
+
+def _block_rows(layers: Sequence[LayerError]) -> list[tuple[str, str, str]]:
+    """What blocks of layers add, the largest first; a block is a name up to its last dot."""
+    sums: dict[str, list[float]] = {}
+    for layer in layers:
+        if layer.added is not None:
+            sums.setdefault(layer.name.rpartition(".")[0] or layer.name, []).append(_beyond(layer))
+    ranked = sorted(sums.items(), key=lambda item: -sum(item[1]))
+    return [(name, str(len(own)), f"{max(sum(own), 0.0) ** 0.5:.2g}") for name, own in ranked]
 
 
 def _beyond(layer: LayerError) -> float:
