@@ -12,13 +12,26 @@ from symmetries.learners.orbit_posterior import (
     Reading,
     Views,
 )
-from symmetries.learners.orbit_posterior.calibrating import LEVELS, Sets, recalibrated, sets_of
+from symmetries.learners.orbit_posterior.calibrating import (
+    LEVELS,
+    Sets,
+    recalibrated,
+    sets_of,
+    shortest_arc,
+)
 from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.crossing import in_parts
 from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
 from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
-from symmetries.learners.orbit_posterior.verdicts import Headline, headline, verdict_of
+from symmetries.learners.orbit_posterior.verdicts import (
+    Headline,
+    headline,
+    verdict_of,
+    with_unsettled,
+)
 from symmetries.learners.orbit_posterior.views import (
     Frame,
     View,
@@ -291,11 +304,39 @@ def test_overconfident_and_flat_densities_get_the_width_of_the_truth():
     assert abs(width - 324) < 8
 
 
-def test_two_modes_are_two_sets():
-    two = turned(
-        lambda u: torch.where(u < 0.5, -1.0, 1.5) + math.radians(10) * (4 * u % 2 - 1), 0.1
-    )
-    assert abs(math.degrees(two[1].width()) - 36) < 3
+def test_two_modes_are_two_sets_that_no_short_arc_holds():
+    def law(u):
+        return torch.where(u < 0.5, -1.0, 1.5) + math.radians(10) * (4 * u % 2 - 1)
+
+    density, sets = turned(law, 0.1, count=500)
+    assert abs(math.degrees(sets.width()) - 36) < 4
+    every = torch.ones(500, dtype=torch.bool)
+    line = Headline(sets.width(), 0.0, 1.0, every, 1.0)
+    assert in_parts(recalibrated(density, sets.needed), line, every)
+    for half in (10, 60, 120, 180):
+        one, own = turned(box(half), 0.1, count=500)
+        assert not in_parts(recalibrated(one, own.needed), line, every)
+    length = float(shortest_arc(Densities(density.coordinate, torch.full((1, 72), 1 / 72))))
+    assert length == pytest.approx(0.9 * 2 * math.pi, rel=1e-4)
+
+
+def test_what_the_self_test_missed_is_in_the_interval():
+    line = Headline(0.4, 0.38, 0.42, torch.ones(3, dtype=torch.bool), 1.0)
+    zoom = Chart(Affine2("zoom"), 72).coordinates[0]
+
+    def planted(length, ratio):
+        return Planted("zoom", "factor", 1.0, 1.0, 1.0, ratio, length, True)
+
+    fine = with_misses(line, zoom, [planted(0.45, 1.0), planted(0.8, 1.0)])
+    assert (fine.low, fine.high) == (0.38, 0.42)
+    # Of 0.48 that should have been added to the square of the width a quarter was.
+    part = (0.16 + 0.12) ** 0.5 / 0.8
+    leaky = with_misses(line, zoom, [planted(0.45, 1.0), planted(0.8, part)])
+    assert leaky.high == pytest.approx(0.8)
+    assert verdict_of(zoom, leaky, None)[0] == "cannot be told"
+    angle = Chart(Affine2("rotation"), 72).coordinates[0]
+    row = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.8, 0.5, True)
+    assert with_misses(line, angle, [row]).high == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +367,15 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "full"
     assert verdict_of(coordinate, line, math.radians(300))[0] == "cannot be told"
+    ends = [math.radians(value) for value in (216.0, 205.0, 230.0)]
+    line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
+    assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
+    assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
+
+
+def test_training_that_had_not_settled_lowers_the_interval():
+    line = Headline(1.0, 0.95, 1.05, torch.ones(3, dtype=torch.bool), 1.0)
+    assert with_unsettled(line, 0.5).low == pytest.approx(math.exp(-0.5))
 
 
 def test_contents_repeat_among_shapes_and_not_among_noise():
