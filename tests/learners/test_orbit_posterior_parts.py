@@ -26,7 +26,12 @@ from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
 from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
-from symmetries.learners.orbit_posterior.verdicts import Headline, headline, verdict_of
+from symmetries.learners.orbit_posterior.verdicts import (
+    Headline,
+    headline,
+    verdict_of,
+    with_unsettled,
+)
 from symmetries.learners.orbit_posterior.views import (
     Frame,
     View,
@@ -362,6 +367,15 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "full"
     assert verdict_of(coordinate, line, math.radians(300))[0] == "cannot be told"
+    ends = [math.radians(value) for value in (216.0, 205.0, 230.0)]
+    line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
+    assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
+    assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
+
+
+def test_training_that_had_not_settled_lowers_the_interval():
+    line = Headline(1.0, 0.95, 1.05, torch.ones(3, dtype=torch.bool), 1.0)
+    assert with_unsettled(line, 0.5).low == pytest.approx(math.exp(-0.5))
 
 
 def test_contents_repeat_among_shapes_and_not_among_noise():

@@ -8,7 +8,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import (
     check_class_range,
     check_image_shape,
@@ -16,7 +15,6 @@ from symmetries._validation.checks import (
     check_whole,
     invalid,
 )
-from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
@@ -31,16 +29,16 @@ from symmetries.learners.base import (
 )
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
+from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.search import search_widths
 from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.checkpoint import has_state
 from symmetries.training.resume import NAME
-from symmetries.training.step import seeded
 
 EVALUATED = 256  # images at a time, in eval mode
-HARDWARE = ("device", "precision", "workers")  # options that the trainings of a search share
+SHARED = ("device", "precision", "workers", "progress")  # options of the trainings of a search
 
 
 @dataclass(frozen=True)
@@ -198,8 +196,8 @@ class InvariantNetwork(LabelledLearner):
         out = options.get("out")
         resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
         if searches and not resumes:
-            few = {name: options[name] for name in HARDWARE if name in options}
-            found = search_widths(self, images, targets, progress=False, **few)
+            few = {name: options[name] for name in SHARED if name in options}
+            found = search_widths(self, images, targets, title="search of widths", **few)
             self.network.box.set_half_width(found)
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
@@ -295,41 +293,3 @@ class InvariantNetwork(LabelledLearner):
             expected = f"floats ({len(images)}, {self.outputs})"
             raise invalid("labels", expected, got, "give values of each output, or use classes")
         return images, targets
-
-
-def layer_names(module: nn.Module) -> list[str]:
-    """Names of the layers that own trained parameters, in order."""
-    names = [layer_of(name) for name, p in module.named_parameters() if p.requires_grad]
-    return list(dict.fromkeys(names))
-
-
-def check_layers(module: nn.Module) -> None:
-    """Raise an error unless a module has trained parameters and treats examples one by one."""
-    if not layer_names(module):
-        remedy = "set requires_grad of the weights to learn"
-        raise invalid("module", "parameters to train", "none", remedy)
-    for name, part in module.named_modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
-            remedy = "use track_running_stats=True, nn.GroupNorm or nn.LayerNorm"
-            expected = "layers that treat examples one by one in eval mode"
-            raise invalid("module", expected, f"{name!r} without running statistics", remedy)
-
-
-@torch.no_grad()
-def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: str) -> int:
-    """Return K for a module from images (N, C, H, W) to (N, K); raise an error for other shapes."""
-    like = next(module.parameters())
-    with seeded(0), eval_mode(module):
-        trial = torch.rand(2, *shape).to(like)
-        outputs = call_model(module, trial, "images")
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
-        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
-    if likelihood == "categorical":
-        if outputs.shape[1] < 2:
-            remedy = "give one logit for each class"
-            raise invalid("module", "logits of at least two classes", "one output", remedy)
-        if bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all()):
-            remedy = "remove the softmax at its end"
-            raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
-    return outputs.shape[1]

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import (
+    CHUNK,
     MASS,
     Densities,
     effective_number,
+    picture_numbers,
     read,
     read_moved,
 )
@@ -202,3 +204,27 @@ def _interpolated(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
     x0, x1, y0, y1 = (v.gather(1, i) for v in (x, y) for i in (right - 1, right))
     share = ((at - x0) / (x1 - x0).clamp_min(1e-12)).clamp(0, 1)
     return y0 + share * (y1 - y0)
+
+
+def calibration_error(
+    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
+) -> dict[str, float]:
+    """Largest gap, for each coordinate, between the distribution of PIT values and the uniform.
+
+    Pictures that the network has not seen are moved by known r ~ pi, and the probability integral
+    transform of r under q(. | T_r x) is compared with the uniform distribution.
+    """
+    levels = []
+    with torch.no_grad():
+        for start in range(0, len(images), CHUNK):
+            x = images[start : start + CHUNK].to(model.device)
+            numbers = picture_numbers(mix(seed, 7, start), x.device)
+            u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
+            context = network.read(model.view(x, u, numbers))
+            levels.append(network.head.levels(u, context).cpu())
+    ordered = torch.cat(levels).sort(0).values
+    even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
+    gaps = (ordered - even[:, None]).abs().amax(0)
+    names = [c.name for c in model.chart.coordinates if c.kind != "finite"]
+    places = [j for j, c in enumerate(model.chart.coordinates) if c.kind != "finite"]
+    return {name: float(gaps[j]) for name, j in zip(names, places, strict=True)}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
+from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
+    UNSETTLED,
     about_training,
     about_width,
     self_test_sentence,
@@ -27,14 +29,16 @@ from symmetries.learners.orbit_posterior.planting import (
     plant_and_recover,
     with_misses,
 )
-from symmetries.learners.orbit_posterior.reading import Densities, calibration_error
+from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import (
     FULL_SHARE,
+    WIDE_SHARE,
     Headline,
     Verdict,
     uniform_width,
     verdict_of,
+    with_unsettled,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +145,8 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     planted, power = _checked(model, images, lines, found, usable, seed)
     pairs = list(zip(found.reading, lines, strict=True))
     lines = [with_misses(line, d.coordinate, planted) for d, line in pairs]
+    if len(lines) > 1 and max(model.rises) > UNSETTLED:
+        lines = [with_unsettled(line, max(model.rises)) for line in lines]
     parts: list[ParameterSummary] = []
     for density, line in zip(found.reading, lines, strict=True):
         coordinate = density.coordinate
@@ -191,8 +197,10 @@ def _checked(
     power = {}
     for density, line in zip(found.reading, lines, strict=True):
         c = density.coordinate
-        uniform = line.width >= FULL_SHARE * uniform_width(c)
-        if c.kind != "line" and uniform and _enough_for_full(model, len(images), some):
+        share = line.width / uniform_width(c)
+        wide = c.kind == "circle" and WIDE_SHARE <= share < FULL_SHARE
+        full = c.kind != "line" and share >= FULL_SHARE
+        if wide or (full and _enough_for_full(model, len(images), some)):
             power[c.name] = canonical_width(model, images, unseen, c, seed)
     return planted, power
 

@@ -218,6 +218,7 @@ class View(nn.Module):
         zoom = torch.stack(columns, -1).mean(-1)
         most = max(self.chart.reach[name] for name in names)
         own = self.config.before**2 + 1 / 12  # of the blur before, and of a pixel
+        own += 1 / 6 if self.action.interpolation == "bilinear" else 0.0  # of the first resampling
         missing = own * (math.exp(2 * most) - torch.exp(2 * zoom))
         return (sigma.square() + missing).sqrt()
 
