@@ -1,4 +1,4 @@
-"""A million points: how much processor time and memory `generators` takes, for models and for tables.
+"""A million points: processor time and memory of `generators`, for models and for tables.
 
 Models: |x|^2 + 0.1 |x|^4 of 5 and of 20 coordinates, whose symmetries are so(5) and so(20). Table:
 the first of them with an error of 5 % of its size, fitted by polynomials.

@@ -23,6 +23,7 @@ from symmetries.lie.certificates import (
     each_level,
     split_halves,
 )
+from symmetries.lie.densities import choose_density_degree, fit_log_density, flow_structure
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
 from symmetries.lie.frames import ShownFrame, shown_frame
@@ -42,6 +43,9 @@ from symmetries.results.generators import (
 __all__ = ["describe_generators", "generators", "load_group"]
 
 EPSILON = 0.02
+TIMES = (0.07, 0.13, 0.24, 0.43, 0.79)  # of the test along the flow, in standard deviations
+MOVED_POINTS, APART = 2000, 3.5  # in each sample of the test; standard errors
+MOVED = "data that is moved along the fields does not look like data that is not"
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
 
 
@@ -64,7 +68,7 @@ def generators(
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
 
     The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
-    system that made the trajectories. A field v is a symmetry if the function does not change along
+    system that made the trajectories, or the log-density of x. A field v is a symmetry if the function does not change along
     it; its defect is how much it does change, relative to directions drawn at random.
 
     Args:
@@ -72,8 +76,9 @@ def generators(
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
-        law: "invariant", "equivariant" (outputs change by a linear map) or "dynamics"; by default
-            "dynamics" for trajectories and "invariant" for tables.
+        law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density" (of
+            unlabelled data, by linear or affine fields); by default "dynamics" for trajectories,
+            "density" if there are neither outputs nor a model, and else "invariant".
         epsilon: largest defect of what counts as a symmetry.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
@@ -157,7 +162,7 @@ def describe_generators(
     check_whole(vectors, "vectors", 1, table.x.shape[1])
     if degree is not None:
         check_whole(degree, "degree", 1, 20)
-    rule = law or ("invariant" if table.trajectories is None else "dynamics")
+    rule = law or _usual_law(table, model)
     halves = split_halves(table.units, seed)
     if model is not None:
         source, quality = "model", None
@@ -168,8 +173,11 @@ def describe_generators(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
         )
         source = f"polynomial of degree {quality.degree}"
-        if not quality.adequate(epsilon) and not answers.reason:
+        told = not answers.reason
+        if told and not quality.adequate(epsilon):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
+        elif told and rule == "density" and not _keeps_data(found, answers, halves[1]):
+            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = _generators(found, answers, frame, epsilon, level)
@@ -215,16 +223,46 @@ def _fitted(
     vectors: int,
 ) -> tuple[Search, Certificates, FitQuality]:
     """Equations, certificates and quality of polynomials fitted to the table."""
-    if table.y is None:
-        raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
     x, y = table.x, table.y
-    quality = choose_degree(x, y, halves[0], degree, table.units)
+    if law == "density":
+        quality = choose_density_degree(x, halves[0], degree)
+    elif y is None:
+        raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
+    else:
+        quality = choose_degree(x, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
+        if law == "density" or y is None:
+            return fit_log_density(x[rows], quality.degree)
         return fit_polynomial(x[rows], y[rows], quality.degree)
 
     found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
     return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
+
+
+def _usual_law(table: VectorTable, model: Function | None) -> str:
+    """What is asked where nothing is said: of trajectories, of functions, or of unlabelled data."""
+    if table.trajectories is not None:
+        return "dynamics"
+    return "density" if table.y is None and model is None else "invariant"
+
+
+def _keeps_data(found: Search, answers: Certificates, judges: Tensor) -> bool:
+    """Whether data that is moved along each certified field looks like data that is not."""
+    z = found.coordinates[judges[: 2 * MOVED_POINTS]]
+    still, other = z[: len(z) // 2], z[len(z) // 2 :]
+    one = torch.ones(len(other), 1, dtype=z.dtype)
+    fields = found.family.combine(answers.theta[: answers.least])
+    for field in fields:
+        whole = torch.zeros(z.shape[1] + 1, z.shape[1] + 1, dtype=z.dtype)
+        whole[:-1, : field.shape[1]] = field
+        extended = torch.cat((other, one), 1)
+        speed = float((extended @ whole.T).square().sum(1).mean().sqrt())
+        for time in TIMES:  # several, as a finite rotation can be a symmetry by itself
+            moved = extended @ torch.linalg.matrix_exp(time / speed * whole).T
+            if flow_structure(still, moved[:, :-1]) > APART:
+                return False
+    return True
 
 
 def _generators(

@@ -79,6 +79,7 @@ def _source(result: GeneratorResult) -> str:
     kinds = {
         "invariant": "fields that leave it as it is",
         "equivariant": "fields that it turns into linear maps of its outputs",
+        "density": "fields whose flow keeps the distribution",
         "dynamics": "fields whose flow carries solutions into solutions",
     }
     made = (
