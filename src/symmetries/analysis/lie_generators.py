@@ -23,7 +23,7 @@ from symmetries.lie.certificates import (
     each_level,
     split_halves,
 )
-from symmetries.lie.densities import choose_density_degree, fit_log_density, flow_structure
+from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
 from symmetries.lie.frames import ShownFrame, shown_frame
@@ -43,8 +43,6 @@ from symmetries.results.generators import (
 __all__ = ["describe_generators", "generators", "load_group"]
 
 EPSILON = 0.02
-TIMES = (0.07, 0.13, 0.24, 0.43, 0.79)  # of the test along the flow, in standard deviations
-MOVED_POINTS, APART = 2000, 3.5  # in each sample of the test; standard errors
 MOVED = "data that is moved along the fields does not look like data that is not"
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
 
@@ -68,17 +66,18 @@ def generators(
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
 
     The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
-    system that made the trajectories, or the log-density of x. A field v is a symmetry if the function does not change along
-    it; its defect is how much it does change, relative to directions drawn at random.
+    system that made the trajectories, or the log-density of x. A field v is a symmetry if the
+    function does not change along it (a density if the flow keeps it); its defect is how much it
+    does change, relative to directions drawn at random.
 
     Args:
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file.
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
-        law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density" (of
-            unlabelled data, by linear or affine fields); by default "dynamics" for trajectories,
-            "density" if there are neither outputs nor a model, and else "invariant".
+        law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
+            (of unlabelled data, by linear or affine fields); by default "dynamics" for
+            trajectories, "density" if there are no outputs and no model, and else "invariant".
         epsilon: largest defect of what counts as a symmetry.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
@@ -176,7 +175,11 @@ def describe_generators(
         told = not answers.reason
         if told and not quality.adequate(epsilon):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
-        elif told and rule == "density" and not _keeps_data(found, answers, halves[1]):
+        elif (
+            told
+            and rule == "density"
+            and not keeps_data(found, answers.theta[: answers.least], halves[1])
+        ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
@@ -245,24 +248,6 @@ def _usual_law(table: VectorTable, model: Function | None) -> str:
     if table.trajectories is not None:
         return "dynamics"
     return "density" if table.y is None and model is None else "invariant"
-
-
-def _keeps_data(found: Search, answers: Certificates, judges: Tensor) -> bool:
-    """Whether data that is moved along each certified field looks like data that is not."""
-    z = found.coordinates[judges[: 2 * MOVED_POINTS]]
-    still, other = z[: len(z) // 2], z[len(z) // 2 :]
-    one = torch.ones(len(other), 1, dtype=z.dtype)
-    fields = found.family.combine(answers.theta[: answers.least])
-    for field in fields:
-        whole = torch.zeros(z.shape[1] + 1, z.shape[1] + 1, dtype=z.dtype)
-        whole[:-1, : field.shape[1]] = field
-        extended = torch.cat((other, one), 1)
-        speed = float((extended @ whole.T).square().sum(1).mean().sqrt())
-        for time in TIMES:  # several, as a finite rotation can be a symmetry by itself
-            moved = extended @ torch.linalg.matrix_exp(time / speed * whole).T
-            if flow_structure(still, moved[:, :-1]) > APART:
-                return False
-    return True
 
 
 def _generators(

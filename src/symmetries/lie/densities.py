@@ -4,8 +4,9 @@ The model log p = sum_k c_k m_k(x) + const has the score s = sum_k c_k grad m_k,
 
 .. math:: J = \mathrm{E}\left[\tfrac12 |s|^2 + \Delta \log p\right]
 
-(Hyvarinen, 2005) is quadratic in c, so that its minimum is the solution of linear equations, without
-normalising constants. A field v leaves p as it is if s.v + div v = 0.
+(Hyvarinen, 2005) is quadratic in c, so that its minimum is the solution of linear equations,
+without normalising constants, for densities that vanish at the border. A field v leaves p as it is
+if s.v + div v = 0.
 """
 
 import math
@@ -17,10 +18,13 @@ from symmetries._validation.checks import check_finite, invalid
 from symmetries.lie.fields import monomial_values, monomials
 from symmetries.lie.fitting import PER_COEFFICIENT, FitQuality
 from symmetries.lie.functions import SINGULAR, Polynomial
+from symmetries.lie.search import Search
 
 DEGREES = (2, 4, 6, 8, 10)
 BATCH = 8192
 NEIGHBOURS = 5
+TIMES = (0.07, 0.13, 0.24, 0.43, 0.79)  # of the test along the flow, in standard deviations
+COMPARED, APART = 2000, 3.5  # points in each sample of the test; standard errors
 
 
 def fit_log_density(points: Tensor, degree: int) -> Polynomial:
@@ -80,8 +84,8 @@ def score_losses(log_density: Polynomial, points: Tensor) -> Tensor:
 def choose_density_degree(points: Tensor, first: Tensor, degree: int | None) -> FitQuality:
     """Choose the degree of a log-density on the first half of the data.
 
-    Two more than the smallest degree that is within one standard error of the best on data held out;
-    where the highest degree is needed, it may not be enough, which counts as structure.
+    Two more than the smallest degree that is within one standard error of the best on data held
+    out; where the highest degree is needed, it may not be enough, which counts as structure.
 
     Args:
         points: (n, d).
@@ -95,9 +99,7 @@ def choose_density_degree(points: Tensor, first: Tensor, degree: int | None) -> 
     if len(known) < 2:
         least = 4 * PER_COEFFICIENT * len(monomials(points.shape[1], DEGREES[1]))
         raise invalid("x", f"at least {least} points", len(points), "give more data, or outputs y")
-    losses = [
-        score_losses(fit_log_density(points[fitted], n), points[held_out]) for n in known
-    ]
+    losses = [score_losses(fit_log_density(points[fitted], n), points[held_out]) for n in known]
     best = min(range(len(known)), key=lambda i: float(losses[i].mean()))
     needed = known[best]
     for n, loss in zip(known, losses, strict=True):
@@ -111,7 +113,7 @@ def choose_density_degree(points: Tensor, first: Tensor, degree: int | None) -> 
 
 
 def flow_structure(points: Tensor, moved: Tensor) -> float:
-    """How far two samples are from one distribution, by their nearest neighbours, in standard errors.
+    """How different two samples are, by their nearest neighbours, in standard errors.
 
     The share of the neighbours of each point that are of its own sample, compared with one half
     (Schilling, 1986).
@@ -132,3 +134,27 @@ def flow_structure(points: Tensor, moved: Tensor) -> float:
     share = (own[near] == own[:, None]).double()
     usual = (count - 1) / (2 * count - 1)
     return float(share.mean() - usual) / math.sqrt(0.25 / share.numel() * 2)
+
+
+def keeps_data(found: Search, theta: Tensor, rows: Tensor) -> bool:
+    """Whether data that is moved along each of several fields looks like data that is not.
+
+    Fields are followed for several times, as a finite rotation can be a symmetry by itself.
+
+    Args:
+        found: the equations, with the coordinates of all data.
+        theta: coefficients (k, p) of linear or affine fields.
+        rows: indices of data that has not chosen the fields.
+    """
+    z = found.coordinates[rows[: 2 * COMPARED]]
+    still, other = z[: len(z) // 2], z[len(z) // 2 :]
+    extended = torch.cat((other, torch.ones_like(other[:, :1])), 1)
+    for field in found.family.combine(theta):
+        whole = torch.zeros(z.shape[1] + 1, z.shape[1] + 1, dtype=z.dtype)
+        whole[:-1, : field.shape[1]] = field
+        speed = float((extended @ whole.T).square().sum(1).mean().sqrt())
+        for time in TIMES:
+            moved = extended @ torch.linalg.matrix_exp(time / speed * whole).T
+            if flow_structure(still, moved[:, :-1]) > APART:
+                return False
+    return True

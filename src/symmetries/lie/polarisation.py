@@ -10,8 +10,9 @@ row for each point and output. The defect of a field is
 in coordinates in which data has unit covariance, with every output divided by its standard
 deviation: how much f changes along v, relative to how much it would change along directions drawn
 at random with the same speed. It is 0 for a symmetry and about 1 for a field that has nothing to do
-with f. Where f is a log-density, div v is added to df(v), and f is not scaled. For dynamics B f is dv(f), and :math:`|df|^2 + |f|^2` takes the place of :math:`|df|^2`,
-since a uniform flow has no slope.
+with f. Where f is a log-density, div v is added to df(v), and f is not scaled. For dynamics B f is
+dv(f), and :math:`|df|^2 + |f|^2` takes the place of :math:`|df|^2`, since a uniform flow has no
+slope.
 """
 
 from collections.abc import Iterator, Sequence
