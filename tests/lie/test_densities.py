@@ -57,18 +57,20 @@ def test_the_log_density_of_a_normal_distribution_is_its_quadratic_form():
 
 
 def test_unlabelled_data_has_the_symmetries_of_its_distribution():
-    found = symmetries.generators(normal(3000, 2), epsilon=0.3)
+    found = symmetries.generators(normal(3000, 2), law="density", epsilon=0.3)
     assert (found.law, found.name, found.dimension) == ("density", "so(2)", (1, 1))
     assert "varies faster than polynomials of degree 4" in found.to_html()
     uneven = normal(3000, 2, seed=2)
     uneven[:, 1] += 0.5 * uneven[:, 1] ** 2
-    assert symmetries.generators(uneven, epsilon=0.1, degree=4).dimension == (0, 0)
+    assert symmetries.generators(uneven, law="density", epsilon=0.1, degree=4).dimension[0] == 0
 
 
 def test_what_the_fit_does_not_see_the_test_along_the_flow_does():
-    seen = symmetries.generators(ring(4000), epsilon=0.3, degree=4)
+    seen = symmetries.generators(ring(4000), law="density", epsilon=0.3, degree=4)
     assert seen.name == "so(2)"
-    folds = symmetries.generators(ring(4000, folds=9, depth=0.9), epsilon=0.3, degree=4)
+    folds = symmetries.generators(
+        ring(4000, folds=9, depth=0.9), law="density", epsilon=0.3, degree=4
+    )
     assert "moved along the fields" in folds.answer
     x = normal(800, 2, seed=5)
     assert abs(flow_structure(x[:400], x[400:])) < 3.5
@@ -79,6 +81,6 @@ def test_densities_of_too_few_data_and_other_fields_are_refused():
     assert (quality.needed, quality.degree) == (2, 4)
     assert quality.adequate(0.1)
     with pytest.raises(ValueError, match="at least"):
-        symmetries.generators(normal(100, 3))
+        symmetries.generators(normal(100, 3), law="density")
     with pytest.raises(ValueError, match="fields"):
-        symmetries.generators(normal(3000, 2), fields="cubic")
+        symmetries.generators(normal(3000, 2), fields="cubic", law="density")

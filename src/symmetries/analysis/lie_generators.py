@@ -77,7 +77,7 @@ def generators(
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
             (of unlabelled data, by linear or affine fields); by default "dynamics" for
-            trajectories, "density" if there are no outputs and no model, and else "invariant".
+            trajectories and "invariant" for tables.
         epsilon: largest defect of what counts as a symmetry.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
@@ -161,7 +161,7 @@ def describe_generators(
     check_whole(vectors, "vectors", 1, table.x.shape[1])
     if degree is not None:
         check_whole(degree, "degree", 1, 20)
-    rule = law or _usual_law(table, model)
+    rule = law or ("invariant" if table.trajectories is None else "dynamics")
     halves = split_halves(table.units, seed)
     if model is not None:
         source, quality = "model", None
@@ -230,7 +230,8 @@ def _fitted(
     if law == "density":
         quality = choose_density_degree(x, halves[0], degree)
     elif y is None:
-        raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
+        remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
+        raise invalid("y", "outputs, or a model", "neither", remedy)
     else:
         quality = choose_degree(x, y, halves[0], degree, table.units)
 
@@ -241,13 +242,6 @@ def _fitted(
 
     found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
     return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
-
-
-def _usual_law(table: VectorTable, model: Function | None) -> str:
-    """What is asked where nothing is said: of trajectories, of functions, or of unlabelled data."""
-    if table.trajectories is not None:
-        return "dynamics"
-    return "density" if table.y is None and model is None else "invariant"
 
 
 def _generators(
