@@ -199,7 +199,8 @@ def main() -> None:
     for network in ("perceptron", "convolutional")[: 2 if device == "cuda" else 1]:
         rows.append(whole(device, 10_000 if device == "cuda" else 500, network))
         print(f"audit of {rows[-1]['images']} images, {network}: {rows[-1]['seconds']:.2f} s")
-    record(f"audit_speed-{device}", rows)
+    name = "audit_processor" if arguments.processor_time else "audit_speed"
+    record(f"{name}-{device}", rows)
 
 
 if __name__ == "__main__":

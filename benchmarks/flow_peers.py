@@ -4,11 +4,11 @@
 in each conditioner (a residual block of that width in nflows and normflows, whose conditioners have
 no smaller form). Log-density with its gradient, log-density alone, and sampling, interleaved.
 nflows and normflows are no requirement: they take part where they are installed.
+``--processor-time``: on one thread, which a busy machine disturbs less, into a table of its own.
 
-    python benchmarks/flow_peers.py
+    python benchmarks/flow_peers.py [--processor-time]
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from torch import Tensor
 from symmetries.distributions.flow import ConditionalFlow
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import interleaved, medians, record
+from common import interleaved, medians, record, wanted_clock
 
 N, DIM, CONTEXT, LAYERS, BINS, HIDDEN = 2560, 5, 512, 6, 6, 256
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -87,7 +87,7 @@ def normflows() -> Peer:
 
 def main() -> None:
     """Measure and record."""
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    clock, clock_name = wanted_clock(__doc__)
     context, x = torch.randn(N, CONTEXT, device=DEVICE), 0.2 * torch.randn(N, DIM, device=DEVICE)
     peers: dict[str, Peer] = {}
     for make in (ours, zuko, nflows, normflows):
@@ -117,13 +117,14 @@ def main() -> None:
         ("sampling", sampling),
     ):
         calls = {name: lambda peer=peer, work=work: work(peer) for name, peer in peers.items()}
-        times = medians(interleaved(calls, rounds=9))
+        times = medians(interleaved(calls, 15, clock))
         row: dict[str, Any] = {"what": what}
         row |= {f"{name} (ms)": 1e3 * t for name, t in times.items()}
         row |= {f"{n} over ours": t / times["ours"] for n, t in times.items() if n != "ours"}
         rows.append(row)
         print(row)
-    record(f"flow_peers-{DEVICE}", rows)
+    name = "flow_peers" if clock_name == "wall" else "flow_processor"
+    record(f"{name}-{DEVICE}", rows)
 
 
 if __name__ == "__main__":

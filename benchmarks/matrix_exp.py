@@ -3,13 +3,15 @@
 Targets on two CPU cores, with the gradient, in one run: plain torch at least 3x at N = 1,024 and
 6x at 65,536, not slower at 32; compiled at least 8x and 25x. Compiled for each size on its own
 (dynamic=False); one compilation for all sizes is slower. The floor is the time to move the numbers:
-6 in and 9 out, with backward 15 in and 6 out more.
+6 in and 9 out, with backward 15 in and 6 out more. ``--processor-time``: on one thread, which a
+busy machine disturbs less.
 
-    python benchmarks/matrix_exp.py [--no-compile]
+    python benchmarks/matrix_exp.py [--no-compile] [--processor-time]
 """
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +50,11 @@ def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--processor-time", action="store_true", help="not wall time, one thread")
     arguments = parser.parse_args()
+    clock = time.process_time if arguments.processor_time else time.perf_counter
+    if arguments.processor_time:
+        torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     functions = {"matrix_exp": with_torch, "ours": affine_exp}
     rows = []
@@ -63,8 +69,8 @@ def main() -> None:
                 name: lambda f=f, run=run, eta=eta, repeat=repeat: run(f, eta, repeat)
                 for name, f in functions.items()
             }
-            times = medians(interleaved(calls, rounds=31 if n < 65536 else 11))
-            row = {"n": n, "what": what}
+            times = medians(interleaved(calls, 31 if n < 65536 else 11, clock))
+            row = {"n": n, "what": what, "clock": clock.__name__}
             row |= {f"{name} (us)": 1e6 * t / repeat for name, t in times.items()}
             numbers = 15 if what == "forward" else 36
             row["floor (us)"] = 1e6 * seconds_to_move(4 * numbers * n, device)

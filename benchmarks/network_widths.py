@@ -2,23 +2,26 @@
 
 Tasks on digits whose labels tell how far a network may be averaged over rotations: which of three
 digits, turned by any angle (one sector: the label does not depend on the pose); in which of 2, 3
-and 6 equal sectors a seven points; upright 6 against 9; and as a negative control in which of 24
-sectors, where every angle is its own class.
+and 6 equal sectors a seven points; upright 6 against 9; and as a negative control in which of 12
+sectors, where nearly every angle is its own class.
 
 First, for each half-width of a grid, the network is trained at that width, with precisions by the
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
-through the best and its neighbours). Then ``InvariantNetwork`` learns the width from three starts.
+through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search with
+three seeds, of initial weights and batches (it reads no start), and by gradients alone from three
+starts. Tasks that were measured one by one are put together by ``--join``.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
 """
 
 import argparse
+import json
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +35,11 @@ from symmetries.learners.invariant_network import InvariantNetwork, InvariantNet
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import record
+from common import RESULTS, record
 
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
 THREE = (2, 4, 7)
-TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "every angle")
+TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "12 sectors")
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def task(name: str, data: ImageSet, size: Size) -> tuple[Tensor, Tensor, int]:
     elif name == "6 or 9":
         found = six_or_nine(data)
     else:
-        found = pose_sectors(data, 24 if name == "every angle" else int(name[0]), copies)
+        found = pose_sectors(data, int(name.split()[0]), copies)
     return found.images[: size.examples], found.labels[: size.examples], found.classes
 
 
@@ -97,9 +100,9 @@ def fitted(
 ) -> InvariantNetwork:
     """A network trained from a half-width in degrees."""
     images, labels, classes = data
-    config = InvariantNetworkConfig(
-        half_width=width / 180, samples=size.samples, curvature_rows=size.rows
-    ).replace(steps=size.steps, batch_size=size.batch, **more)
+    config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
+        steps=size.steps, batch_size=size.batch, curvature_rows=size.rows, **more
+    )
     module = network(classes, size, 1000 + seed)
     model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
     model.fit((images, labels), device=device, progress=False)
@@ -156,13 +159,27 @@ def measure(
     }  # fmt: skip
     print(f"{name}: best {best:.0f} ({[round(m) for m in means]})", flush=True)
     if learn:
-        ends = [fitted(found, size, start, 100, device) for start in STARTS]
         row["starts"] = list(STARTS)
-        row["learned"] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
-        row["accuracy"] = [m.summary((images, labels)).score for m in ends]
-        print(f"{name}: learned {[round(w) for w in row['learned']]}", flush=True)
+        for how, more in (("learned", {"search": 7}), ("by gradients", {"search": 0, "every": 10})):
+            # The search does not read the start: three seeds in its place.
+            runs = [(STARTS[0], 100 + i) for i in range(3)] if how == "learned" else None
+            runs = runs or [(start, 100) for start in STARTS]
+            ends = [fitted(found, size, width, seed, device, **more) for width, seed in runs]
+            row[how] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
+            row[f"accuracy, {how}"] = [m.summary((images, labels)).score for m in ends]
+            print(f"{name}: {how} {[round(w) for w in row[how]]}", flush=True)
     row["processor seconds"] = {"grid": middle - began, "learned": time.process_time() - middle}
     return row
+
+
+def join(name: str) -> None:
+    """Write the table of the tasks that were measured, each with its commit and command."""
+    found = {}
+    for path in (RESULTS / "parts").glob(f"{name}-*.json"):
+        stored = json.loads(path.read_text())
+        (row,) = stored["rows"]
+        found[row["task"]] = {**row, "commit": stored["commit"], "command": stored["command"]}
+    record(name, [found[task] for task in TASKS if task in found])
 
 
 def main() -> None:
@@ -174,16 +191,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
     parser.add_argument("--grid-only", action="store_true", help="no learning")
+    parser.add_argument("--steps", type=int, help="of each training")
+    parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
+    parser.add_argument("--join", action="store_true", help="put measured tasks together")
     given = parser.parse_args()
-    data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
-    size = SIZES[given.data]
-    rows = [
-        measure(name, data, size, given.seeds, given.device, not given.grid_only)
-        for name in given.tasks
-    ]
-    part = len(given.tasks) < len(TASKS) or given.grid_only
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
-    record(f"network_widths-{given.data}-{kind}", rows, part=part)
+    name = f"network_widths-{given.data}-{kind}"
+    if given.join:
+        join(name)
+        return
+    data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
+    changes = {"steps": given.steps, "spacing": given.spacing}
+    size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
+    for task_name in given.tasks:
+        learn = not given.grid_only
+        row = measure(task_name, data, size, given.seeds, given.device, learn)
+        record(f"{name}-{task_name.replace(' ', '-')}", [row], part=True)
+    if len(given.tasks) == len(TASKS) and not given.grid_only:
+        join(name)
 
 
 if __name__ == "__main__":

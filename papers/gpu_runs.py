@@ -284,7 +284,7 @@ class Queue:
             )  # fmt: skip
         whole = {
             "queue": self.arguments.queue, "commit": os.environ.get("SYMMETRIES_COMMIT"),
-            "seconds": self.passed, "jobs": jobs,
+            "seconds": self.passed, "lanes": len(self.lanes), "jobs": jobs,
         }  # fmt: skip
         temporary = self.out / "runs.json.new"
         temporary.write_text(json.dumps(whole) + "\n")

@@ -65,7 +65,7 @@ def genuine_invariance(results: Row, found: Row, commit: str) -> int:
 
 
 def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
-    """Rows of cifar.py."""
+    """Rows of cifar.py; "lanes" is how many runs shared the GPU."""
     names = ("data", "rotations", "mode", "omega", "penalty", "augment", "epochs", "seed")
     rows = [clean(row, commit) for row in found["rows"]]
     return added(results["cifar"]["rows"], rows, (*names, "validation", "recipe"))
@@ -111,6 +111,8 @@ def merge(runs: Row, folder: Path = HERE) -> dict[str, int]:
                 continue
             file = folder / paper / "results.json"
             results = json.loads(file.read_text())
+            if "rows" in found:
+                found["rows"] = [row | {"lanes": runs["lanes"]} for row in found["rows"]]
             count = PAPERS[paper](results, found, runs["commit"])
             counts[paper] = counts.get(paper, 0) + count
             if count:

@@ -26,7 +26,7 @@ def merge(tmp_path):
         if not file.exists():
             file.write_text(json.dumps(stored))
         job = {"name": "a", "script": f"{paper}/{script}", "files": {"results.json": content}}
-        counts = module.merge({"commit": commit, "jobs": [job]}, tmp_path)
+        counts = module.merge({"commit": commit, "lanes": 2, "jobs": [job]}, tmp_path)
         return counts, json.loads(file.read_text())
 
     return run
@@ -47,7 +47,7 @@ def test_rows_are_added_once_with_commit_and_command(merge):
         assert counts == {"relaxed-equivariance": expected}
         rows = found["cifar"]["rows"]
         assert [(r["seed"], r["commit"]) for r in rows] == [(0, "first"), (1, "new")]
-        assert rows[1]["command"] == "run.py --seeds 1"
+        assert (rows[1]["command"], rows[1]["lanes"]) == ("run.py --seeds 1", 2)
 
 
 def test_unfinished_and_half_written_ones_are_left_out(merge, capsys):

@@ -77,7 +77,7 @@ with open(pathlib.Path(given.out) / "said.txt", "a") as file:
 """
 FIRST = {"title": "Table 1", "commands": ["run.py --only 'a b' --out {out}"], "gpu": 3, "cpu": 9}
 SECOND = {"title": "Figure 2", "commands": ["run.py --only c --out {out}"] * 2, "gpu": 1}
-PLAN = {"a-paper": {"1": FIRST, "figure-2": SECOND | {"cpu": None}}}
+PLAN = {"a-paper": {"1": FIRST | {"also": ["4"]}, "figure-2": SECOND | {"cpu": None}}}
 
 
 @pytest.fixture
@@ -97,6 +97,8 @@ def test_one_table_is_run_and_no_other(run, checkout, capfd):
     )
     assert (checkout / "out" / "a-paper" / "said.txt").read_text() == "a b here\n"
     assert "table a-paper out/a-paper 1" in capfd.readouterr().out
+    assert run("reproduce", "a-paper", "4", "--checkout", ".").exit_code == 0, "the same table"
+    assert (checkout / "out" / "a-paper" / "said.txt").read_text() == "a b here\na b None\n"
     result = run("reproduce", "a-paper", "7", "--checkout", ".")
     assert "expected one of 1, figure-2, got '7'" in result.stderr
 
@@ -113,6 +115,7 @@ def test_all_tables_make_a_page(run, checkout):
 def test_a_table_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     """Paper 1's rows are written once; other settings are refused."""
     folder = str(PAPERS / "genuine-invariance")
+    monkeypatch.delitem(sys.modules, "run", raising=False)  # of another paper
     before = set(sys.modules)
     monkeypatch.syspath_prepend(folder)
     import run as script

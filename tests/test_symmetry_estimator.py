@@ -101,7 +101,7 @@ def test_in_a_pipeline(fitted):
 def test_warnings_are_issued_and_kept():
     X = load("digits").images.numpy()[:100]
     with pytest.warns(RuntimeWarning) as said:
-        model = SymmetryEstimator("rotation", config=SHORT).fit(X)
+        model = SymmetryEstimator("rotation,translation", config=SHORT).fit(X)
     texts = {str(one.message) for one in said}
     assert set(model.symmetries_.warnings) <= texts
     assert model.symmetries_.warnings

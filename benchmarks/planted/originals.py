@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.planted.glyphs import SPAN, glyphs
+from benchmarks.planted.glyphs import SPAN, glyphs, ink_moments
 from PIL import Image
 from torch import Tensor
 
@@ -79,7 +79,8 @@ def _sprites(shapes: tuple[int, ...]) -> Callable[..., Originals]:
         same = [np.full(len(kinds), value) for value in (1.0, 0.0, 0.5, 0.5)]
         drawn = render(SpriteFactors(kinds, *same), 256, supersample=4)
         chosen = torch.randint(len(kinds), (count,), generator=generator)
-        return Originals(lambda at: drawn[chosen[at]], count, 1.2, chosen)
+        middles = torch.tensor(np.array([ink_moments(one[0])[0] for one in drawn])).float()
+        return Originals(lambda at: drawn[chosen[at]], count, 1.2, chosen, middles[chosen])
 
     return make
 

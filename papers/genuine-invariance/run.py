@@ -99,7 +99,7 @@ def _known(options: argparse.Namespace) -> dict[str, Any]:
         return {}
     found = json.loads(file.read_text())
     same = ("quick", "seeds", "steps", "batch_size", "check_every", "examples", "ig_steps")
-    if any(found["settings"].get(name) != getattr(options, name) for name in same):
+    if any(found.get("settings", {}).get(name) != getattr(options, name) for name in same):
         raise SystemExit(f"{file} was made with other settings: choose another --out")
     rows: dict[str, Any] = found["table"]
     return rows

@@ -29,7 +29,7 @@ class Long(Sampled):
                 if row.startswith("learned"):
                     line[-1] += f"; {self.span([degrees(run) for run in runs])} degrees"
             body.append(line)
-        return self.table(["width", "steps", *SETS.values()], body)
+        return self.table(["width", "steps", *(f"{name} †" for name in SETS.values())], body)
 
     def steps(self, table: str) -> int:
         """Steps of the runs of a table."""

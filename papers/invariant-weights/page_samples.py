@@ -45,7 +45,7 @@ class Sampled(Widths):
             body.append(line)
         head = ["width"]
         for short in SETS.values():
-            head += [f"{short}: ELBO", "accuracy"]
+            head += [f"{short}: ELBO", "accuracy †"]
         return f"Made with {self.way()}.\n\n" + self.table(head, body)
 
     def planted(self) -> str:

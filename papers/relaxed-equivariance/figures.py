@@ -1,4 +1,4 @@
-"""Drawing Figure 4 and the learned omega' from results.json.
+"""Drawing Tables 1 and 3, Figure 4 and the learned omega' from results.json.
 
 python papers/relaxed-equivariance/figures.py
 """
@@ -6,7 +6,7 @@ python papers/relaxed-equivariance/figures.py
 import argparse
 import json
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import matplotlib as mpl
@@ -81,6 +81,34 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
     return _save(figure, path)
 
 
+def beside_the_paper(rows: Rows, expected: Rows, path: Path) -> Path:
+    """Tables 1 and 3 without augmentation, by the recipe: ours and the paper's by model."""
+    rows = [row for row in rows if not (row["augment"] or row["validation"])]
+    lines = [line for line in expected if line["penalty"] is None and line["rotations"] <= 4]
+    figure, axes = plt.subplots(1, len(NAMES), figsize=(4.2 * len(NAMES), 3.2))
+    for axis, (data, name) in zip(axes, NAMES.items(), strict=True):
+        labels = []
+        for line in lines:
+            key = (data, line["rotations"], line["model"].split()[0], None)
+            names = ("data", "rotations", "mode", "penalty")
+            mine = [r["accuracy"] for r in rows if tuple(r[n] for n in names) == key]
+            if not mine:
+                continue
+            group = "T(2)" if line["rotations"] == 1 else f"{line['rotations']} rotations"
+            x = len(labels)
+            axis.errorbar(x, mean(mine), stdev(mine), fmt="o", color="#2166ac", capsize=4,
+                          label="ours, three seeds" if not labels else None)  # fmt: skip
+            axis.errorbar(x, *line[data], fmt="*", color="#b2182b", ms=10, capsize=4,
+                          label="the paper" if not labels else None)  # fmt: skip
+            labels.append(f"{group}\n{line['model']}")
+        axis.set_xticks(range(len(labels)), labels, fontsize=8)
+        axis.margins(x=0.15)
+        axis.set(title=name, ylabel="test accuracy, %")
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize=8, frameon=False, loc="upper left")
+    return _save(figure, path)
+
+
 def _layer(index: int) -> str:
     return "lifting" if index == 0 else f"group {index}"
 
@@ -94,9 +122,12 @@ def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figur
 
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw what the results have."""
-    rows = json.loads(results.read_text())["rows"]
+    found = json.loads(results.read_text())
+    rows = found["rows"]
+    expected = json.loads((HERE / "expected.json").read_text())["table3"]
     out.mkdir(parents=True, exist_ok=True)
     return [
+        beside_the_paper(found["cifar"]["rows"], expected, out / "tables.png"),
         accuracy_over_omega(rows, out / "figure4.png"),
         omega_by_layer(rows, out / "relaxation.png"),
     ]

@@ -88,12 +88,13 @@ def missing(results: Row, expected: Row) -> Iterator[tuple[Row, str, bool, int]]
 
 
 def pace(results: Row) -> dict[str, float]:
-    """Seconds that a run of the recipe takes with 4 rotations, and on T(2), by mode."""
+    """Seconds of a GPU that a run of the recipe takes with 4 rotations, and on T(2), by mode."""
     times: dict[str, list[float]] = {}
     for row in recipe_rows(results):
         if row["rotations"] in (1, 4):
             name = ("t2-" if row["rotations"] == 1 else "") + row["mode"]
-            times.setdefault(name, []).append(row["seconds"] * EPOCHS / row["epochs"])
+            shared = row.get("lanes", 1)  # runs on the GPU at a time
+            times.setdefault(name, []).append(row["seconds"] * EPOCHS / row["epochs"] / shared)
     return {name: mean(values) for name, values in times.items()}
 
 

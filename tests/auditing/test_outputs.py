@@ -270,6 +270,8 @@ def test_what_cannot_be_told_is_asked():
         quick(lambda x: x.flatten(1), x, "c4", "map")
     with pytest.raises(ValueError, match="same outputs when called twice"):
         quick(lambda x: torch.randn(len(x), 4), x, "c4", "embedding")
+    with pytest.raises(ValueError, match="output: expected boxes in images, got SO3"):
+        quick(lambda x: [torch.ones(1, 4)] * len(x), points(), SO3(), "boxes")
     with pytest.raises(ValueError, match="output: expected maps over images"):
         quick(lambda x: torch.rand(len(x), 1, 4, 4) * 0, points(), SO3(), "map")
 

@@ -16,6 +16,7 @@ from symmetries.auditing.thresholds import SalientPixels, area, smooth_large
 from symmetries.auditing.timing import expected_seconds, in_words
 from symmetries.groups import Affine2, Cyclic
 from symmetries.groups.ranges import parse_range, shown_range
+from symmetries.report.audit_words import weakest_words
 
 
 @pytest.fixture
@@ -280,3 +281,42 @@ def test_functions_of_arrays(net, x, y):
     assert any("NumPy arrays" in note for note in found.notes)
     embedded = quick(lambda a: np.fft.fft2(a).real, x, output="embedding")
     assert embedded.measures["cosine"].mean < 1
+
+
+def test_rows_by_class_against_a_loop(net, x, y):
+    """Agreement, accuracies and what predictions become, class by class."""
+    found = quick(net, (x, y))
+    predict = lambda x: net(x).argmax(1).tolist()  # noqa: E731
+    still = predict(x)
+    moved = [predict(x.rot90(k, (2, 3))) for k in (1, 2, 3)]
+    for label in range(3):
+        mine = [i for i in range(20) if int(y[i]) == label]
+        pairs = [(still[i], turn[i]) for i in mine for turn in moved]
+        (row,) = [row for row in found.by_class if row.label == label]
+        assert row.examples == len(mine)
+        assert row.agreement == pytest.approx(np.mean([a == b for a, b in pairs]))
+        assert row.accuracy == pytest.approx(np.mean([still[i] == label for i in mine]))
+        assert row.accuracy_moved == pytest.approx(np.mean([b == label for _, b in pairs]))
+        changed = [b for a, b in pairs if a != b]
+        if changed:
+            assert changed.count(row.becomes) == max(changed.count(b) for b in changed)
+            assert row.becomes_share == pytest.approx(changed.count(row.becomes) / len(pairs))
+        assert row.low <= row.agreement <= row.high
+    unlabelled = quick(net, x)
+    assert [row.label for row in unlabelled.by_class] == sorted(set(still))
+    assert unlabelled.by_class[0].accuracy is None
+
+
+def test_a_planted_class_is_the_weakest():
+    """A six is a nine upside down, and nothing else changes."""
+    x = torch.zeros(12, 1, 4, 4)
+    x[:4, 0, 0, 0], x[4:, 0, 1:3, 1:3] = 1, 1  # a corner that turns, and a centre that does not
+    corners = lambda x: torch.stack(  # noqa: E731
+        (x[:, 0, 0, 0], x[:, 0, 3, 3], x[:, 0, 1, 1] * 2, 0.1 + 0 * x[:, 0, 0, 0]), 1
+    )
+    found = quick(corners, x, "c2")
+    rows = {row.label: row for row in found.by_class}
+    assert (rows[0].agreement, rows[0].becomes, rows[0].becomes_share) == (0, 1, 1)
+    assert (rows[2].agreement, rows[2].becomes) == (1, None)
+    assert weakest_words(found).startswith("Weakest class: 0, 0 %")
+    assert "100 % become 1" in weakest_words(found)

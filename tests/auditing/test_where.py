@@ -93,7 +93,7 @@ def test_a_whole_network_adds_nothing():
 def test_one_broken_layer_adds_the_whole_error():
     """With all others equivariant, its conjugate gives what the whole gives for moved inputs."""
     net, name = broken(1)
-    net, x = net.double(), torch.rand(8, 1, 12, 12, dtype=F64)
+    net, x = net.double(), torch.rand(4, 1, 12, 12, dtype=F64)
     still = net(x)
     moved = [(net(x.rot90(k, (2, 3))) - still).square().sum() for k in (1, 2, 3)]
     total = (sum(moved) / 3).sqrt() / still.norm()
@@ -140,6 +140,38 @@ def test_the_derivative_of_a_shift_is_a_difference_of_pixels():
     # There are 16 / 2 pixels in a half-image; the picture goes right, so values come from the left.
     assert row.error.mean == pytest.approx(float(expected.square().mean(1).mean()), rel=1e-6)
     assert (row.unit, row.name) == ("half-image", "")
+
+
+def test_the_derivative_of_a_map_in_closed_form():
+    """Of x + p it is -X p, whatever x is: the output is moved back, not on."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.zeros(3, 1, 1, 16, dtype=F64)
+    x[..., 4:12] = torch.rand(3, 1, 1, 8, generator=generator, dtype=F64)
+    table = torch.zeros(16, dtype=F64)
+    table[3:13] = torch.rand(10, generator=generator, dtype=F64)
+    act = ImageAction(Affine2("shift_x"))
+    (row,) = lie_derivative(lambda x: x + table, x, act)
+    wide = torch.nn.functional.pad(table, (1, 1))
+    slope = (wide[:-2] - wide[2:]) / 2 * (16 / 2)  # 16 / 2 pixels in a half-image
+    again = act.undo(act.group.exp(torch.tensor([0.01], dtype=F64)), x)
+    assert not torch.equal(again, x)
+    assert row.error.mean == pytest.approx(float(slope.square().mean()), rel=0.02)
+    (pointwise,) = lie_derivative(lambda x: 3 * x, x, act)
+    assert pointwise.error.mean < 1e-9
+    assert pointwise.error.discretisation < 1e-9  # blurs alike in both directions
+
+
+def test_the_derivative_of_a_quadratic_form_in_closed_form():
+    """Of x' A x under rotations about the axes it is 2 (G x)' A x; squared, over one component."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(9, 3, dtype=F64, generator=generator)
+    a = torch.randn(3, 3, dtype=F64, generator=generator)
+    a = a + a.mT
+    rows = lie_derivative(lambda x: ((x @ a) * x).sum(1, keepdim=True), x, SO3(), step=1e-4)
+    for axis, row in zip(torch.eye(3, dtype=F64), rows, strict=True):
+        turned = torch.linalg.cross(axis.expand_as(x), x)
+        expected = (2 * ((turned @ a) * x).sum(1)).square().mean()
+        assert row.error.mean == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_equivariant_layers_have_no_derivative():

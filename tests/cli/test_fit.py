@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from symmetries.analysis import classifiers
-from symmetries.analysis.fits import wilson
+from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.report.fit_report import interval_text, reach_of
@@ -101,9 +101,9 @@ def test_intervals_are_said_in_words_of_their_unit(name, unit, text):
 
 
 def test_wilson_against_a_published_example():
-    low, high = wilson(0.5, 10)
+    low, high = wilson_interval(0.5, 10)
     assert (low, high) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert wilson(1.0, 50)[1] == 1.0
+    assert wilson_interval(1.0, 50)[1] == 1.0
 
 
 def test_augmented_keeps_the_originals_first():

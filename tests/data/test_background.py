@@ -23,6 +23,18 @@ def test_a_grey_frame_is_found_without_a_warning(values):
         assert background(framed(*values)) == values[0]
 
 
+@pytest.mark.parametrize("value", [0.9, 0.5, 0.12])
+def test_a_noisy_background_is_its_middle(value):
+    generator = torch.Generator().manual_seed(0)
+    noisy = torch.full((40, 3, 16, 16), value) + 0.05 * torch.randn(
+        40, 3, 16, 16, generator=generator
+    )
+    assert background(noisy) == pytest.approx(value, abs=0.01)
+    noisy[::2, :, 0] = 1 - value + 0.3 * (value == 0.5)  # a second value in half of the top rows
+    noisy[::2, :, -1] = noisy[::2, :, 0]
+    assert background(noisy) == 0.0
+
+
 def test_noise_has_no_background():
     noise = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     assert background(noise) == 0.0

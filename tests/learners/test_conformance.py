@@ -60,7 +60,7 @@ ORBIT = OrbitConfig(
     reading=Reading(pictures=COUNT, samples=16, resamples=4),
 )
 NETWORK = InvariantNetworkConfig.preset("quick").replace(
-    **SHORT, samples=2, draws=1, every=2, curvature_rows=16
+    **SHORT, samples=2, draws=1, every=2, curvature_rows=16, search=2
 )
 RELAXED = RelaxedConfig.preset("quick").replace(**SHORT, width=2)
 

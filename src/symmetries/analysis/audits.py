@@ -108,8 +108,8 @@ def audit(
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "scalar", "vector", "sequence" or "ctc", "NAME:KIND" for one of several outputs, or how
-            it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
+            "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of several
+            outputs, or how it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
         fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
         preset: how closely to look at saliency, sensitivity and layers: "quick" (200 images, 20

@@ -24,6 +24,7 @@ from symmetries.analysis.inputs import (
 )
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import ImageSet
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.groups import Group
@@ -151,7 +152,7 @@ def describe_classifier(
         data=data_summary(seen),
         examples=len(test),
         accuracy=right,
-        accuracy_interval=wilson(right, len(test)),
+        accuracy_interval=wilson_interval(right, len(test)),
         elbo=invariant and invariant.elbo_,
         log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
         invariance=tuple(invariant.invariance_) if invariant else (),
@@ -182,21 +183,6 @@ def relaxation_curve(classifier: RelaxedClassifier) -> WidthCurve:
         relaxation={name: tuple(seen[name]) for name in names if name in seen},
         loss=tuple(seen["loss"]),
     )
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of Wilson for a share of ``count`` examples.
-
-    Example:
-        >>> low, high = wilson(0.9, 100)
-        >>> round(low, 3), round(high, 3)
-        (0.826, 0.945)
-    """
-    z = 1.96
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    spread = z * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
-    half = spread / (1 + z * z / count)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def width_curve(classifier: InvariantClassifier) -> WidthCurve:

@@ -1,13 +1,10 @@
 """Measures of invariance and equivariance for any callable; imports no learner."""
 
-from symmetries.auditing.accumulate import (
-    DistributionInvariance,
-    InvarianceMetric,
-    LogitInvariance,
-    SaliencySimilarity,
-)
+from typing import TYPE_CHECKING, Any
+
 from symmetries.auditing.contributions import layer_contributions
 from symmetries.auditing.drift import drift_curve
+from symmetries.auditing.energies import audit_energies
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.gradients import integrated_gradients
 from symmetries.auditing.layers import layer_equivariance
@@ -30,11 +27,20 @@ from symmetries.results import Estimate as Estimate
 from symmetries.results import LayerError as LayerError
 from symmetries.results import LieDerivative as LieDerivative
 
+if TYPE_CHECKING:
+    from symmetries.auditing.accumulate import (
+        DistributionInvariance,
+        InvarianceMetric,
+        LogitInvariance,
+        SaliencySimilarity,
+    )
+
 __all__ = [
     "DistributionInvariance",
     "InvarianceMetric",
     "LogitInvariance",
     "SaliencySimilarity",
+    "audit_energies",
     "audit_model",
     "distribution_error",
     "distribution_invariance",
@@ -52,3 +58,14 @@ __all__ = [
     "saliency_map",
     "saliency_similarity",
 ]
+
+_METRICS = ("DistributionInvariance", "InvarianceMetric", "LogitInvariance", "SaliencySimilarity")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any attribute of the package
+    """Import the metrics when they are first used: only they need torchmetrics."""
+    if name not in _METRICS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from symmetries.auditing import accumulate
+
+    return getattr(accumulate, name)

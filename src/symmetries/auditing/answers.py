@@ -193,7 +193,7 @@ def read_logits(
 
 
 def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
-    """The logits of an object or a mapping that has them, the one tensor of a tuple; else as is.
+    """Logits of an object or a mapping that has them, the one output of a container; else as is.
 
     Example:
         >>> plain({"logits": torch.zeros(2, 3), "loss": None}).shape
@@ -209,7 +209,21 @@ def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
         return output.logits
     if isinstance(output, tuple | list) and len(output) == 1:
         return output[0]
+    if isinstance(output, Mapping) and len(output) == 1:
+        return next(iter(output.values()))
     return output
+
+
+def output_names(output: Any) -> list[str]:  # noqa: ANN401 - whatever a model returns
+    """Names of several outputs: keys of a mapping, numbers of a tuple or list; else none.
+
+    Example:
+        >>> output_names({"masks": 1, "scores": 2}), output_names((1, 2))
+        (['masks', 'scores'], ['0', '1'])
+    """
+    if isinstance(output, Mapping):
+        return [str(key) for key in output]
+    return [str(i) for i in range(len(output))] if isinstance(output, tuple | list) else []
 
 
 def split_output(output: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - text or a law
@@ -234,9 +248,7 @@ def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model retu
             return output[int(name)]
         return getattr(output, name)
     except (KeyError, IndexError, ValueError, AttributeError):
-        names: Any = range(len(output)) if isinstance(output, tuple | list) else None
-        names = [*output] if isinstance(output, Mapping) else names
-        known = ", ".join(map(str, names)) if names is not None else type(output).__name__
+        known = ", ".join(output_names(output)) or type(output).__name__
         expected = f"an output among {known}"
         raise invalid("output", expected, repr(name), "write NAME:kind") from None
 

@@ -25,7 +25,7 @@ from symmetries.auditing.models import model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LayerError
 
-EXAMPLES = 8
+EXAMPLES = 4
 ELEMENTS = 3
 STEP = 0.01  # of the small elements, as a share of each bound
 
@@ -106,6 +106,14 @@ def layer_contributions(
                 added, before, behind = (squares / len(pairs) / size**2).tolist()
                 found[name] = (added**0.5, ((before + behind) / 2) ** 0.5)
     return found
+
+
+def contribution_passes(moves: Moves) -> int:
+    """How many passes of the model :func:`layer_contributions` makes for each layer."""
+    group = moves.action.group
+    if isinstance(moves.action, ImageAction) and is_smooth(group):
+        return 6 * sum(unit != "step" for unit in group.units)
+    return 3 * min(ELEMENTS, len(moves))
 
 
 def _large(moves: Moves, x: Tensor) -> list[tuple[Any, Any, float]]:

@@ -1,6 +1,7 @@
 """Means over examples with their standard errors."""
 
 import math
+from statistics import NormalDist
 from typing import Literal
 
 import torch
@@ -45,6 +46,24 @@ def estimate(
     exact = values.detach().to("cpu", torch.float64)
     mean, error = from_sums(float(exact.sum()), _squares(exact), len(exact), reduction, elements)
     return Estimate.normal(mean, error, level=level, least=least, most=most)
+
+
+def wilson_interval(share: float, count: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's confidence interval of a share of ``count`` examples.
+
+    Unlike the normal interval, it has a width where all agree: 20 of 20 is at least 0.84.
+
+    Example:
+        >>> low, high = wilson_interval(0.9, 100)
+        >>> round(low, 3), round(high, 3)
+        (0.826, 0.945)
+    """
+    z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    share = min(max(share, 0.0), 1.0)
+    centre = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = math.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count * count)))
+    half /= 1 + z2 / count
+    return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))
 
 
 def from_sums(

@@ -25,7 +25,7 @@ OUTPUT_ERRORS = {
 }
 MOVED = "accuracy_moved"
 AGREEMENT = "agreement"
-PREDICTED = "predicted"
+PREDICTED, MOVED_TO, LABEL = "predicted", "predicted when moved", "label"
 MARGIN, MARGIN_CHANGE = "margin", "margin_change"
 SIMILARITY = "saliency_similarity"
 CURVE, PIXELS = "saliency_curve", "saliency_pixels"
@@ -60,8 +60,9 @@ def examine(
         watch: wraps the loop over the batches, for a progress bar.
 
     Returns:
-        Tensors on the CPU, (N,): "accuracy", "accuracy_moved", "agreement", "margin", its change,
-        LI, normalised LI and DI by their full names. And (M,): SI and those with ``ROUND_TRIP``
+        Tensors on the CPU, (N,): "label", "predicted", "accuracy", "accuracy_moved", "agreement",
+        "margin", its change, LI, normalised LI and DI by their full names; (N, S): the classes
+        predicted when moved. And (M,): SI and those with ``ROUND_TRIP``
         appended to the name; for :class:`SalientPixels` also (M, T), by threshold.
     """
     device = model_device(model, x)
@@ -105,11 +106,14 @@ class _Outputs:
         self.leading = self.logits.topk(2, 1).indices
         self.margin = margin(self.logits, self.leading)
         self.sums: dict[str, Tensor] = {}
+        self.moved_to: list[Tensor] = []
 
     def still_rows(self) -> dict[str, Tensor]:
-        """What is known without moving anything."""
+        """What is not summed over the elements."""
         found = {MARGIN: self.margin.cpu(), PREDICTED: self.logits.argmax(1).cpu()}
+        found[MOVED_TO] = torch.stack(self.moved_to, 1).cpu()
         if self.target is not None:
+            found[LABEL] = self.target.cpu()
             found["accuracy"] = self.correct(self.logits, slice(None)).cpu()
         return found
 
@@ -117,6 +121,7 @@ class _Outputs:
         """Add the measures of the moved batch."""
         with torch.no_grad():
             logits = self.model(moved)
+        self.moved_to.append(logits.argmax(1))
         self.add(self.sums, logits, slice(None), "")
         change = (margin(logits, self.leading) - self.margin).abs()
         _add(self.sums, MARGIN_CHANGE, change)

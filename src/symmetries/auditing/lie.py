@@ -4,7 +4,10 @@ r"""The Lie derivative of a model: how fast equivariance breaks, beside how far.
           \mathrm{LEE} = \mathbb{E}_x\, \|L_X f(x)\|^2 / \dim V_2.
 
 Reference: Gruver, Finzi, Goldblum, Wilson 2022, "The Lie derivative for measuring learned
-equivariance". The sign is that of the definition above: outputs of the moved input, moved back.
+equivariance". Sign and normalisation are those of the definition above: outputs of the moved input,
+moved back; the squared norm divided by the number of components. The paper's public code moves the
+same way, but reports the mean of absolute values of the derivative of softmax probabilities, which
+is another number.
 """
 
 import math
@@ -96,14 +99,17 @@ def lie_derivative(
                 elements = [one_parameter(acting, i, sign * t, batch) for sign in (1, -1)]
                 still = _outputs(model, chosen, batch)
                 ends = [_outputs(model, chosen, action(g, batch)) for g in elements]
-                again = _outputs(model, chosen, moves.there_and_back(elements[0], batch))
+                again = [_outputs(model, chosen, moves.there_and_back(g, batch)) for g in elements]
                 for name, h in still.items():
                     back = output if name == OUTPUT and output is not None else _usual_back
                     plus, minus = (
                         back(moves, g, end[name]) for g, end in zip(elements, ends, strict=True)
                     )
-                    trip = back(moves, elements[0], _there(moves, elements[0], again[name]))
-                    derivative, alone = (plus - minus) / (2 * t), (trip - h) / t
+                    there, other = (
+                        back(moves, g, _there(moves, g, trip[name]))
+                        for g, trip in zip(elements, again, strict=True)
+                    )
+                    derivative, alone = (plus - minus) / (2 * t), (there - other) / (2 * t)
                     pair = torch.stack((_mean_square(derivative), _mean_square(alone)))
                     found.setdefault(name, []).append(pair.cpu())
                     sizes[name] = max(sizes.get(name, 0.0), float(h.abs().max()))

@@ -1,6 +1,6 @@
 """Looking at a model without leaving a trace, and finding out early what is wrong with it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -88,8 +88,10 @@ def logits_of(model: Model, x: Tensor) -> Tensor:
 def check_logits(logits: object, count: int) -> None:
     """Raise unless ``logits`` are floating-point (N, K), for N = ``count`` examples."""
     if not isinstance(logits, Tensor):
-        got = type(logits).__name__
-        remedy = "wrap the model so that it returns its logits alone"
+        got, remedy = type(logits).__name__, "wrap the model so that it returns its logits alone"
+        if isinstance(logits, Mapping):
+            got += f" with {', '.join(map(str, logits))}"
+            remedy = 'choose one: output="NAME:KIND" (--output), such as "NAME:embedding"'
         raise invalid("model", "one tensor of logits (N, K)", got, remedy)
     if logits.ndim != 2 or len(logits) != count:
         got = f"shape {tuple(logits.shape)} for {count} examples"

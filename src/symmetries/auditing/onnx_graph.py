@@ -53,6 +53,7 @@ class OnnxGraph(nn.Module):
         graph: ``onnx.load(path).graph``.
         batch: the fixed number of examples that it takes at once; None for any number.
         output: name of the output; the first by default.
+        others: values of the other inputs by name, the same for all examples.
     """
 
     def __init__(
@@ -60,18 +61,22 @@ class OnnxGraph(nn.Module):
         graph: Any,  # noqa: ANN401 - protobuf
         batch: int | None = None,
         output: str | None = None,
+        others: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.batch = batch
         self.steps: list[tuple[str, list[str], list[str]]] = []
         self.constants: dict[str, str] = {}
-        names = {weight.name for weight in graph.initializer}
+        names = {weight.name for weight in graph.initializer} | set(others or {})
         (self.input,) = [part.name for part in graph.input if part.name not in names]
         self.output: str = output or graph.output[0].name
         used = {self.output, *(name for node in graph.node for name in node.input)}
         for weight in graph.initializer:
             if weight.name in used:
                 self._keep(weight.name, _tensor(weight))
+        for name, value in (others or {}).items():
+            if name in used:
+                self._keep(name, torch.as_tensor(value))
         for node in graph.node:
             if node.op_type == "Constant" and node.output[0] not in used:
                 continue
@@ -200,8 +205,7 @@ def load_onnx(
         x: (N, ...), some inputs, such as images (N, C, H, W), to compare ONNX Runtime and the
             conversion on.
         output: name of the output, or its number; the first by default.
-        others: values of the other inputs by name, the same for all examples; with these, ONNX
-            Runtime answers.
+        others: values of the other inputs by name, the same for all examples.
         batch: number of examples at once, where the file does not fix it but other inputs do.
 
     Returns:
@@ -229,12 +233,10 @@ def load_onnx(
     if x is not None:
         _check_taken(plain, x, path, shape)
     missing = not_converted(model)
-    if others:
-        return plain, "it has several inputs"
     if missing:
         return plain, f"operators that are not converted: {', '.join(missing)}"
     try:
-        converted: nn.Module = OnnxGraph(model.graph, batch, output).eval()
+        converted: nn.Module = OnnxGraph(model.graph, batch, output, others).eval()
     except Exception as error:  # kinds of numbers that torch does not have, such as text
         return plain, f"the conversion failed: {first_line(error)}"
     converted = Permuted(converted) if last else converted

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries._validation.checks import invalid
+from symmetries.auditing.onnx_resize import resize, transposed_convolution
 
 Attributes = dict[str, Any]
 Operator = Callable[[list[Any], Attributes], Any]
@@ -177,7 +178,7 @@ def _gather(inputs: list[Any], given: Attributes) -> Tensor:
     x, index = inputs
     axis = given.get("axis", 0) % x.ndim
     chosen = x.index_select(axis, index.flatten().long() % x.shape[axis])
-    result: Tensor = chosen.reshape(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    result: Tensor = chosen.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     return result
 
 
@@ -270,6 +271,7 @@ OPERATORS: dict[str, Operator] = {
         _ints(inputs[0]) or [], given["value"].item() if "value" in given else 0.0
     ),
     "Conv": _convolve,
+    "ConvTranspose": transposed_convolution,
     "Cos": _plain(torch.cos),
     "Div": _plain(_divide),
     "Dropout": lambda inputs, given: inputs[0],
@@ -279,6 +281,7 @@ OPERATORS: dict[str, Operator] = {
     "Exp": _plain(torch.exp),
     "Expand": lambda inputs, given: inputs[0] * torch.ones(_ints(inputs[1]) or []).to(inputs[0]),
     "Flatten": _flatten,
+    "Floor": _plain(torch.floor),
     "Gather": _gather,
     "Gelu": lambda inputs, given: F.gelu(
         inputs[0], approximate=given.get("approximate", b"none").decode()
@@ -308,6 +311,7 @@ OPERATORS: dict[str, Operator] = {
     "PRelu": _plain(lambda x, slope: torch.where(x < 0, slope * x, x)),
     "Pad": _pad,
     "Pow": _plain(torch.pow),
+    "Range": _plain(lambda *ends: torch.arange(*(end.item() for end in ends))),
     "Reciprocal": _plain(torch.reciprocal),
     "ReduceMax": _reduce(torch.amax),
     "ReduceMean": _reduce(torch.mean),
@@ -315,6 +319,7 @@ OPERATORS: dict[str, Operator] = {
     "ReduceSum": _reduce(torch.sum),
     "Relu": _plain(torch.relu),
     "Reshape": _reshape,
+    "Resize": resize,
     "Selu": _plain(F.selu),
     "Shape": lambda inputs, given: torch.tensor(
         inputs[0].shape[given.get("start", 0) : given.get("end")]
@@ -334,5 +339,6 @@ OPERATORS: dict[str, Operator] = {
         given.get("perm", list(reversed(range(inputs[0].ndim))))
     ),
     "Unsqueeze": _unsqueeze,
+    "Upsample": resize,
     "Where": _plain(torch.where),
 }

@@ -12,13 +12,15 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import linear_part
 from symmetries.actions.points import PointAction
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
+from symmetries.auditing.energies import energy_errors, read_energies
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "scalar", "vector", "sequence", "ctc")
+KINDS = ("embedding", "map", "boxes", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 
@@ -45,6 +47,7 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
 
     - "embedding": stays; cosine and relative error;
     - "scalar": stays; error in its own units, and as a share of its spread over the examples;
+    - "energy": energies stay and forces turn; errors in their units, per atom, and relative;
     - "vector": turns with the linear part of the group; error in its units, relative, and as angle;
     - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
     - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
@@ -67,6 +70,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     check_choice(kind, KINDS, "output")
     if kind == "vector":
         return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
+    if kind == "energy":
+        return Representation(kind, read_energies, _compare_energies, _without(energy_errors))
     if kind == "map":
         return Representation(kind, _maps, _compare_maps, _maps_alone)
     if kind == "boxes":
@@ -130,15 +135,30 @@ def _relative(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _compare_vectors(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    return vector_errors(_turned(moves, element, still), moved)
+
+
+def _turned(moves: Moves, element: Any, vectors: Tensor) -> Tensor:  # noqa: ANN401
+    """Vectors (N, ..., D) turned by the linear part of the group, or refused."""
     d = moves.action.group.coordinates
-    if d is None or still.shape[-1] != d:
-        got = f"shape {tuple(still.shape)} under {moves.action.group!r}"
+    if d is None or vectors.shape[-1] != d:
+        got = f"shape {tuple(vectors.shape)} under {moves.action.group!r}"
         remedy = 'give a function act(element, output), or output="embedding" if it should stay'
         raise invalid("output", f"vectors (N, ..., {d or 'D'})", got, remedy)
-    linear = linear_part(PointAction(moves.action.group), element, still)
-    rows = still.reshape(len(still), -1, d)
-    turned = (rows @ linear.mT).reshape(still.shape)
-    return vector_errors(turned, moved)
+    linear = linear_part(PointAction(moves.action.group), element, vectors)
+    rows = vectors.reshape(len(vectors), -1, d)
+    return (rows @ linear.mT).reshape(vectors.shape)
+
+
+def _compare_energies(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    """Energies stay; forces turn, or change places with permuted atoms."""
+
+    def turn(forces: Tensor) -> Tensor:
+        if isinstance(moves.action, PermutationAction):
+            return moves.action(element, forces)
+        return _turned(moves, element, forces)
+
+    return energy_errors(still, moved, turn)
 
 
 def _compare_maps(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
@@ -154,10 +174,10 @@ def _maps_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) -
     return map_errors(still, back, inner_mask(moves, element, still))
 
 
-def _check_images(moves: Moves) -> None:
+def _check_images(moves: Moves, expected: str = "maps over images") -> None:
     if not isinstance(moves.action, ImageAction):
         remedy = "give a function act(element, output) that says how they move"
-        raise invalid("output", "maps over images", repr(moves.action.group), remedy)
+        raise invalid("output", expected, repr(moves.action.group), remedy)
 
 
 def inner_mask(moves: Moves, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
@@ -192,6 +212,7 @@ def map_errors(expected: Tensor, found: Tensor, inside: Tensor) -> Errors:
 
 
 def _compare_boxes(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
+    _check_images(moves, "boxes in images")
     size = (x.shape[-2], x.shape[-1])
     back = moves.inverse(element)
     shares, means = [], []

@@ -1,27 +1,29 @@
 """From the numbers of each example to the measures of a result."""
 
 import math
-from statistics import NormalDist
 from typing import Any
 
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
-from symmetries.auditing.estimate import estimate
+from symmetries.auditing.estimate import estimate, wilson_interval
 from symmetries.auditing.examine import (
     AGREEMENT,
     CURVE,
+    LABEL,
     MARGIN,
     MARGIN_CHANGE,
     MOVED,
+    MOVED_TO,
     OUTPUT_ERRORS,
     PIXELS,
+    PREDICTED,
     ROUND_TRIP,
     SIMILARITY,
     STILL,
 )
 from symmetries.auditing.thresholds import FEWEST, THRESHOLDS, area
-from symmetries.results import Estimate, SaliencyPoint
+from symmetries.results import ClassRow, Estimate, SaliencyPoint
 
 SHARES = ("accuracy", "accuracy_moved", AGREEMENT)
 AREA = "saliency_area"
@@ -44,6 +46,7 @@ def summarise(values: dict[str, Tensor], level: float) -> dict[str, Any]:
     names = (*SHARES, *OUTPUT_ERRORS, SIMILARITY, AREA, "sensitivity")
     measures: dict[str, Any] = {n: measure(values, n, level) for n in names if n in values}
     measures |= {MARGIN: lead, "saliency_curve": _curve(values, level)}
+    measures["by_class"] = class_rows(values, level)
     if lead > 0:
         relative = values[MARGIN_CHANGE] / lead
         measures[MARGIN_CHANGE] = estimate(relative, level=level, least=0.0)
@@ -79,8 +82,7 @@ def measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
 def estimate_share(values: Tensor, level: float = 0.95) -> Estimate:
     """Mean of shares (N,) in [0, 1], with Wilson's interval for N examples.
 
-    Elements of one example are not independent, so only examples count. Unlike the normal
-    interval, it has a width where all agree: 20 of 20 is at least 0.84.
+    Elements of one example are not independent, so only examples count.
 
     Example:
         >>> import torch
@@ -89,12 +91,42 @@ def estimate_share(values: Tensor, level: float = 0.95) -> Estimate:
         (1.0, 0.84, 1.0)
     """
     found = estimate(values, level=level, least=0.0, most=1.0)
-    n, p = len(values), min(max(found.mean, 0.0), 1.0)
-    z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
-    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    low, high = max(0.0, min(centre - half, p)), min(1.0, max(centre + half, p))
+    low, high = wilson_interval(found.mean, len(values), level)
     return found.model_copy(update={"low": low, "high": high})
+
+
+def class_rows(values: dict[str, Tensor], level: float) -> tuple[ClassRow, ...]:
+    """A row for each class: of the labels, or of the predictions where there are none."""
+    classes = values.get(LABEL, values[PREDICTED])
+    moved = values[MOVED_TO]
+    rows = []
+    for label in classes.unique().tolist():
+        mine = classes == label
+        count = int(mine.sum())
+        agreement = float(values[AGREEMENT][mine].double().mean())
+        low, high = wilson_interval(agreement, count, level)
+        changed = moved[mine] != values[PREDICTED][mine][:, None]
+        becomes = moved[mine][changed]
+        most = int(becomes.mode().values) if len(becomes) else None
+        share = 0.0 if most is None else float((becomes == most).sum()) / changed.numel()
+        accuracies = {
+            name: float(values[name][mine].double().mean())
+            for name in ("accuracy", MOVED)
+            if name in values
+        }
+        rows.append(
+            ClassRow(
+                label=int(label),
+                examples=count,
+                agreement=agreement,
+                low=low,
+                high=high,
+                becomes=most,
+                becomes_share=share,
+                **accuracies,
+            )
+        )
+    return tuple(rows)
 
 
 def _curve(values: dict[str, Tensor], level: float) -> tuple[SaliencyPoint, ...]:

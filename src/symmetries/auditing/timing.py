@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from symmetries.auditing.contributions import EXAMPLES, contribution_passes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.models import Model, model_device, untouched
 
@@ -63,8 +64,11 @@ def expected_seconds(
     looks = closely * (1 + trips) * steps * both
     looks += closely * min(classes, 64) * both if gradients else 0.0
     elements = s if moves.shared else LAYER_SAMPLES
-    has_layers = isinstance(model, nn.Module) and layers
-    looks += min(n, layers) * (1 + 2 * elements) * forward if has_layers else 0.0
+    has_layers = layers > 0
+    if has_layers and isinstance(model, nn.Module):
+        looks += min(n, layers) * (1 + 2 * elements) * forward
+        leaves = sum(not [*module.children()] for module in model.modules())
+        looks += leaves * contribution_passes(moves) * min(n, EXAMPLES) * forward
     outputs = (n * (1 + s) + (closely * s if resampled else 0)) * forward
     return Seconds(outputs, looks)
 

@@ -43,7 +43,8 @@ def audit(
             "--output",
             metavar="[NAME:]KIND",
             help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
-            "embedding, map, boxes, scalar, vector, sequence or ctc; NAME selects one of several.",
+            "embedding, map, boxes, scalar, vector, energy, sequence or ctc; NAME selects one of "
+            "several.",
         ),
     ] = None,
     drift: Annotated[
@@ -198,9 +199,9 @@ def check_fit(name: str) -> "Fit":
 
 def about(result: "AuditResult") -> list[str]:
     """Lines below the table: ranges of the group, preprocessing of the images, and notes."""
-    from symmetries.report.audit_words import logit_words, range_words
+    from symmetries.report.audit_words import logit_words, range_words, weakest_words
 
-    lines = [range_words(result), logit_words(result)]
+    lines = [range_words(result), logit_words(result), weakest_words(result)]
     if result.preprocessing is not None:
         lines.append(f"Images: {result.preprocessing}.")
     return [line for line in (*lines, *(f"Note: {note}." for note in result.notes)) if line]

@@ -65,6 +65,7 @@ def reproduce(
     if everything and (table is not None or small):
         got = "--quick" if small else f"TABLE {table}"
         raise invalid("all", "neither TABLE nor --quick beside it", got, "leave one of them out")
+    table = next((n for n, part in parts.items() if table in (n, *part.get("also", ()))), table)
     if parts and table is not None and table not in parts:
         known = ", ".join(parts)
         raise invalid("table", f"one of {known}", repr(table), "choose one of these")

@@ -9,11 +9,15 @@ from symmetries._validation.checks import check_images, check_some, check_tensor
 
 LIKE_THE_BACKGROUND = 0.02  # tolerance, as a fraction of the range of the values
 ENOUGH = 0.5
+NOISE = 0.1  # largest standard deviation of a noisy background, as a fraction of the range
+NORMAL = 1.4826  # standard deviations in a median absolute deviation
 LOOKED_AT = 512
 
 
 def background(images: Tensor, unit: float | None = None) -> float:
     """Estimate the background value: the median of the border if most of it agrees, else 0.
+
+    It may be noisy, by a standard deviation of up to a tenth of the range.
 
     A coloured background gives its mean over the channels, with a warning.
 
@@ -52,9 +56,17 @@ def background(images: Tensor, unit: float | None = None) -> float:
         )
         return mean
     middle = border.median()
-    return float(middle) if _all_agree(border.view(1, -1), middle, like) else 0.0
+    agrees = _all_agree(border.view(1, -1), middle, like) or _is_noisy_value(border, middle, unit)
+    return float(middle) if agrees else 0.0
 
 
 def _all_agree(border: Tensor, middles: Tensor, like: float) -> bool:
     """Return whether most values of each row are close to its median."""
     return bool((((border - middles).abs() < like).float().mean(1) > ENOUGH).all())
+
+
+def _is_noisy_value(border: Tensor, middle: Tensor, unit: float) -> bool:
+    """Return whether values scatter about their median like noise, without a second cluster."""
+    away = (border - middle).abs()
+    noise = NORMAL * float(away.median())
+    return noise < NOISE * unit and bool((away < 3 * noise).float().mean() > 0.95)

@@ -1,4 +1,4 @@
-"""The kernel of a group convolution over the plane: its weights, its samples, and what is kept.
+"""The kernel function of a group convolution over the plane: weights, samples and caches.
 
 :class:`symmetries.nn.plane_conv.PlaneConv2d` convolves with it.
 """
@@ -35,7 +35,7 @@ CONSTANTS = ("signature", "relative", "absolute", "mask", "turn")
 
 
 class _Features(NamedTuple):
-    """What training does not change: features of the relative elements, the absolute ones."""
+    """Constants of a kernel: features of the relative elements, and the absolute elements."""
 
     gamma: Tensor
     absolute: Tensor | None
@@ -130,7 +130,7 @@ class ConvKernel(nn.Module):
             self.register_buffer(name, value)
 
     def sampled(self, size: tuple[int, int]) -> Sampled:
-        """The kernel at its samples for images of a size, kept where nothing can change it."""
+        """Return the sampled kernel for images of a size, cached if nothing can change it."""
         if self.training or torch.compiler.is_compiling():
             return self.generate(size)
         if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
@@ -195,7 +195,7 @@ class ConvKernel(nn.Module):
         return fourier_features(self.relative, self.kernel.relative_directions, self.frequency)
 
     def _kept_features(self) -> _Features | None:
-        """What training does not change, kept; None where nothing may be kept."""
+        """Return the cached constants, or None if nothing may be cached."""
         if torch.compiler.is_compiling():
             return None
         kept = self._features.get(self)
@@ -210,7 +210,7 @@ class ConvKernel(nn.Module):
         return kept
 
     def _sampler(self, size: tuple[int, int]) -> Sampler:
-        """What samples this kernel, kept with the tensors that it reads."""
+        """Return the cached sampler of this kernel."""
         made_for = size if self._positional else None
         kept = self._prepared.get(self, made_for)
         if kept is None:
@@ -239,7 +239,7 @@ class ConvKernel(nn.Module):
         return prepare_features(network, g.out_size(*size), self.bias, plain)
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:
-        """The relaxed coordinates of the absolute elements, at each pixel for a size."""
+        """Return the relaxed coordinates of the absolute elements, at each pixel for a size."""
         turn = self._turn()
         absolute = self.absolute
         if size is not None:
@@ -251,7 +251,7 @@ class ConvKernel(nn.Module):
         return torch.stack([absolute[..., i] for i in self._absolute_index], -1)
 
     def _projected_absolute(self, size: tuple[int, int] | None) -> Tensor:
-        """Of shape (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
+        """Return the projection (I, J, 1, hidden), or (I, J, positions, k k, hidden) for a size."""
         keep = self._turn() is None and not torch.compiler.is_compiling()
         absolute = self._positions.get(self, size) if keep else None
         if absolute is None:

@@ -1,4 +1,4 @@
-"""What a group convolution asks about its inputs, its state, and the call that it is in."""
+"""Checks of the inputs, the state and the calling context of a group convolution."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from symmetries.ops.position_conv import Geometry
 
 
 def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool) -> None:
-    """Raise unless ``x`` has the channels and the size that a layer takes."""
+    """Raise an error unless ``x`` has the channels and the size that a layer expects."""
     check_images(x, "features")
     _, channels, height, width = x.shape
     expected = geometry.fields_in * geometry.elements_in
@@ -30,7 +30,7 @@ def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool
 
 
 def check_signature(saved: Tensor | None, own: Tensor, prefix: str) -> None:
-    """Raise where the state of a layer is that of one with another group.
+    """Raise an error if a layer's state belongs to a layer with another group.
 
     Args:
         saved: (n, whether there are flips) of the state; None where it does not say.
@@ -50,12 +50,12 @@ def _group_text(signature: Tensor) -> str:
 
 
 def plain(x: Tensor) -> bool:
-    """Whether a tensor has numbers of its own, unlike those of a call that is only traced."""
+    """Return whether a tensor holds values, unlike those in a traced call."""
     return type(x) in (Tensor, nn.Parameter)
 
 
 def may_keep(like: Tensor) -> bool:
-    """Whether later calls can use a tensor made here: free of any mode of this call."""
+    """Return whether later calls may use a tensor made here: no mode of this call affects it."""
     hidden = torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(like)
     if hidden or not plain(like) or torch.is_inference_mode_enabled() or like.is_inference():
         return False

@@ -1,4 +1,4 @@
-"""Cache of something made of a module's tensors, valid until one of these changes."""
+"""Cache of a value computed from a module's tensors, valid until one of them changes."""
 
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class _Entry(NamedTuple):
-    """What is kept, and what it was made of: which objects stood where, and tensors' versions."""
+    """The cached value, with the objects it was computed from and the versions of the tensors."""
 
     kept: object
     made_for: object
@@ -19,7 +19,7 @@ class _Entry(NamedTuple):
 
 
 class VersionCache(Generic[T]):
-    """Keeps one thing that was made of a module's tensors, with these and their versions.
+    """Keeps one value computed from a module's tensors, together with their versions.
 
     A tensor written in place has a new version; one that was put in another's place is another
     object. What goes round both (``tensor.data``, a move to another device) needs :meth:`clear`.
@@ -46,7 +46,7 @@ class VersionCache(Generic[T]):
         self._entry: _Entry | None = None
 
     def get(self, module: nn.Module, made_for: object = None) -> T | None:
-        """What is kept, or None if the module has changed, or it was made for something else."""
+        """Return the cached value, or None if the module has changed or the key differs."""
         if self._entry is None:
             return None
         kept, kept_for, owner, places, tensors = self._entry
@@ -66,7 +66,7 @@ class VersionCache(Generic[T]):
     def put(
         self, module: nn.Module, kept: T, made_for: object = None, parameters: str = "fixed"
     ) -> None:
-        """Keep something made of the tensors of a module and its parts; not of inference tensors.
+        """Store a value computed from a module's tensors; inference tensors are not cached.
 
         Args:
             module: the module.
@@ -95,7 +95,7 @@ class VersionCache(Generic[T]):
         self._entry = _Entry(kept, made_for, module._parameters, places, tensors)
 
     def clear(self) -> None:
-        """Forget it."""
+        """Remove the cached value."""
         self._entry = None
 
     def __reduce__(self) -> tuple[type["VersionCache[T]"], tuple[tuple[str, ...]]]:

@@ -7,6 +7,7 @@ import numpy as np
 from symmetries.report import figures
 from symmetries.report.audit_words import (
     answer_words,
+    class_name,
     logit_words,
     measure_rows,
     range_words,
@@ -27,7 +28,7 @@ from symmetries.report.page import (
 from symmetries.results import AuditResult, DriftPoint, LayerError
 from symmetries.results.pictures import AuditPictures, Track
 
-MOST_LAYERS = 30
+MOST_ROWS = 30
 PER = {"rad": (0.0174532925, "per degree"), "log-factor": (0.01, "per 1 %")}
 
 
@@ -56,6 +57,7 @@ def audit_page(result: AuditResult) -> Page:
         answers=[Answer(name, text) for name, text in answer_words(result)],
         sections=[
             *([] if pictures is None else _picture_sections(pictures)),
+            *_class_sections(result),
             *_curve_sections(result),
             *_drift_sections(result.drift),
             *_layer_sections(result),
@@ -114,6 +116,30 @@ def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
     )
 
 
+def _class_sections(result: AuditResult) -> list[Section]:
+    """A table by class, the least stable first."""
+    rows = sorted(result.by_class, key=lambda row: (row.agreement, -row.examples))
+    if len(rows) < 2:
+        return []
+    shown = []
+    for row in rows[:MOST_ROWS]:
+        cells = [class_name(result, row.label), f"{row.examples:,}"]
+        cells += [f"{100 * row.agreement:.0f} % ({100 * row.low:.0f} to {100 * row.high:.0f})"]
+        changed = "" if row.becomes is None else class_name(result, row.becomes)
+        cells += [f"{changed}, {100 * row.becomes_share:.0f} %" if changed else ""]
+        if row.accuracy is not None and row.accuracy_moved is not None:
+            cells += [f"{100 * row.accuracy:.0f} %", f"{100 * row.accuracy_moved:.0f} %"]
+        shown.append(cells)
+    header = ["class", "images", "same prediction when moved", "else mostly"]
+    header += ["accuracy", "when moved"] if len(shown[0]) > len(header) else []
+    text = "Classes whose predictions change most often come first."
+    if result.accuracy is None:
+        text += " There are no labels: the class is the one predicted for the image as it is."
+    if len(rows) > MOST_ROWS:
+        text += f" The first {MOST_ROWS} of {len(rows)} are shown; the JSON file has all."
+    return [Section("Class by class", text, blocks=[Table(header, shown)])]
+
+
 def _drift_sections(rows: Sequence[DriftPoint]) -> list[Section]:
     if not rows:
         return []
@@ -151,7 +177,7 @@ def _layer_sections(result: AuditResult) -> list[Section]:
         return []
     ranked = sorted(measured, key=_beyond, reverse=True)
     header = ["layer", "output", "law", "adds", "resampling adds", "error", "resampling alone"]
-    rows = [_layer_row(layer) for layer in ranked[:MOST_LAYERS]]
+    rows = [_layer_row(layer) for layer in ranked[:MOST_ROWS]]
     kept = [c for c in range(len(header) + 1) if any(row[c] for row in rows)]
     text = (
         "What each layer adds to the error of the output, relative to its size: the change of the "
@@ -166,11 +192,26 @@ def _layer_sections(result: AuditResult) -> list[Section]:
             "explains. Regular: its channels stand for poses, and change places as the input "
             "moves; what single layers add is not measured then."
         )
-    if len(ranked) > MOST_LAYERS:
-        text += f" The first {MOST_LAYERS} of {len(ranked)} are shown; the JSON file has all."
+    if len(ranked) > MOST_ROWS:
+        text += f" The first {MOST_ROWS} of {len(ranked)} are shown; the JSON file has all."
     titles = [*header, "relaxed"]
     table = Table([titles[c] for c in kept], [[row[c] for c in kept] for row in rows])
+    blocks = _block_rows(measured) if len(ranked) > MOST_ROWS else []
+    if blocks:
+        text += " The first table adds the squares of what the layers of a block add."
+        by_block = Table(("block", "layers", "adds beyond resampling"), blocks[:MOST_ROWS])
+        return [Section("Layer by layer", text, blocks=[by_block, table])]
     return [Section("Layer by layer", text, blocks=[table])]
+
+
+def _block_rows(layers: Sequence[LayerError]) -> list[tuple[str, str, str]]:
+    """What blocks of layers add, the largest first; a block is a name up to its last dot."""
+    sums: dict[str, list[float]] = {}
+    for layer in layers:
+        if layer.added is not None:
+            sums.setdefault(layer.name.rpartition(".")[0] or layer.name, []).append(_beyond(layer))
+    ranked = sorted(sums.items(), key=lambda item: -sum(item[1]))
+    return [(name, str(len(own)), f"{max(sum(own), 0.0) ** 0.5:.2g}") for name, own in ranked]
 
 
 def _beyond(layer: LayerError) -> float:

@@ -28,7 +28,13 @@ OUTPUTS = {
     "largest_error": "largest error of a vector, in its units",
     "error_of_spread": "error, as a share of the spread over the examples",
     "edit_distance": "edit distance, by length",
+    "energy_error": "error of the energy",
+    "energy_error_per_atom": "error of the energy, by atom",
+    "force_error": "error of the forces, mean length",
+    "largest_force_error": "largest error of a force",
+    "relative_force_error": "error of the forces, of their size",
 }
+ALSO_CHECKED = ("relative_error", "force_error")  # beside the first measure of an output
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
@@ -39,7 +45,10 @@ def measure_rows(result: AuditResult) -> list[Row]:
     """Name, mean, interval and the effect of resampling alone, of each measure."""
     rows: list[Row] = []
     if result.measures:
-        return [_row(OUTPUTS.get(name, name), found) for name, found in result.measures.items()]
+        return [
+            _row(OUTPUTS.get(name, name) + _unit(result, name), found)
+            for name, found in result.measures.items()
+        ]
     for name, meaning in MEASURES.items():
         found: Estimate | None = getattr(result, name)
         if found is None:
@@ -55,6 +64,31 @@ def measure_rows(result: AuditResult) -> list[Row]:
             continue
         rows.append(_row(meaning, found))
     return rows
+
+
+def _unit(result: AuditResult, name: str) -> str:
+    return f" [{result.units[name]}]" if name in result.units else ""
+
+
+def class_name(result: AuditResult, label: int) -> str:
+    """The name of a class, where the data has one, or its number."""
+    names = () if result.data is None else result.data.classes
+    return names[label] if label < len(names) else str(label)
+
+
+def weakest_words(result: AuditResult) -> str:
+    """The class whose prediction changes most often; empty if none does."""
+    rows = [row for row in result.by_class if row.agreement < 1]
+    if not rows or len(result.by_class) < 2:
+        return ""
+    row = min(rows, key=lambda row: (row.agreement, -row.examples))
+    text = f"Weakest class: {class_name(result, row.label)}, {100 * row.agreement:.0f} % "
+    text += f"({100 * row.low:.0f} to {100 * row.high:.0f}) the same when moved, "
+    text += f"of {row.examples:,} images"
+    if row.becomes is None:
+        return f"{text}."
+    other = class_name(result, row.becomes)
+    return f"{text}; {100 * row.becomes_share:.0f} % become {other}."
 
 
 def _row(meaning: str, found: Estimate) -> Row:
@@ -84,18 +118,22 @@ def verdict(result: AuditResult) -> str:
 
 
 def _output_verdict(result: AuditResult) -> str:
-    """The answer for other outputs: the first measure, and what resampling explains."""
-    name, found = next(iter(result.measures.items()), (None, None))
-    if name is None or found is None:
-        return ""
-    best = 1.0 if name in ("cosine", "matched") else 0.0
-    gap = abs(found.mean - best)
-    alone = 0.0 if found.discretisation is None else abs(found.discretisation - best)
-    value = f"{OUTPUTS.get(name, name)}: {found.mean:.3g}"
-    if gap <= max(INVARIANT, 2 * alone):
+    """The answer for other outputs: the first measure that is not what it should be."""
+    checked = [name for i, name in enumerate(result.measures) if not i or name in ALSO_CHECKED]
+    words = ""
+    for name in checked:
+        found = result.measures[name]
+        best = 1.0 if name in ("cosine", "matched") else 0.0
+        gap = abs(found.mean - best)
+        alone = 0.0 if found.discretisation is None else abs(found.discretisation - best)
+        value = f"{OUTPUTS.get(name, name)}{_unit(result, name)}: {found.mean:.3g}"
+        if gap > max(INVARIANT, 2 * alone):
+            return (
+                f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
+            )
         exactly = "exactly" if gap <= INVARIANT else "within the error of resampling"
-        return f"Yes, {exactly}: outputs move as they should ({value})."
-    return f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
+        words = words or f"Yes, {exactly}: outputs move as they should ({value})."
+    return words
 
 
 def _consequence(result: AuditResult) -> str:

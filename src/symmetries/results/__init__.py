@@ -7,6 +7,7 @@ Numbers are in the units that a person reads: degrees, pixels, factors.
 
 from symmetries.results.audits import (
     AuditResult,
+    ClassRow,
     DriftPoint,
     Estimate,
     LayerError,
@@ -41,6 +42,7 @@ from symmetries.results.symmetries import (
 
 __all__ = [
     "AuditResult",
+    "ClassRow",
     "ClassSymmetries",
     "DataSummary",
     "DriftPoint",

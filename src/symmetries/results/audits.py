@@ -203,6 +203,33 @@ class Preprocessing(Record):
         return "; ".join(parts)
 
 
+class ClassRow(Record):
+    """The measures of the examples of one class.
+
+    Args:
+        label: number of the class; where there are no labels, of the predicted class.
+        examples: how many there are.
+        agreement: share of moved examples for which the model predicts the same class.
+        low: lower end of its confidence interval, Wilson's.
+        high: upper end of its confidence interval.
+        accuracy: on the data as given; None without labels.
+        accuracy_moved: on the moved data; None without labels.
+        becomes: class that is predicted most often where the prediction changes; None if it never
+            does.
+        becomes_share: share of moved examples for which that class is predicted instead.
+    """
+
+    label: int
+    examples: int = Field(ge=1)
+    agreement: float = Field(ge=0, le=1)
+    low: float = Field(ge=0, le=1)
+    high: float = Field(ge=0, le=1)
+    accuracy: float | None = None
+    accuracy_moved: float | None = None
+    becomes: int | None = None
+    becomes_share: float = Field(default=0.0, ge=0, le=1)
+
+
 class SaliencyPoint(Record):
     """Similarity of saliency maps of which only values above a threshold are kept.
 
@@ -242,7 +269,9 @@ class AuditResult(ShownResult):
         margin: mean lead of the first logit over the second.
         margin_change: mean change of that lead when moved, as a share of the mean lead.
         distribution_invariance: DI, 0 is perfect.
+        by_class: agreement and accuracy of each class.
         measures: measures of outputs that are no logits, by name.
+        units: of these measures, where they are known.
         saliency_area: saliency similarity over all thresholds, 1 is perfect.
         saliency_curve: saliency similarity by threshold.
         saliency_similarity: SI of the paper, at its threshold of 0.9.
@@ -277,7 +306,9 @@ class AuditResult(ShownResult):
     margin: float | None = None
     margin_change: Estimate | None = None
     distribution_invariance: Estimate | None = None
+    by_class: tuple[ClassRow, ...] = ()
     measures: dict[str, Estimate] = Field(default_factory=dict)
+    units: dict[str, str] = Field(default_factory=dict)
     saliency_area: Estimate | None = None
     saliency_curve: tuple[SaliencyPoint, ...] = ()
     saliency_similarity: Estimate | None

@@ -15,16 +15,19 @@ change along the orbit are explained less well, which the likelihood punishes.
 Labels say how alike f must be along an orbit, not how far images were moved.
 """
 
-from symmetries.learners.invariant_network.config import InvariantNetworkConfig
+from symmetries.learners.invariant_network.config import EvidenceSteps, InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence
 from symmetries.learners.invariant_network.model import InvariantNetwork, NetworkSummary
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
+from symmetries.learners.invariant_network.search import search_widths
 
 __all__ = [
+    "EvidenceSteps",
     "InvariantNetwork",
     "InvariantNetworkConfig",
     "LaplaceEvidence",
     "NetworkSummary",
     "Posterior",
     "posterior",
+    "search_widths",
 ]

@@ -3,12 +3,47 @@
 from dataclasses import dataclass
 
 from symmetries._utils.config import Config, register_presets
-from symmetries._utils.field_rules import NonNegative, Positive, Share, Size
+from symmetries._utils.field_rules import Count, NonNegative, Positive, Share, Size
+from symmetries._validation.checks import check_whole
 from symmetries.distributions.box import Sampling
 from symmetries.learners.invariant_network.likelihoods import Likelihood, check_likelihood
 from symmetries.training.recipe import Recipe
 
 _TRAINING = Recipe(8000, 128, lr=2e-3, warmup=0.05, final=0.0, clip=None, weight_decay=0.0)
+
+
+@dataclass(frozen=True)
+class EvidenceSteps(Config):
+    """How widths, precisions and noise follow the evidence.
+
+    Args:
+        search: points along each half-width of a line search before the training, which then holds
+            the widths. 0 leaves them to the gradient, from their start: cheaper by the candidates,
+            but it stops at local optima and where the evidence is flat.
+        search_steps: share of the steps for which each candidate of the search trains; candidates
+            that have not converged prefer narrower widths.
+        width_lr: learning rate of the half-widths, in the group's own units.
+        prior_precision: of the weights, at the start; one for each layer is learned.
+        burn_in: share of the steps in which only the weights are learned.
+        every: steps between two updates of widths, precisions and noise.
+        curvature_rows: gradients of outputs that the posterior is computed from; too few make the
+            bound looser.
+        draws: random signs by which an update estimates the trace of the bound, a backward pass
+            for each.
+    """
+
+    search: Count = 7
+    search_steps: Share = 1.0
+    width_lr: NonNegative = 0.1
+    prior_precision: Positive = 1.0
+    burn_in: Share = 0.1
+    every: Size = 20
+    curvature_rows: Size = 512
+    draws: Size = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self.search, "search", 2 if self.search else 0)
 
 
 @dataclass(frozen=True)
@@ -21,14 +56,7 @@ class InvariantNetworkConfig(Config):
         likelihood: "categorical" for classes, "gaussian" for values with a learned noise.
         samples: S transformations that the network is averaged over.
         sampling: "sobol", evenly spread; or "random", whose noise pulls widths down; or "grid".
-        prior_precision: of the weights, at the start; one for each layer is learned.
-        burn_in: share of the steps in which only the weights are learned.
-        every: steps between two updates of widths, precisions and noise.
-        curvature_rows: gradients of outputs that the posterior is computed from; too few make the
-            bound looser.
-        draws: random signs by which an update estimates the trace of the bound, a backward pass
-            for each.
-        width_lr: learning rate of the half-widths, in the group's own units.
+        evidence: how widths, precisions and noise are learned.
         training: steps, batch size and learning rate of the weights.
 
     Example:
@@ -41,12 +69,7 @@ class InvariantNetworkConfig(Config):
     likelihood: Likelihood = "categorical"
     samples: Size = 32
     sampling: Sampling = "sobol"
-    prior_precision: Positive = 1.0
-    burn_in: Share = 0.1
-    every: Size = 20
-    curvature_rows: Size = 512
-    draws: Size = 4
-    width_lr: NonNegative = 0.1
+    evidence: EvidenceSteps = EvidenceSteps()
     training: Recipe = _TRAINING
 
     def __post_init__(self) -> None:
@@ -57,7 +80,7 @@ class InvariantNetworkConfig(Config):
 register_presets(
     InvariantNetworkConfig,
     {
-        # Small images on a CPU: about a minute.
+        # Small images on a CPU: minutes.
         "quick": InvariantNetworkConfig(samples=16).replace(steps=1500, batch_size=64),
         "default": InvariantNetworkConfig(),
         "paper": InvariantNetworkConfig().replace(steps=40_000),

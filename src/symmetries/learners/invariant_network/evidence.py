@@ -25,6 +25,7 @@ from symmetries.learners.invariant_network.likelihoods import (
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
 
 CHUNK = 512  # views at a time, where Jacobians are computed
+FORWARD = 8192  # views at a time, where only outputs are
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,12 @@ class LaplaceEvidence:
 
     def fit(self, images: Tensor, targets: Tensor, eta: Tensor) -> Tensor:
         """Sum of log p(y | f) over examples."""
+        weights, size = self.weights, max(1, FORWARD // len(eta))
         with eval_mode(self.module):
-            outputs = averaged(self.module, self.weights, self.views(images, eta))
-        return log_likelihood(self.likelihood, outputs, targets, self.noise).sum()
+            parts = [
+                averaged(self.module, weights, self.views(part, eta)) for part in images.split(size)
+            ]
+        return log_likelihood(self.likelihood, torch.cat(parts), targets, self.noise).sum()
 
     @torch.no_grad()
     def rows(self, images: Tensor, eta: Tensor, mixed: Tensor | None = None) -> Iterator[Tensor]:
@@ -138,7 +142,7 @@ class LaplaceEvidence:
         each, mixed = max(1, rows // len(chosen)), None
         if each < outputs:
             mixed = random_signs(eta, generator, len(chosen), each, outputs) / each**0.5
-        part = images[chosen.to(images.device)].to(eta.device)
+        part = images[chosen.to(images.device)].to(eta)
         return self.posterior(part, eta, len(images), mixed)
 
     @torch.no_grad()

@@ -1,5 +1,6 @@
 """Invariant networks as a learner: the user's network, and how invariant its task is."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -7,7 +8,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import (
     check_class_range,
     check_image_shape,
@@ -15,27 +15,30 @@ from symmetries._validation.checks import (
     check_whole,
     invalid,
 )
-from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
-from symmetries.distributions.box import UniformBox
+from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
-from symmetries.groups.names import group_name
 from symmetries.learners.base import (
     Labelled,
     LabelledLearner,
     Summary,
+    image_arguments,
+    image_meta,
     labelled_images,
     run_options,
 )
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
-from symmetries.learners.invariant_network.training import EvidenceLoss
+from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
+from symmetries.learners.invariant_network.search import search_widths
+from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
-from symmetries.training import History, load_learner, train
-from symmetries.training.recipe import plain_settings
-from symmetries.training.step import mix, seeded
+from symmetries.training import History, load_learner, save_model
+from symmetries.training.checkpoint import has_state
+from symmetries.training.resume import NAME
 
 EVALUATED = 256  # images at a time, in eval mode
+SHARED = ("device", "precision", "workers", "progress")  # options of the trainings of a search
 
 
 @dataclass(frozen=True)
@@ -113,14 +116,21 @@ class InvariantNetwork(LabelledLearner):
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
         self.network = OrbitAverage(module, box, **options)  # type: ignore[arg-type]
         self.layers = layer_names(module)
-        start = torch.full((len(self.layers),), c.prior_precision).log()
+        start = torch.full((len(self.layers),), c.evidence.prior_precision).log()
         self.register_buffer("log_precision", start)
         self.register_buffer("log_noise", torch.zeros(()))
         self.register_buffer("log_evidence", torch.full((), torch.nan))
+        self.register_buffer("effective_parameters", torch.zeros(()))
         self.log_precision: Tensor
         self.log_noise: Tensor
         self.log_evidence: Tensor
+        self.effective_parameters: Tensor
         self.eval()
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """Natural bounds of the parameters."""
+        return self.group.bounds
 
     @property
     def module(self) -> nn.Module:
@@ -154,7 +164,8 @@ class InvariantNetwork(LabelledLearner):
         """Evenly spread transformations (samples, dim) of the learned box."""
         box = self.network.box
         generator = torch.Generator(box.free.device).manual_seed(seed)
-        return box.noise(samples, "sobol", generator) * box.half_width
+        sampling: Sampling = "grid" if self.config.sampling == "grid" else "sobol"
+        return box.noise(samples, sampling, generator) * box.half_width
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs (N, K) for images (N, C, H, W)."""
@@ -165,6 +176,9 @@ class InvariantNetwork(LabelledLearner):
 
     def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
         """Learn weights and half-widths from labelled images, without a validation set.
+
+        The search of half-widths comes first, and is not resumed; a run that is resumed from a
+        checkpoint goes on with what it found.
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
@@ -178,37 +192,37 @@ class InvariantNetwork(LabelledLearner):
             if options.get(name, 1) != 1:
                 remedy = "train on one device: the posterior is computed in one process"
                 raise invalid(name, "1", options[name], remedy)
-        settings = plain_settings(self.config, group=group_name(self.group))
-        options |= {"given_seed": self.seed, "settings": settings, "graph": "off"}
-        config = self.config.training.train_config(seed=mix(self.seed, 0), **options)
-        config = config.replace(batch_size=min(config.batch_size, len(images)))
-        widths = [self.network.box.free] if self.config.learn else []
-        own = [p for p in self.module.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": own}]
-        if widths:
-            groups.append({"params": widths, "lr": self.config.width_lr, "clip": False})
-        loss = EvidenceLoss(images)
-        self.history = train(self, loss, (images, targets), config, param_groups=groups)
+        searches = self.config.learn and self.config.evidence.search > 0
+        out = options.get("out")
+        resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
+        if searches and not resumes:
+            few = {name: options[name] for name in SHARED if name in options}
+            found = search_widths(self, images, targets, title="search of widths", **few)
+            self.network.box.set_half_width(found)
+        learn = self.config.learn and not searches
+        self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
+        self._warn_of_few_rows(len(images))
         return self.history
 
     @torch.no_grad()
     def summary(
-        self, data: Labelled, *, most: int = 1000, samples: int = 32, seed: int = 0
+        self, data: Labelled, *, most: int = 1000, samples: int | None = None, seed: int = 0
     ) -> NetworkSummary:
         """Return the half-widths, the bound on the evidence and the accuracy on labelled images.
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets.
             most: number of images to look at, the first ones.
-            samples: number of transformations.
+            samples: number of transformations; None is that of the training.
             seed: random seed of the transformations.
         """
         check_whole(most, "most")
+        samples = self.config.samples if samples is None else samples
         images, targets = (part[:most].to(self.device) for part in self._checked(data))
         evidence, eta = self.evidence(), self.eta(samples, seed)
         generator = torch.Generator(self.device).manual_seed(seed)
-        rows = self.config.curvature_rows
+        rows = self.config.evidence.curvature_rows
         known = evidence.sampled_posterior(images, eta, self.outputs, rows, generator)
         outputs = self(images)
         if self.config.likelihood == "categorical":
@@ -235,7 +249,7 @@ class InvariantNetwork(LabelledLearner):
 
     def save(self, folder: Path | str) -> Path:
         """Write weights and settings; the network's code is the user's, see :meth:`load`."""
-        return super().save(folder)
+        return save_model(folder, self, {**image_meta(self, self.name), "outputs": self.outputs})
 
     @classmethod
     def load(  # type: ignore[override]
@@ -243,8 +257,9 @@ class InvariantNetwork(LabelledLearner):
     ) -> Self:
         """Read what :meth:`save` wrote, into a module of the same structure."""
         state, meta = load_learner(folder, cls.name, "invariant network")
-        config, shape = cls.kind.from_dict(meta["config"]), tuple(meta["shape"])
-        model = cls(module, meta["group"], shape, config, seed=meta["seed"])
+        arguments = image_arguments(meta, cls.kind)
+        del arguments["bounds"]
+        model = cls(module, **arguments)
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
@@ -252,6 +267,16 @@ class InvariantNetwork(LabelledLearner):
             remedy = "build it as it was when it was saved"
             raise invalid("module", "a network like the saved one", first, remedy) from error
         return model.to(device)
+
+    def _warn_of_few_rows(self, examples: int) -> None:
+        """Warn if the bound has room for few more weights than the examples determine."""
+        rows, gamma = self.config.evidence.curvature_rows, float(self.effective_parameters)
+        if rows < examples * self.outputs and gamma > rows / 2:
+            text = (
+                f"curvature_rows: expected more than twice the {gamma:.0f} weights that the images "
+                f"determine, got {rows}: the bound is loose and may misplace the widths; raise it"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
         images, targets = labelled_images(data, self.shape)
@@ -268,41 +293,3 @@ class InvariantNetwork(LabelledLearner):
             expected = f"floats ({len(images)}, {self.outputs})"
             raise invalid("labels", expected, got, "give values of each output, or use classes")
         return images, targets
-
-
-def layer_names(module: nn.Module) -> list[str]:
-    """Names of the layers that own trained parameters, in order."""
-    names = [layer_of(name) for name, p in module.named_parameters() if p.requires_grad]
-    return list(dict.fromkeys(names))
-
-
-def check_layers(module: nn.Module) -> None:
-    """Raise an error unless a module has trained parameters and treats examples one by one."""
-    if not layer_names(module):
-        remedy = "set requires_grad of the weights to learn"
-        raise invalid("module", "parameters to train", "none", remedy)
-    for name, part in module.named_modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
-            remedy = "use track_running_stats=True, nn.GroupNorm or nn.LayerNorm"
-            expected = "layers that treat examples one by one in eval mode"
-            raise invalid("module", expected, f"{name!r} without running statistics", remedy)
-
-
-@torch.no_grad()
-def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: str) -> int:
-    """Return K for a module from images (N, C, H, W) to (N, K); raise an error for other shapes."""
-    like = next(module.parameters())
-    with seeded(0), eval_mode(module):
-        trial = torch.rand(2, *shape).to(like)
-        outputs = call_model(module, trial, "images")
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
-        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
-    if likelihood == "categorical":
-        if outputs.shape[1] < 2:
-            remedy = "give one logit for each class"
-            raise invalid("module", "logits of at least two classes", "one output", remedy)
-        if bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all()):
-            remedy = "remove the softmax at its end"
-            raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
-    return outputs.shape[1]

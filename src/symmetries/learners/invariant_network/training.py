@@ -1,19 +1,44 @@
 """The loss of an invariant network: weights by the posterior mode, widths by the evidence."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from symmetries.groups.names import group_name
 from symmetries.learners.invariant_network.evidence import random_signs
 from symmetries.learners.invariant_network.likelihoods import log_likelihood
-from symmetries.training import Batch, Step
+from symmetries.training import Batch, History, Step, train
+from symmetries.training.recipe import plain_settings
+from symmetries.training.step import mix
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
 
 LEAST, MOST = 1e-6, 1e8  # of precisions: a layer without effect would leave them unbounded
+
+
+def train_learner(
+    learner: "InvariantNetwork",
+    images: Tensor,
+    targets: Tensor,
+    run: dict[str, Any],
+    *,
+    learn: bool = False,
+) -> History:
+    """Train weights and precisions, and the widths by their gradient if ``learn``."""
+    config, box = learner.config, learner.network.box
+    settings = plain_settings(config, group=group_name(learner.group))
+    options = {**run, "given_seed": learner.seed, "settings": settings, "graph": "off"}
+    training = config.training.train_config(seed=mix(learner.seed, 0), **options)
+    training = training.replace(batch_size=min(training.batch_size, len(images)))
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in learner.module.parameters() if p.requires_grad]}
+    ]
+    if learn:
+        groups.append({"params": [box.free], "lr": config.evidence.width_lr, "clip": False})
+    return train(learner, EvidenceLoss(images), (images, targets), training, param_groups=groups)
 
 
 class EvidenceLoss:
@@ -47,8 +72,8 @@ class EvidenceLoss:
         fit = log_likelihood(config.likelihood, outputs, targets, learner.noise).mean()
         penalty = learner.penalty() / count
         loss = penalty - fit
-        after = step.index - int(config.burn_in * config.training.steps)
-        if after >= 0 and after % config.every == 0:
+        after = step.index - int(config.evidence.burn_in * config.training.steps)
+        if after >= 0 and after % config.evidence.every == 0:
             loss = loss + self._evidence(learner, images, targets, step) / count
         widths = zip(learner.group.names, box.half_width.detach(), strict=True)
         return {
@@ -68,14 +93,16 @@ class EvidenceLoss:
         eta = box.noise(config.samples, config.sampling, generator) * box.half_width
         evidence = learner.evidence()
         known = evidence.sampled_posterior(
-            self.images, eta.detach(), learner.outputs, config.curvature_rows, generator
+            self.images, eta.detach(), learner.outputs, config.evidence.curvature_rows, generator
         )
-        signs = random_signs(images, generator, config.draws, len(images), learner.outputs)
+        draws = config.evidence.draws
+        signs = random_signs(images, generator, draws, len(images), learner.outputs)
         scale = count / len(images)
         objective = scale * evidence.width_objective(images, targets, eta, known, signs)
         retained = known.retained()
         constant = evidence.penalty() + 0.5 * (known.log_det - retained.sum())
         learner.log_evidence.copy_((objective.detach() - constant) / count)
+        learner.effective_parameters.copy_(retained.sum())
         self._set_precisions(learner, retained, evidence.fit(images, targets, eta.detach()), scale)
         return -objective
 

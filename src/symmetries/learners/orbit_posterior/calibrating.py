@@ -16,9 +16,11 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import (
+    CHUNK,
     MASS,
     Densities,
     effective_number,
+    picture_numbers,
     read,
     read_moved,
 )
@@ -159,6 +161,27 @@ def recalibrated(density: Densities, needed: Tensor) -> Densities:
     return Densities(density.coordinate, mass)
 
 
+def shortest_arc(density: Densities, share: float = MASS) -> Tensor:
+    """Length (N,) of the shortest arc, or interval, that holds a share of the mass.
+
+    It is longer than the smallest set where that falls into separate parts.
+    """
+    mass = density.mass
+    total = torch.cat((mass.new_zeros(len(mass), 1), mass.cumsum(-1)), -1)
+    if density.coordinate.kind == "circle":
+        total = torch.cat((total, total[:, 1:] + 1), -1)
+    best = mass.new_full((len(mass),), float(mass.shape[1]))
+    for start in range(mass.shape[1]):
+        target = total[:, start, None] + share
+        end = torch.searchsorted(total, target)
+        inside = end < total.shape[1]
+        end = end.clamp(max=total.shape[1] - 1)
+        low, high = total.gather(1, end - 1), total.gather(1, end)
+        length = end - 1 - start + (target - low) / (high - low).clamp_min(1e-12)
+        best = torch.where(inside[:, 0], torch.minimum(best, length[:, 0]), best)
+    return best * density.cell
+
+
 def _needed(fine: Tensor, density: Densities, truth: Tensor, ties: Tensor) -> Tensor:
     """Mass (N,) of the places that are likelier than the true ones."""
     cells, coordinate = fine.shape[1], density.coordinate
@@ -181,3 +204,27 @@ def _interpolated(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
     x0, x1, y0, y1 = (v.gather(1, i) for v in (x, y) for i in (right - 1, right))
     share = ((at - x0) / (x1 - x0).clamp_min(1e-12)).clamp(0, 1)
     return y0 + share * (y1 - y0)
+
+
+def calibration_error(
+    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
+) -> dict[str, float]:
+    """Largest gap, for each coordinate, between the distribution of PIT values and the uniform.
+
+    Pictures that the network has not seen are moved by known r ~ pi, and the probability integral
+    transform of r under q(. | T_r x) is compared with the uniform distribution.
+    """
+    levels = []
+    with torch.no_grad():
+        for start in range(0, len(images), CHUNK):
+            x = images[start : start + CHUNK].to(model.device)
+            numbers = picture_numbers(mix(seed, 7, start), x.device)
+            u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
+            context = network.read(model.view(x, u, numbers))
+            levels.append(network.head.levels(u, context).cpu())
+    ordered = torch.cat(levels).sort(0).values
+    even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
+    gaps = (ordered - even[:, None]).abs().amax(0)
+    names = [c.name for c in model.chart.coordinates if c.kind != "finite"]
+    places = [j for j, c in enumerate(model.chart.coordinates) if c.kind != "finite"]
+    return {name: float(gaps[j]) for name, j in zip(names, places, strict=True)}

@@ -185,9 +185,14 @@ class Chart:
                 columns[name] = -u[..., self._place[name]]
         return torch.stack([columns[name] for name in self.names], -1)
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the Haar measure is not uniform in these coordinates: for the whole of GL(2)."""
+        return {"rotation", "scale_x", "scale_y", "shear"} <= set(self.names)
+
     def log_haar(self, u: Tensor) -> Tensor:
         """Logarithm (...) of the density of the right Haar measure in these coordinates."""
-        if not {"rotation", "scale_x", "scale_y", "shear"} <= set(self.names):
+        if not self.weighted:
             return torch.zeros_like(u[..., 0])
         x, y, shear = (u[..., self._place[n]] for n in ("scale_x", "scale_y", "shear"))
         alpha = ((x - y).square() + 4 * shear.square()).sqrt().clamp_min(1e-4)

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.calibrating import Sets, joined, read_sets, recalibrated
+from symmetries.learners.orbit_posterior.calibrating import (
+    Sets,
+    joined,
+    read_sets,
+    recalibrated,
+    shortest_arc,
+)
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import Headline, headline, uniform_width
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 MOST_SYMMETRIC = 0.8
+APART = 1.3  # shortest arc over smallest set: what falls into separate parts
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,18 @@ def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed
     triples = zip(found.reading, found.sets, lines, strict=True)
     reading = [recalibrated(d, sets[usable][line.told].needed) for d, sets, line in triples]
     return replace(found, reading=reading)
+
+
+def in_parts(density: Densities, line: Headline, usable: Tensor) -> bool:
+    """Whether the poses of told pictures fall into separate parts, such as two half a turn apart.
+
+    Networks see the axis of an object before they see its direction, so that this may be what the
+    data have, or all that the network could tell.
+    """
+    if density.coordinate.kind == "finite":
+        return False
+    told = Densities(density.coordinate, density.mass[usable][line.told])
+    return float((shortest_arc(told) / told.widths().clamp_min(1e-9)).median()) > APART
 
 
 def usable_pictures(

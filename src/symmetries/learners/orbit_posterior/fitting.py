@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.groups.names import group_name
-from symmetries.learners.orbit_posterior.chart import widened
+from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
@@ -33,6 +33,7 @@ MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
+OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
@@ -254,7 +255,8 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+        most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
+        if coordinate.kind == "line" and outer[coordinate.name] > most:
             reach = widened(coordinate, WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach

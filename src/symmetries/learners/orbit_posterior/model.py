@@ -25,7 +25,7 @@ from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
-from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_coordinates
+from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_poses
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import new_versions
@@ -221,7 +221,7 @@ class OrbitPosterior(nn.Module):
             seed = int(torch.randint(2**31, (), generator=generator))
             x = part.to(self.device)
             small = shrunk(x, self.config.network.largest)
-            u = sample_coordinates(self, self.fits[fold], small, copies, seed)
+            u = sample_poses(self, self.fits[fold], small, copies, seed)
             found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
         versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
         return versions.to(images)

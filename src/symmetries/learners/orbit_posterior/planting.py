@@ -14,6 +14,7 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
+from symmetries.learners.orbit_posterior.verdicts import Headline
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
@@ -58,6 +59,27 @@ def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted 
     rows = [p for p in planted if p.name == name and p.visible and p.ratio > 0]
     ratio = math.log(max(width, 1e-9))
     return min(rows, key=lambda p: abs(math.log(max(p.length, 1e-9)) - ratio), default=None)
+
+
+def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) -> Headline:
+    """The interval with what the self-test missed.
+
+    Of an angle it is the ratio at the planted width nearest to this one. Along a line a picture may
+    show by its sharpness how far it was moved, and then all widths are too small: what the wider
+    planting should have added to the square of the width, and what it did, show by how much.
+    """
+    rows = [p for p in planted if p.name == coordinate.name and p.visible and p.ratio > 0]
+    if not rows or coordinate.kind == "finite":
+        return line
+    if coordinate.kind == "circle":
+        missed = nearest_planted(planted, coordinate.name, line.width)
+        ratio = 1.0 if missed is None else max(missed.ratio, 0.1)
+    else:
+        wide, before = max(rows, key=lambda p: p.length), line.width**2
+        added = (wide.length * wide.ratio) ** 2 - before
+        ratio = min(max(added / max(wide.length**2 - before, 1e-12), 0.05), 4.0) ** 0.5
+    right = line.width / ratio
+    return replace(line, low=min(line.low, right), high=max(line.high, right))
 
 
 @dataclass(frozen=True)

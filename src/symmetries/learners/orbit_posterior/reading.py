@@ -10,6 +10,7 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.views import centre_of_mass
 from symmetries.training.step import Step, mix
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MASS = 0.9
 CHUNK = 512  # pictures at a time
 CELLS = 60  # of densities that are counted from samples
+MORE = 8  # candidates for each version
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def read_moved(
     far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": 0.5}[kind] for kind in kinds])
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
-        numbers = _numbers(mix(seed, start, 1), x.device)
+        numbers = picture_numbers(mix(seed, start, 1), x.device)
         u = chart.draw(numbers.rand(len(x), len(chart.coordinates))) * far.to(x.device)
         parts.append(_masses(model, network, x, u, mix(seed, start)))
         truth.append(chart.moves(u[:, None], moved_centre(x, model, u))[:, 0].cpu())
@@ -160,7 +162,7 @@ def _read_whole(
     total = torch.zeros(len(x), size, device=x.device)
     finite = model.chart.finite
     for index in range(views):
-        numbers = _numbers(mix(seed, index), x.device)
+        numbers = picture_numbers(mix(seed, index), x.device)
         step = (index * size) // views if finite is None else index % size
         if finite is None:
             far = u + coordinate.reach + step * coordinate.span / size
@@ -184,7 +186,7 @@ def _read_line(
     views = model.config.views.readings
     total: Tensor | float = 0.0
     for index in range(views):
-        numbers = _numbers(mix(seed, index), x.device)
+        numbers = picture_numbers(mix(seed, index), x.device)
         shown = model.view(x, u, numbers)
         total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
     return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
@@ -223,11 +225,28 @@ def sample_coordinates(
     at = model.chart.identity(len(x), x.device) if u is None else u
     parts = []
     for index in range(views):
-        numbers = _numbers(mix(seed, index), x.device)
+        numbers = picture_numbers(mix(seed, index), x.device)
         context = network.read(model.view(x, at, numbers))
         share = count // views + (index < count % views)
         parts.append(network.head.sample(context, share, numbers.generator))
     return torch.cat(parts, 1)
+
+
+@torch.no_grad()
+def sample_poses(
+    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+) -> Tensor:
+    """Coordinates (N, count, D) of r drawn from q / pi with respect to Haar measure.
+
+    Where coordinates are not uniform in that measure they are drawn by their weights among more.
+    """
+    if not model.chart.weighted:
+        return sample_coordinates(model, network, x, count, seed)
+    many = sample_coordinates(model, network, x, MORE * count, seed)
+    generator = picture_numbers(mix(seed, 41), x.device).generator
+    weight = F.softmax(model.chart.log_haar(many), -1)
+    place = torch.multinomial(weight, count, generator=generator)
+    return many.gather(1, place[..., None].expand(-1, -1, many.shape[-1]))
 
 
 @torch.no_grad()
@@ -249,13 +268,7 @@ def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
     """Centre of mass (N, 2) of what differs from the background; None where there is none."""
     if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
         return None
-    height, width = x.shape[-2:]
-    weight = (x - model.frame.fill).abs().sum(1)
-    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
-    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
-    total = weight.sum((1, 2)).clamp_min(1e-9)
-    across = (weight.sum(1) * columns).sum(1) / total
-    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
+    return centre_of_mass(x - model.frame.fill)
 
 
 def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor | None:
@@ -293,31 +306,8 @@ def _counted(coordinate: Coordinate, values: Tensor, weight: Tensor, cells: int)
     return mass
 
 
-def _numbers(seed: int, device: torch.device) -> Step:
+def picture_numbers(seed: int, device: torch.device) -> Step:
+    """Random numbers of views that are read."""
     step = Step(total=1, seed=seed, device=device)
     step.generator.manual_seed(seed)
     return step
-
-
-def calibration_error(
-    model: "OrbitPosterior", network: PoseNetwork, images: Tensor, seed: int
-) -> dict[str, float]:
-    """Largest gap, for each coordinate, between the distribution of PIT values and the uniform.
-
-    Pictures that the network has not seen are moved by known r ~ pi, and the probability integral
-    transform of r under q(. | T_r x) is compared with the uniform distribution.
-    """
-    levels = []
-    with torch.no_grad():
-        for start in range(0, len(images), CHUNK):
-            x = images[start : start + CHUNK].to(model.device)
-            numbers = _numbers(mix(seed, 7, start), x.device)
-            u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-            context = network.read(model.view(x, u, numbers))
-            levels.append(network.head.levels(u, context).cpu())
-    ordered = torch.cat(levels).sort(0).values
-    even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
-    gaps = (ordered - even[:, None]).abs().amax(0)
-    names = [c.name for c in model.chart.coordinates if c.kind != "finite"]
-    places = [j for j, c in enumerate(model.chart.coordinates) if c.kind != "finite"]
-    return {name: float(gaps[j]) for name, j in zip(names, places, strict=True)}

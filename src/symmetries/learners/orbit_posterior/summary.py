@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
+from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
+    UNSETTLED,
     about_training,
     about_width,
     self_test_sentence,
@@ -17,23 +19,26 @@ from symmetries.learners.orbit_posterior.crossing import (
     calibrated,
     crossed,
     headlines,
+    in_parts,
     usable_pictures,
 )
 from symmetries.learners.orbit_posterior.planting import (
     Planted,
     Unseen,
     canonical_width,
-    nearest_planted,
     plant_and_recover,
+    with_misses,
 )
-from symmetries.learners.orbit_posterior.reading import Densities, calibration_error
+from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import (
     FULL_SHARE,
+    WIDE_SHARE,
     Headline,
     Verdict,
     uniform_width,
     verdict_of,
+    with_unsettled,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
 # Pictures from which a uniform law may be called full. Contents that occur once tell nothing of
 # each other's poses, so that a network must learn from many what such contents look like.
 FEWEST_FOR_FULL, FEWEST_OF_EACH = 10_000, 200
+DIRECTED = ("scale_x", "scale_y", "shear")
+SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 NO_GAIN = 0.02  # nats: what explains unseen poses better than that is no uniform law
 
 
@@ -136,13 +143,18 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     found = calibrated(found, lines, usable)
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
-    lines = [_with_misses(line, d, planted) for line, d in zip(lines, found.reading, strict=True)]
-    parts = []
+    pairs = list(zip(found.reading, lines, strict=True))
+    lines = [with_misses(line, d.coordinate, planted) for d, line in pairs]
+    if len(lines) > 1 and max(model.rises) > UNSETTLED:
+        lines = [with_unsettled(line, max(model.rises)) for line in lines]
+    parts: list[ParameterSummary] = []
     for density, line in zip(found.reading, lines, strict=True):
         coordinate = density.coordinate
         verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
-        if symmetric and verdict != "absent":
-            verdict, why = "cannot be told", "the pictures look the same in several poses"
+        if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
+            verdict, why = "cannot be told", SEVERAL
+        if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
+            verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
         gap = gaps.get(coordinate.name, 0.0)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
@@ -158,6 +170,10 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         tuple(warnings),
     )
     return summary, found
+
+
+def _untold(parts: list[ParameterSummary], name: str) -> bool:
+    return any(part.name == name and part.verdict == "cannot be told" for part in parts)
 
 
 def _checked(
@@ -181,8 +197,10 @@ def _checked(
     power = {}
     for density, line in zip(found.reading, lines, strict=True):
         c = density.coordinate
-        uniform = line.width >= FULL_SHARE * uniform_width(c)
-        if c.kind != "line" and uniform and _enough_for_full(model, len(images), some):
+        share = line.width / uniform_width(c)
+        wide = c.kind == "circle" and WIDE_SHARE <= share < FULL_SHARE
+        full = c.kind != "line" and share >= FULL_SHARE
+        if wide or (full and _enough_for_full(model, len(images), some)):
             power[c.name] = canonical_width(model, images, unseen, c, seed)
     return planted, power
 
@@ -212,15 +230,6 @@ def _enough_for_full(model: "OrbitPosterior", count: int, some: Tensor) -> bool:
     if count >= FEWEST_FOR_FULL:
         return True
     return count >= FEWEST_OF_EACH and contents_repeat(some, model.chart, model.frame)
-
-
-def _with_misses(line: Headline, density: Densities, planted: list[Planted]) -> Headline:
-    """The interval with what the self-test missed, at the planted width nearest to this one."""
-    missed = nearest_planted(planted, density.coordinate.name, line.width)
-    if missed is None or density.coordinate.kind == "finite":
-        return line
-    right = line.width / max(missed.ratio, 0.1)
-    return replace(line, low=min(line.low, right), high=max(line.high, right))
 
 
 def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:

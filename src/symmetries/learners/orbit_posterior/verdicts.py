@@ -1,7 +1,7 @@
 """From the widths of many pictures to one width with an interval, and what to call it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -19,12 +19,14 @@ SMALL = {"rad": (math.radians(10), math.radians(14)), "half-image": (0.05, 0.07)
 SMALL_LOG_FACTOR = (math.log(1.08), math.log(1.12))
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
+WIDE_SHARE = 0.55  # of that: angles that are so wide need the test of power, too
 NARROW = 0.6  # of that: what poses given by a rule must be found as
 LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
 # The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
 # what any number of further pictures would change.
 CURVE = 1 / (math.sqrt(2) - 1)
 CHANCE = 1.645  # standard errors of that change
+SYSTEMATIC = 0.04  # of the width: what the development set of planted truths shows beyond chance
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def headline(
     both = chosen[: len(half)].nonzero()[:, 0]
     change = 0.0 if len(both) == 0 else _change(reading, half, both, rule, generator)
     curve = max(0.0, width + CURVE * change)
-    low, high = min(width, curve, float(ends[0])), max(width, curve, float(ends[1]))
+    low = min(curve, float(ends[0]), (1 - SYSTEMATIC) * width)
+    high = max(curve, float(ends[1]), (1 + SYSTEMATIC) * width)
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
 
 
@@ -108,6 +111,14 @@ def _change(
         drawn.append(reading.width(again) - half.width(again))
     chance = CHANCE * float(torch.tensor(drawn).std())
     return math.copysign(max(0.0, abs(change) - chance), change)
+
+
+def with_unsettled(line: Headline, rise: float) -> Headline:
+    """The interval where a training in several coordinates had not settled.
+
+    Another round may make the width smaller by as many nats as the last one brought.
+    """
+    return replace(line, low=min(line.low, line.width * math.exp(-rise)))
 
 
 def uniform_width(coordinate: Coordinate) -> float:
@@ -130,9 +141,10 @@ def small_widths(coordinate: Coordinate) -> tuple[float, float]:
 def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> tuple[Verdict, str]:
     """The verdict on a width, and why it cannot be told where it cannot.
 
-    A law that looks uniform may be so because every pose occurs, or because the network cannot
-    tell poses of such pictures apart. ``power`` is the width that was found when pictures were
-    brought to poses that a rule gives; only if that was found narrow is the law called full.
+    A law that looks uniform, or is very wide, may be so because these poses occur, or because the
+    network cannot tell poses of such pictures apart. ``power`` is the width that was found when
+    pictures were brought to poses that a rule gives; only if that was found narrow is the law
+    called full, or a very wide one partial.
 
     Args:
         coordinate: what it is the width of.
@@ -141,17 +153,20 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
     """
     finite, uniform = coordinate.kind == "finite", uniform_width(coordinate)
     least, doubtful = small_widths(coordinate)
+    certain = 1.0 if finite else 0.0  # the width of a pose that is known
+    seen = power is not None and (power - certain) / (uniform - certain) < NARROW
     if line.width >= FULL_SHARE * uniform:
-        certain = 1.0 if finite else 0.0  # the width of a pose that is known
-        seen = power is not None and (power - certain) / (uniform - certain) < NARROW
         steady = finite or line.low > uniform / LOOSE
         if coordinate.kind != "line" and seen and steady:
             return "full", ""
         return "cannot be told", "either every pose occurs, or such pictures do not show their pose"
+    wide = coordinate.kind == "circle" and line.width >= WIDE_SHARE * uniform
+    if wide and (power is None or power > NARROW * line.width):
+        return "cannot be told", "so large a width may be all that the network can tell"
     if line.high < least or (finite and line.width < least):
         return "absent", ""
     if not finite and line.high > LOOSE * max(line.low, 1e-9):
-        return "cannot be told", "the width changes with the number of pictures; give more of them"
+        return "cannot be told", "its interval is too wide; give more pictures, or train longer"
     if line.width < doubtful or (not finite and line.low < least):
         text = "so small a width may be natural variation, or the network's own error"
         return "cannot be told", text

@@ -25,7 +25,11 @@ from symmetries.ops.warp import warp
 LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
+SMALLEST_DISC = 0.75  # radius of a round window, in half-images
+FILLED = 0.8  # of the pixels of a round window differ from what is around it
+ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
 LOOKED_AT = 1024
+MOST_VALUES = 2**25  # of large pictures fewer are looked at
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Frame:
     Args:
         plain: whether there is one background value around the content.
         fill: that value, or the mean of all values.
-        radius: half-images from the middle that hold the content, where there is a background.
+        radius: half-images from the middle that hold the content, where there is a background; else
+            those of the disc that pictures fill: 1 for the whole frame, less for a round window.
     """
 
     plain: bool
@@ -45,17 +50,45 @@ class Frame:
 
 @torch.no_grad()
 def find_frame(images: Tensor, fill: float) -> Frame:
-    """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``."""
-    x = images[:LOOKED_AT]
+    """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``.
+
+    A disc that is filled by nearly all pictures is a round window: its edge stays when content
+    turns, so that it is no content.
+    """
+    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
     low, high = x.aminmax()
-    differs = (x - fill).abs().amax(1) > CONTENT * (high - low)
+    least = CONTENT * (high - low)
+    distance = radii(x.shape[-2], x.shape[-1], x.device)
+    disc = _find_disc(x, distance, least)
+    if disc is not None:
+        return disc
+    differs = (x - fill).abs().amax(1) > least
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
     plain = bool(border.float().mean() < 0.1)
     if not plain:
         return Frame(False, float(x.mean()), 1.0)
-    distance = radii(x.shape[-2], x.shape[-1], x.device)
-    farthest = (differs * distance).flatten(1).amax(1)
-    return Frame(True, fill, float(farthest.quantile(0.99).clamp(0.1, math.sqrt(2))))
+    return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
+
+
+def _farthest(differs: Tensor, distance: Tensor) -> float:
+    """Distance from the middle within which pixels of 99 % of the pictures differ."""
+    return float((differs * distance).flatten(1).amax(1).quantile(0.99))
+
+
+def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
+    """The frame of square pictures in a round window: one value in the corners, a filled disc."""
+    side = x.shape[-1]
+    corners = distance > 1 + 1 / side
+    if x.shape[-2] != side or not bool(corners.any()):
+        return None
+    around = x[..., corners].median()
+    differs = (x - around).abs().amax(1) > least
+    radius = min(_farthest(differs, distance), 1.0)
+    inside = distance < radius - 3 / side
+    if radius < SMALLEST_DISC or bool(differs[:, corners].float().mean() > 0.01):
+        return None
+    filled = bool(differs[:, inside].float().mean() > FILLED)
+    return Frame(False, float(x[..., inside].mean()), radius - 1 / side) if filled else None
 
 
 class View(nn.Module):
@@ -90,11 +123,13 @@ class View(nn.Module):
             finite is None or permutes_pixels(finite, height, width)
         )
         self.turns = "rotation" in chart.names or (finite is not None and not self.permutes)
+        self.shifts = bool(set(SHIFTS) & set(chart.names))
         pad, radius = self._canvas(max(height, width))
         self.pad = pad
         self.shape = (shape[0], height + 2 * pad, width + 2 * pad)
         self.unit = max(height, width) / max(self.shape[1:])  # half-images per half-canvas
-        window = round_window(*self.shape[1:], radius / self.unit if pad else radius, config.margin)
+        margin = config.margin + (0.0 if frame.plain or frame.radius == 1 else ROUND_MARGIN)
+        window = round_window(*self.shape[1:], radius / self.unit if pad else radius, margin)
         self.register_buffer("window", torch.ones_like(window) if self.permutes else window)
         self.window: Tensor
         # Shifts are in half-images, the canvas may be larger.
@@ -120,7 +155,8 @@ class View(nn.Module):
         if not self.permutes:
             x = self._resampled(blur(x, x.new_full((1,), config.before)), u, numbers)
         else:
-            x = warp(x, affine_inverse(self._jitter(numbers, n))[:, :2].to(x.dtype), **self._how())
+            zoom, shift = self._jitter(numbers, n)
+            x = warp(x, affine_inverse(shift @ zoom)[:, :2].to(x.dtype), **self._how())
             if self.chart.finite is not None:
                 x = permute(self.chart.finite, u[:, 0].long(), x)
         sigma = config.least + (config.most - config.least) * numbers.rand(n)
@@ -134,8 +170,15 @@ class View(nn.Module):
         matrix = self.chart.matrix(u)
         matrix = torch.cat((matrix[..., :2], matrix[..., 2:] * self.units), -1)
         between = _between(numbers.rand(n, 3), self.turns, max(x.shape[-2:])).to(matrix.dtype)
-        first = between @ self._jitter(numbers, n).to(matrix.dtype)
-        x = warp(x, affine_inverse(first)[:, :2], **self._how())
+        zoom, shift = (part.to(matrix.dtype) for part in self._jitter(numbers, n))
+        if not self.frame.plain:
+            zoom = shift @ zoom  # stays within the frame
+        elif self.shifts:
+            centre = centre_of_mass(x).to(matrix.dtype)
+            zoom = _shifts(centre) @ zoom @ _shifts(-centre)
+        x = warp(x, affine_inverse(between @ zoom)[:, :2], **self._how())
+        if self.frame.plain:
+            matrix = shift @ matrix  # the place that it takes content to tells nothing of the move
         theta = between @ affine_inverse(matrix)
         return warp(x, theta[:, :2], **self._how())
 
@@ -144,22 +187,27 @@ class View(nn.Module):
         padding = "constant" if self.frame.plain else "reflect"
         return {"interpolation": self.action.interpolation, "padding": padding}
 
-    def _jitter(self, numbers: Numbers, n: int) -> Tensor:
+    def _jitter(self, numbers: Numbers, n: int) -> tuple[Tensor, Tensor]:
         """Random zooms and shifts (n, 3, 3) that are not asked for: more pictures to learn from.
 
-        Pictures without a background are only enlarged, and stay within their frame.
+        Shifts have no preferred direction, and shifts that are asked for are left alone: zooms are
+        about the content, or there are none. Pictures without a background are only enlarged, and
+        stay within their frame.
         """
         amount, names = self.config.jitter, self.chart.names
         unit = numbers.rand(n, 3)
-        zoom = amount * (2 * unit[:, 0] - 1 if self.frame.plain else unit[:, 0])
-        zoom = zoom * (0.0 if set(names) & set(STRETCHES) else 1.0)
-        room = zoom.new_full((n,), amount) if self.frame.plain else 1 - torch.exp(-zoom)
-        room = room * (0.0 if set(names) & set(SHIFTS) else 0.7 * self.unit)
-        shift = room[:, None] * (2 * unit[:, 1:] - 1)
-        factor, zero = torch.exp(zoom), torch.zeros_like(zoom)
-        rows = (factor, zero, shift[:, 0], zero, factor, shift[:, 1], zero, zero, zero + 1)
-        found: Tensor = torch.stack(rows, -1).unflatten(-1, (3, 3))
-        return found
+        plain = self.frame.plain
+        zoom = amount * (2 * unit[:, 0] - 1 if plain else unit[:, 0])
+        fixed = set(names) & set(STRETCHES) or (self.shifts and not plain)
+        zoom = zoom * (0.0 if fixed else 1.0)
+        room = zoom.new_full((n,), amount)
+        if not plain:
+            room = self.frame.radius * (1 - torch.exp(-zoom))
+        length = room * (0.0 if self.shifts else 0.7 * self.unit) * unit[:, 1].sqrt()
+        angle = 2 * math.pi * unit[:, 2]
+        shift = length[:, None] * torch.stack((torch.cos(angle), torch.sin(angle)), -1)
+        factor = torch.stack((torch.exp(zoom), torch.exp(zoom), torch.ones_like(zoom)), -1)
+        return torch.diag_embed(factor), _shifts(shift)
 
     def _level(self, sigma: Tensor, u: Tensor) -> Tensor:
         """Blur that makes up for what a zoom did to the sharpness of the picture."""
@@ -170,6 +218,7 @@ class View(nn.Module):
         zoom = torch.stack(columns, -1).mean(-1)
         most = max(self.chart.reach[name] for name in names)
         own = self.config.before**2 + 1 / 12  # of the blur before, and of a pixel
+        own += 1 / 6 if self.action.interpolation == "bilinear" else 0.0  # of the first resampling
         missing = own * (math.exp(2 * most) - torch.exp(2 * zoom))
         return (sigma.square() + missing).sqrt()
 
@@ -197,7 +246,7 @@ class View(nn.Module):
         shrunk = sum(reach.get(name, 0.0) for name in ("shear",)) + max(
             (reach.get(name, 0.0) for name in STRETCHES if name != "shear"), default=0.0
         )
-        return max(0.0, (1 - shift)) * math.exp(-shrunk)
+        return max(0.0, self.frame.radius - shift) * math.exp(-shrunk)
 
 
 def blur(images: Tensor, sigma: Tensor) -> Tensor:
@@ -223,6 +272,24 @@ def _between(unit: Tensor, turns: bool, side: int) -> Tensor:
     c, s, zero = torch.cos(angle), torch.sin(angle), torch.zeros_like(angle)
     rows = (c, -s, shift[:, 0], s, c, shift[:, 1], zero, zero, zero + 1)
     found: Tensor = torch.stack(rows, -1).unflatten(-1, (3, 3))
+    return found
+
+
+def centre_of_mass(x: Tensor) -> Tensor:
+    """Centre of mass (N, 2) of what differs from zero in pictures (N, C, H, W), in half-images."""
+    height, width = x.shape[-2:]
+    weight = x.abs().sum(1)
+    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
+    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
+    total = weight.sum((1, 2)).clamp_min(1e-9)
+    across = (weight.sum(1) * columns).sum(1) / total
+    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
+
+
+def _shifts(by: Tensor) -> Tensor:
+    """Matrices (N, 3, 3) of shifts (N, 2)."""
+    found = torch.eye(3, dtype=by.dtype, device=by.device).repeat(len(by), 1, 1)
+    found[:, :2, 2] = by
     return found
 
 

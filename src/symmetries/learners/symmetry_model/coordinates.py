@@ -1,4 +1,4 @@
-"""Group elements in numbers that a person reads."""
+"""Group elements as parameters in readable units, and the position of an image's content."""
 
 from typing import Any
 
@@ -86,14 +86,14 @@ def content_centre(images: Tensor, fill: float = 0.0) -> Tensor:
 
 
 def content_mass(images: Tensor, fill: float) -> Tensor:
-    """How much each pixel differs from the background, (N, H, W), and never nothing at all."""
+    """Return how much each pixel differs from the background, (N, H, W), always positive."""
     far = images if fill == 0 else images - fill
     return far.abs().sum(1) + 1e-12
 
 
 @constant
 def pixel_centres(count: int, longer: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Where the centres of a row of pixels are, from left to right, in half-image units."""
+    """Return the centres of a row of pixels, from left to right, in half-image units."""
     return (2 * torch.arange(count, dtype=dtype, device=device) + 1 - count) / longer
 
 

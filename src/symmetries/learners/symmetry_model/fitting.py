@@ -1,4 +1,4 @@
-"""How a symmetry model is fitted: two stages, one after the other."""
+"""Training of a symmetry model: two stages, one after the other."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ Run = Mapping[str, Any]  # fields of TrainConfig that do not belong to a stage
 def train_jobs(
     model: "SymmetryModel", images: Tensor | ImageSet, stages: Sequence[str], run: Run
 ) -> TrainJobs[History]:
-    """Fit the networks of a model in the order of ``stages``; yields what is to be trained.
+    """Yield the training jobs of a model's networks, in the order of ``stages``.
 
     Args:
         model: is changed.
@@ -133,7 +133,7 @@ def _fit_generative(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs
 
 
 def _checked_data(model: "SymmetryModel", images: Tensor | ImageSet) -> Tensor:
-    """The images, if they can be learned from."""
+    """Return the images; raise an error if nothing can be learned from them."""
     data = images_to_learn(images, model.shape)
     check_unit_range(data, "images", FAR)
     flat = data.flatten(1)

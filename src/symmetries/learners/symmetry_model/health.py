@@ -1,4 +1,4 @@
-"""What can go wrong with a symmetry model, looked for and said with the remedy."""
+"""Warnings about data or training that make a symmetry model fail, with the remedy."""
 
 import warnings
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
 
 
 def _moves_pixels(act: ImageAction) -> bool:
-    """Whether pictures are resampled: not by colours, nor by most finite groups."""
+    """Return whether pictures are resampled; colours and most finite groups do not resample."""
     return not all(part.finite or part.changes_values for part in act.group.factors)
 
 
@@ -63,7 +63,7 @@ def warn_if_jagged(act: ImageAction, images: Tensor) -> None:
 
 @torch.no_grad()
 def softness(images: Tensor) -> float:
-    """Pixels with values between those of both sides of an edge, for each pixel at an edge.
+    """Return the number of intermediate pixels per edge pixel: how soft the edges are.
 
     0 for drawings in two values, about 1 where edges are antialiased; infinite without edges.
 

@@ -203,7 +203,7 @@ def _spread(
     *,
     forgiving: bool,
 ) -> Tensor:
-    """How far gaps (B, K) are from doing nothing, or nothing to their pictures."""
+    """Return the distance of gaps (B, K) from the identity, or of their effect on pictures."""
     if not (forgiving and has_turns(group)):
         return group.distance_to_identity(gap)
     with torch.no_grad():

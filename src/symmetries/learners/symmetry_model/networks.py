@@ -98,17 +98,17 @@ class LieInference(nn.Module):
         return [forth + _last_column(end), back - _last_column(back[..., :2, :2] @ end)]
 
     def element_at(self, positions: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
-        """The first of :meth:`pair`."""
+        """Return the elements T of :meth:`pair`, without their inverses."""
         return self.pair(positions)[0] if self.positional else self.group.exp(positions)
 
     def positions_of(self, eta: Tensor, element: Any) -> Tensor:  # noqa: ANN401
-        """What :meth:`positions` would be for parameters eta (..., dim) of these elements."""
+        """Return the :meth:`positions` of elements with parameters eta (..., dim)."""
         if not self.positional:
             return eta
         return torch.cat((element[..., :2, 2], eta[..., 2:]), -1)
 
     def positions(self, images: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Parameters, but where the picture's centre ends in the place of the shifts, (N, dim)."""
+        """Return parameters (N, dim) with the end of the picture's centre instead of the shifts."""
         if not self.centred:
             return self.positions_by(self.features.units(images), noise)
         images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
@@ -123,7 +123,7 @@ class LieInference(nn.Module):
         return torch.stack(columns, -1)
 
     def positions_by(self, units: Tensor, noise: Tensor | None = None) -> Tensor:
-        """What the network predicts (N, dim), from features (N, ...) of what it sees."""
+        """Return the network's prediction (N, dim) from the features (N, ...) of its input."""
         out = linear_head(units, self.head)
         unit = out[:, : self.dim]
         if self.around:

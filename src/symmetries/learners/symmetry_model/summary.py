@@ -1,4 +1,4 @@
-"""What symmetries were found: widths that do not depend on where prototypes happen to sit."""
+"""Summary of the symmetries found: widths that do not depend on the pose of the prototypes."""
 
 import math
 from collections.abc import Callable
@@ -165,7 +165,7 @@ def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Te
 
 @torch.no_grad()
 def _finite_parts(model: "SymmetryModel", x: Tensor) -> tuple[list[Transformation], Widths]:
-    """One part for the whole group: how many elements hold 90 %."""
+    """Return one part for the whole group: the number of elements that hold 90 %."""
     group = model.group
     prototypes = model.prototype(x)
     p = model.generative.distribution.log_probs(model.generative(prototypes)).exp()  # type: ignore[operator]

@@ -1,0 +1,48 @@
+"""Checks of a user's network: its layers and outputs, and that it treats examples one by one."""
+
+import torch
+from torch import Tensor, nn
+
+from symmetries._utils.eval_mode import eval_mode
+from symmetries._validation.checks import invalid
+from symmetries._validation.placement import call_model
+from symmetries.learners.invariant_network.evidence import layer_of
+from symmetries.training.step import seeded
+
+
+def layer_names(module: nn.Module) -> list[str]:
+    """Names of the layers that own trained parameters, in order."""
+    names = [layer_of(name) for name, p in module.named_parameters() if p.requires_grad]
+    return list(dict.fromkeys(names))
+
+
+def check_layers(module: nn.Module) -> None:
+    """Raise an error unless a module has trained parameters and treats examples one by one."""
+    if not layer_names(module):
+        remedy = "set requires_grad of the weights to learn"
+        raise invalid("module", "parameters to train", "none", remedy)
+    for name, part in module.named_modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+            remedy = "use track_running_stats=True, nn.GroupNorm or nn.LayerNorm"
+            expected = "layers that treat examples one by one in eval mode"
+            raise invalid("module", expected, f"{name!r} without running statistics", remedy)
+
+
+@torch.no_grad()
+def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: str) -> int:
+    """Return K for a module from images (N, C, H, W) to (N, K); raise an error for other shapes."""
+    like = next(module.parameters())
+    with seeded(0), eval_mode(module):
+        trial = torch.rand(2, *shape).to(like)
+        outputs = call_model(module, trial, "images")
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
+    if likelihood == "categorical":
+        if outputs.shape[1] < 2:
+            remedy = "give one logit for each class"
+            raise invalid("module", "logits of at least two classes", "one output", remedy)
+        if bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all()):
+            remedy = "remove the softmax at its end"
+            raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
+    return outputs.shape[1]

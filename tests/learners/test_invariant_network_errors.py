@@ -1,0 +1,87 @@
+"""What an invariant network refuses, in one sentence, and what its files keep."""
+
+import pytest
+import torch
+from torch import nn
+
+from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
+from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network.posterior import cholesky
+
+SHAPE = (1, 6, 6)
+RUN = {"device": "cpu", "progress": False}
+
+
+def pictures(count: int) -> torch.Tensor:
+    return torch.rand(count, *SHAPE, generator=torch.Generator().manual_seed(0))
+
+
+def small(outputs: int = 3) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, outputs))
+
+
+def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
+    def build(module, action="rotation", config="quick"):
+        return InvariantNetwork(module, action, SHAPE, config)
+
+    for module, message in (
+        (nn.Sequential(small(), nn.Softmax(1)), "expected logits, got probabilities"),
+        (small(1), "at least two classes, got one output"),
+        (nn.Flatten(0), r"parameters to train, got none"),
+        (nn.Conv2d(1, 2, 3), r"outputs \(N, K\) for images"),
+        (nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), small()), "GroupNorm"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build(module)
+    with pytest.raises(ValueError, match="a group with continuous parameters"):
+        build(small(), "c4")
+    with pytest.raises(ValueError, match="that of a log-likelihood"):
+        InvariantNetworkConfig(likelihood="hinge")
+    x = pictures(9)
+    with pytest.raises(ValueError, match="at least two classes, got one class only"):
+        build(small()).fit((x, torch.zeros(9, dtype=torch.int64)), **RUN)
+    with pytest.raises(ValueError, match=r"class numbers from 0 to 2"):
+        build(small()).fit((x, torch.arange(9)), **RUN)
+    with pytest.raises(ValueError, match=r"devices: expected 1"):
+        build(small()).fit((x, torch.arange(9) % 3), devices=2)
+
+
+def test_curvature_that_is_not_finite_is_reported_in_one_sentence():
+    with pytest.raises(ValueError, match="curvature: expected finite Jacobians"):
+        cholesky(torch.full((2, 2), torch.nan).double())
+    model = InvariantNetwork(small(), "rotation", SHAPE, "quick")
+    with torch.no_grad():
+        model.module[1].weight.fill_(torch.inf)
+    with pytest.raises(ValueError, match="curvature: expected finite Jacobians"):
+        model.evidence().posterior(pictures(2), torch.zeros(1, 1))
+
+
+class Branching(nn.Module):
+    """Looks at values, which torch.func cannot follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x.flatten(1) if float(x.sum()) > -1e9 else -x.flatten(1))
+
+
+def test_a_network_that_branches_on_values_is_refused():
+    model = InvariantNetwork(Branching(), "rotation", SHAPE, "quick")
+    with pytest.raises(ValueError, match="a network that torch"):
+        model.evidence().posterior(pictures(2), torch.zeros(1, 1))
+
+
+def test_a_saved_network_keeps_how_its_action_resamples(tmp_path):
+    x = pictures(4)
+    act = ImageAction(Affine2("rotation"), interpolation="bicubic", fill=0.3)
+    module = small()
+    model = InvariantNetwork(module, act, SHAPE, InvariantNetworkConfig(half_width=0.4))
+    model.save(tmp_path)
+    again = InvariantNetwork.load(tmp_path, small())
+    assert torch.equal(again(x), model(x))
+    assert (again.act.interpolation, again.act.fill) == ("bicubic", 0.3)
+    with pytest.raises(ValueError, match="module: expected a network like the saved one"):
+        InvariantNetwork.load(tmp_path, small(4))
