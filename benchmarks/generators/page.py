@@ -20,6 +20,7 @@ TITLES = {
     "false_certificates-tables-0.02": "Asymmetric tables (`--kinds table`)",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
+    "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
     "streamed": "A million points (`python -m benchmarks.generators.streamed`)",
     "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
 }
