@@ -31,7 +31,9 @@ demo: setup ## run the main job on a data set that ships with a dependency
 	$(BIN)/symmetries discover sprites --group translation --resize 16 --out $(OUT) --overwrite
 
 test: setup ## lint, types, doctests and tests: what CI runs
-	$(MAKE) --no-print-directory lint types doctest tests
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory -j 2 types doctest
+	$(MAKE) --no-print-directory tests
 
 lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from symmetries.data import digits, upside_down_sixes
 from symmetries.estimators import RelaxedClassifier
 from symmetries.groups import Cyclic
 
-SMALL = {"width": 4, "steps": 40, "batch_size": 32, "lr": 0.03, "relax": 0.5}
+SMALL = {"width": 2, "steps": 30, "batch_size": 32, "lr": 0.03, "relax": 0.5}
 
 # Checks that cannot hold for images, with the reason: none do not hold.
 EXPECTED_FAILURES: dict[str, str] = {}
