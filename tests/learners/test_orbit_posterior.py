@@ -210,6 +210,33 @@ def test_any_backbone_reads_pictures():
     assert model.sample(images[:1], 2).shape == (1, 2, 3, 224, 224)
 
 
+def test_a_frozen_backbone_stays_as_it_is():
+    def frozen():
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Flatten())
+        return net.requires_grad_(False)
+
+    images = hooks(150, 40)
+    action = ImageAction(Affine2("rotation"))
+    model = OrbitPosterior(action, (1, 16, 16), small(30), backbone=frozen)
+    model.fit(images, device="cpu", progress=False)
+    first = frozen().state_dict()
+    for fit in model.fits:
+        for name, value in fit.backbone.state_dict().items():
+            assert torch.equal(value, first[name])
+    head = model.fits[0].head.parts[0][4].weight
+    assert float(head.abs().max()) > 0
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 15), (1, 40, 24)])
+def test_small_and_oblong_pictures_are_read(shape):
+    images = torch.rand(80, *shape, generator=torch.Generator().manual_seed(0))
+    model = OrbitPosterior("rotation,translation", shape, small(5))
+    model.fit(images, device="cpu", progress=False)
+    assert all(torch.isfinite(d.mass).all() for d in model.densities(images[:4]))
+    assert model.sample(images[:2], 2).shape == (2, 2, *shape)
+
+
 @pytest.mark.parametrize(
     ("images", "match"),
     [

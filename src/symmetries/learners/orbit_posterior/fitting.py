@@ -35,6 +35,7 @@ LOOKS = 10  # over a round
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
+FAR = 0.03  # of q in the outer 5 %: then the reach is widened twice at once
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
@@ -257,7 +258,8 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
     for coordinate in model.chart.coordinates:
         most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
         if coordinate.kind == "line" and outer[coordinate.name] > most:
-            reach = widened(coordinate, WIDER)
+            far = outer[coordinate.name] > FAR
+            reach = widened(coordinate, WIDER**2 if far else WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     rebuilt = model.chart.wider(wider)
