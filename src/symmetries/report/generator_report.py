@@ -85,9 +85,8 @@ def _source(result: GeneratorResult) -> str:
         "density": "fields whose flow keeps the distribution",
         "dynamics": "fields whose flow carries solutions into solutions",
     }
-    made = (
-        "the function is the model" if result.fit is None else f"the function is a {result.source}"
-    )
+    what = "the log-density" if result.law == "density" else "the function"
+    made = f"{what} is {'the model' if result.fit is None else f'a {result.source}'}"
     return f"{made}; {kinds[result.law]}"
 
 
