@@ -453,6 +453,17 @@ def test_other_inputs_by_name(tmp_path):
     )
     assert problem is None
     torch.testing.assert_close(model(COLOURS), 3 * COLOURS)
+    by_number, _ = load_onnx(tmp_path / "a.onnx", COLOURS, others={"factor": 3})
+    torch.testing.assert_close(by_number(COLOURS), 3 * COLOURS)
+    name = str(tmp_path / "a.onnx")
+    found = audit(name, COLOURS, "c4", inputs="factor=3", progress=False)
+    assert found.measures["relative_error"].mean < 1e-6
+    with pytest.raises(ValueError, match="inputs: expected names among x, factor, got 'fctor'"):
+        audit(name, COLOURS, "c4", inputs="fctor=3", progress=False)
+    with pytest.raises(ValueError, match="inputs: expected NAME=NUMBER"):
+        audit(name, COLOURS, "c4", inputs="factor", progress=False)
+    with pytest.raises(ValueError, match="inputs: expected an ONNX file"):
+        audit(lambda x: x, COLOURS, "c4", inputs="factor=3", progress=False)
 
 
 def test_signals(tmp_path):

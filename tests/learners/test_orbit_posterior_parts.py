@@ -9,6 +9,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.names import parse_group
 from symmetries.learners.orbit_posterior import (
+    OrbitPosterior,
     Reading,
     Views,
 )
@@ -20,11 +21,16 @@ from symmetries.learners.orbit_posterior.calibrating import (
     shortest_arc,
 )
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.crossing import in_parts
+from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
-from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
+from symmetries.learners.orbit_posterior.reading import (
+    Densities,
+    sample_coordinates,
+    sample_poses,
+    smallest_set,
+)
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
@@ -318,6 +324,29 @@ def test_two_modes_are_two_sets_that_no_short_arc_holds():
         assert not in_parts(recalibrated(one, own.needed), line, every)
     length = float(shortest_arc(Densities(density.coordinate, torch.full((1, 72), 1 / 72))))
     assert length == pytest.approx(0.9 * 2 * math.pi, rel=1e-4)
+
+
+def test_new_versions_of_affine_maps_are_drawn_by_haar_measure():
+    model = OrbitPosterior("affine", (1, 16, 16), "quick", reach={"shear": 1.2})
+    x = torch.rand(4, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    plain = sample_coordinates(model, model.fits[0], x, 2000, 0)
+    drawn = sample_poses(model, model.fits[0], x, 500, 0)
+    haar = model.chart.log_haar(plain).exp()
+    expected = float((haar * haar).mean() / haar.mean())
+    assert expected > 1.05 * float(haar.mean())
+    assert float(model.chart.log_haar(drawn).exp().mean()) == pytest.approx(expected, rel=0.02)
+    assert not OrbitPosterior("rotation", (1, 16, 16), "quick").chart.weighted
+
+
+def test_pictures_that_differ_are_noticed():
+    narrow, wide = (turned(box(half), 0.1, count=300)[0] for half in (3, 50))
+    told = torch.arange(600) < 300
+    both = Densities(narrow.coordinate, torch.cat((narrow.mass, wide.mass)))
+    line = Headline(float(narrow.widths()[0]), 0.0, 1.0, told, 0.5)
+    every = torch.ones(600, dtype=torch.bool)
+    assert wider_pictures(both, line, every) == pytest.approx(float(wide.widths()[0]))
+    flat = Densities(both.coordinate, torch.where(told[:, None], both.mass, 1 / 72))
+    assert wider_pictures(flat, line, every) is None  # their pose cannot be told
 
 
 def test_what_the_self_test_missed_is_in_the_interval():

@@ -1,43 +1,40 @@
 """How invariant a model of images is, with pictures: what ``symmetries audit`` computes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
+from symmetries.analysis.audit_drift import drift_points
 from symmetries.analysis.audit_pictures import CURVE_EXAMPLES, draw_audit, few_for_curves
 from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
-from symmetries.analysis.inputs import Readable, check_labelled, resolve_background
+from symmetries.analysis.inputs import Readable, resolve_background
 from symmetries.analysis.parts import Over, in_parts
-from symmetries.analysis.pictures import spread_indices
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
-from symmetries.auditing import audit_model, drift_curve, saliency_map
+from symmetries.auditing import audit_model
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model
 from symmetries.auditing.run import Output
-from symmetries.data import ImageSet, drift
+from symmetries.data import ImageSet
 from symmetries.data.pictures import Fit
 from symmetries.groups import Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
-from symmetries.results import AuditResult, DriftPoint, Preprocessing, RunInfo
+from symmetries.results import AuditResult, Preprocessing, RunInfo
 
 PART = 50  # examples at a time, and in each file of an interrupted run
 GPU_PART = 250  # small batches leave a GPU idle
-DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
-BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
 FAST = 30  # images for resampling alone, if only outputs are measured
@@ -76,6 +73,7 @@ def audit(
     *,
     range: Range | None = None,
     output: Output = None,
+    inputs: str | Mapping[str, Any] | None = None,
     fast: bool = False,
     drift_to: Readable | None = None,
     preset: str | None = None,
@@ -110,6 +108,7 @@ def audit(
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
             "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of several
             outputs, or how it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
+        inputs: of an ONNX file with several: the others by name, "scale=1,sr=16000" or a mapping.
         fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
         preset: how closely to look at saliency, sensitivity and layers: "quick" (200 images, 20
@@ -143,6 +142,7 @@ def audit(
         group,
         range=range,
         output=output,
+        inputs=inputs,
         preprocessing=make_preprocessing(normalize, channels, size, fit),
         examples=examples,
         fill=fill,
@@ -178,6 +178,7 @@ def prepare_audit(
     *,
     range: Range | None = None,
     output: Output = None,
+    inputs: str | Mapping[str, Any] | None = None,
     preprocessing: Preprocessing | None = None,
     examples: int | None,
     fill: float | None,
@@ -197,7 +198,15 @@ def prepare_audit(
     images, more = choose_images(images, examples)
     some = images.images[:PROBE].to(device)
     loaded = load_classifier(
-        model, trust, device, precision, some, done, labels=images.labels, output=output
+        model,
+        trust,
+        device,
+        precision,
+        some,
+        done,
+        labels=images.labels,
+        output=output,
+        inputs=inputs,
     )
     notes += more + loaded.notes
     if loaded.labels is not None:
@@ -288,7 +297,9 @@ def describe_audit(
     if other is not None and subject.model.kind not in CLASSIFIERS:
         remedy = "leave out drift_to (--drift-to): it blends images of the same classes"
         raise invalid("drift_to", "a classifier", f"a model of {subject.model.kind}", remedy)
-    rows = () if other is None else drift_points(subject, other, preset, run.seed)
+    rows = (
+        () if other is None else drift_points(subject, other, preset, PRESETS[preset][1], run.seed)
+    )
     update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
     if subject.model.kind not in CLASSIFIERS:
         return result.model_copy(update=update)
@@ -306,32 +317,6 @@ def describe_audit(
         curves,
     )
     return result.model_copy(update=update).attach(pictures)
-
-
-def drift_points(
-    subject: Subject, other: ImageSet, preset: str, seed: int
-) -> tuple[DriftPoint, ...]:
-    """The measures as the images are blended into others of the same classes."""
-    few = subject.images.subset(spread_indices(len(subject.images), DRIFT_EXAMPLES[preset]))
-    first, labels = _tensors(few, subject.device)
-    last, _ = _tensors(drift(few, other, 1.0), subject.device)
-    fill = subject.action.fill
-    return drift_curve(
-        subject.model.call,
-        first,
-        last,
-        labels,
-        subject.action,
-        betas=BETAS,
-        saliency=partial(saliency_map, steps=PRESETS[preset][1], baseline=fill),
-        gradients=subject.model.without_gradients is None and not subject.fast,
-        half_width=subject.half_width,
-        seed=seed,
-    )
-
-
-def _tensors(images: ImageSet, device: torch.device) -> tuple[Tensor, Tensor]:
-    return images.images.to(device), check_labelled(images).to(device)
 
 
 def _place(model: object, device: str) -> torch.device:

@@ -4,8 +4,10 @@ import importlib
 import sys
 import uuid
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from symmetries.analysis.precision import in_precision
 from symmetries.analysis.preprocessing import preprocessed
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, split_output, taking_tensors
 from symmetries.auditing.models import Model, untouched
-from symmetries.auditing.onnx_check import first_line
+from symmetries.auditing.onnx_check import first_line, parse_inputs
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
 from symmetries.auditing.run import Output
 from symmetries.auditing.run_outputs import choose_law
@@ -72,6 +74,7 @@ def load_classifier(
     *,
     labels: Tensor | None = None,
     output: Output = None,
+    inputs: str | Mapping[str, Any] | None = None,
 ) -> Loaded:
     """A classifier in memory, or the one that a name stands for.
 
@@ -90,13 +93,18 @@ def load_classifier(
         preprocessing: what is done to images before the model sees them.
         labels: of all images, if there are any.
         output: what the model gives, where that is known; see :func:`audit_model`.
+        inputs: values of the other inputs of an ONNX file.
     """
+    if inputs is not None and not str(model).endswith(".onnx"):
+        remedy = "leave it out: only ONNX files have inputs by name"
+        raise invalid("inputs", "an ONNX file", type(model).__name__, remedy)
+    others = parse_inputs(inputs) if isinstance(inputs, str) else inputs
     if images is not None and preprocessing is not None:
         seen: Tensor | None = preprocessed(lambda x: x, preprocessing)(images)
     else:
         seen = images
     if isinstance(model, str | Path):
-        found, output = _by_name(str(model), trust, seen, output)
+        found, output = _by_name(str(model), trust, seen, output, others)
     elif isinstance(model, InvariantClassifier | RelaxedClassifier):
         found = _from_estimator(model)
     elif callable(model):
@@ -127,13 +135,17 @@ def load_classifier(
 
 
 def _by_name(
-    name: str, trust: bool, images: Tensor | None, output: Output = None
+    name: str,
+    trust: bool,
+    images: Tensor | None,
+    output: Output = None,
+    others: Mapping[str, Any] | None = None,
 ) -> tuple[Loaded, Output]:
     """The model, and what is left to choose of its outputs: those of ONNX files are chosen here."""
     chosen, kind = split_output(output)
     path = as_path(name, "model").expanduser()
     if path.suffix == ".onnx" and path.is_file():
-        return _from_onnx(path, images, chosen), kind
+        return _from_onnx(path, images, chosen, others), kind
     return _other_by_name(name, trust), output
 
 
@@ -191,8 +203,10 @@ def giving_logits(
     return replace(model, call=found.model, kind=found.kind, notes=found.notes)
 
 
-def _from_onnx(path: Path, images: Tensor | None, output: str | None) -> Loaded:
-    call, problem = load_onnx(path, images, output=output)
+def _from_onnx(
+    path: Path, images: Tensor | None, output: str | None, others: Mapping[str, Any] | None
+) -> Loaded:
+    call, problem = load_onnx(path, images, output=output, others=others)
     if problem is not None:
         text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -1,12 +1,14 @@
 """Comparing a converted ONNX graph with ONNX Runtime, on pictures as they are and moved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, grid_sample
 
+from symmetries._validation.checks import invalid
 from symmetries.auditing.onnx_operators import OPERATORS
 
 STANDARD = ("", "ai.onnx")  # domains whose operators are those of the ONNX specification
@@ -31,6 +33,48 @@ def not_converted(model: Any) -> list[str]:  # noqa: ANN401 - protobuf
         if domain or not known or (domain, node.op_type) in own:
             missing.add(f"{node.domain}::{node.op_type}" if domain else node.op_type)
     return sorted(missing)
+
+
+def constant_inputs(graph: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:  # noqa: ANN401
+    """Arrays for the other inputs of a graph, and whether they are for one example at a time.
+
+    Args:
+        graph: ``onnx.load(path).graph``.
+        given: by name, arrays as they are, or numbers, which fill the shape and have the kind of
+            number that the file declares; axes that may vary get one place.
+    """
+    import onnx
+
+    declared = {part.name: part.type.tensor_type for part in graph.input}
+    found: dict[str, Any] = {}
+    single = False
+    for name, value in given.items():
+        if name not in declared:
+            known = ", ".join(declared)
+            raise invalid("inputs", f"names among {known}", repr(name), "check the spelling")
+        if not isinstance(value, int | float):
+            found[name] = value
+            continue
+        sizes = [dim.dim_value for dim in declared[name].shape.dim]
+        single = single or (bool(sizes) and sizes[0] <= 1)
+        kind = onnx.helper.tensor_dtype_to_np_dtype(declared[name].elem_type)
+        found[name] = np.full([max(1, size) for size in sizes], value, kind)
+    return found, single
+
+
+def parse_inputs(text: str) -> dict[str, float]:
+    """Numbers by name from "scale=1,sr=16000".
+
+    Example:
+        >>> parse_inputs("scale_factor=1, sr=16000")
+        {'scale_factor': 1.0, 'sr': 16000.0}
+    """
+    try:
+        pairs = [part.rsplit("=", 1) for part in text.split(",")]
+        return {name.strip(): float(value) for name, value in pairs}
+    except ValueError:
+        remedy = "write NAME=NUMBER, several with commas"
+        raise invalid("inputs", "NAME=NUMBER,...", repr(text), remedy) from None
 
 
 def _domain(part: Any) -> str:  # noqa: ANN401 - protobuf

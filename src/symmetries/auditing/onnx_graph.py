@@ -17,7 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid
-from symmetries.auditing.onnx_check import difference, first_line, not_converted
+from symmetries.auditing.onnx_check import (
+    constant_inputs,
+    difference,
+    first_line,
+    not_converted,
+)
 from symmetries.auditing.onnx_operators import OPERATORS, Attributes
 
 DTYPES = {
@@ -205,7 +210,8 @@ def load_onnx(
         x: (N, ...), some inputs, such as images (N, C, H, W), to compare ONNX Runtime and the
             conversion on.
         output: name of the output, or its number; the first by default.
-        others: values of the other inputs by name, the same for all examples.
+        others: values of the other inputs by name, the same for all examples: arrays, or numbers
+            that fill the shape that the file declares.
         batch: number of examples at once, where the file does not fix it but other inputs do.
 
     Returns:
@@ -224,8 +230,9 @@ def load_onnx(
     with _refusing(path):
         model = onnx.load(path)
     output = _output_name(model.graph, output)
-    shape = _input_shape(model.graph, others or {})
-    batch = shape[0] if shape and isinstance(shape[0], int) else batch
+    others, single = constant_inputs(model.graph, others or {})
+    shape = _input_shape(model.graph, others)
+    batch = shape[0] if shape and isinstance(shape[0], int) else batch or (1 if single else None)
     with _refusing(path):
         exact = OnnxSession(path, batch, output, others)
     last = _channels_last(shape, x)
@@ -285,7 +292,7 @@ def _input_shape(graph: Any, others: Mapping[str, Any]) -> list[int | str]:  # n
     inputs = [part for part in graph.input if part.name not in names]
     if len(inputs) != 1:
         got = f"inputs {', '.join(part.name for part in inputs) or 'none'}"
-        remedy = "export it so, or give the others in Python: load_onnx(path, x, others={...})"
+        remedy = "give the others: --inputs NAME=NUMBER,... (inputs=), or load_onnx(others={...})"
         raise invalid("model", "an ONNX file with one input, the images", got, remedy)
     dims = inputs[0].type.tensor_type.shape.dim
     return [

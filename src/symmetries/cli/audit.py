@@ -47,6 +47,14 @@ def audit(
             "several.",
         ),
     ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            "--inputs",
+            metavar="NAME=NUMBER,...",
+            help="Other inputs of an ONNX file that has several: scale=1,sr=16000.",
+        ),
+    ] = None,
     drift: Annotated[
         str | None,
         typer.Option(
@@ -129,6 +137,7 @@ def audit(
     from symmetries.cli.runs import begin
 
     words = [model, data, *options.given(group=group, range=range, fast=fast, output=output_kind)]
+    words += options.given(inputs=inputs)
     words += options.given(drift_to=drift, examples=examples, fill=fill, trust=trust)
     stretched = None if fit == "stretch" else fit
     words += options.given(normalize=normalize, channels=channels, fit=stretched)
@@ -147,6 +156,7 @@ def audit(
             group,
             range=range,
             output=output_kind,
+            inputs=inputs,
             preprocessing=done,
             examples=examples,
             fill=fill,

@@ -15,7 +15,12 @@ from symmetries.learners.orbit_posterior.calibrating import (
 )
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
-from symmetries.learners.orbit_posterior.verdicts import Headline, headline, uniform_width
+from symmetries.learners.orbit_posterior.verdicts import (
+    WIDE_SHARE,
+    Headline,
+    headline,
+    uniform_width,
+)
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_SYMMETRIC = 0.8
 APART = 1.3  # shortest arc over smallest set: what falls into separate parts
+WIDER = 1.5  # than the headline: what differs from it
+MANY_WIDER = 0.15  # of the pictures
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,22 @@ def in_parts(density: Densities, line: Headline, usable: Tensor) -> bool:
         return False
     told = Densities(density.coordinate, density.mass[usable][line.told])
     return float((shortest_arc(told) / told.widths().clamp_min(1e-9)).median()) > APART
+
+
+def wider_pictures(density: Densities, line: Headline, usable: Tensor) -> float | None:
+    """Median width of pictures that clearly vary more than the told ones, where these are many.
+
+    A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
+    too, but these are nearly uniform or fall into separate parts.
+    """
+    if density.coordinate.kind == "finite":
+        return None
+    own = Densities(density.coordinate, density.mass[usable])
+    widths = own.widths()
+    whole = shortest_arc(own) < 1.1 * widths
+    narrow = widths < WIDE_SHARE * uniform_width(density.coordinate)
+    wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
+    return float(widths[wider].median()) if float(wider.float().mean()) > MANY_WIDER else None
 
 
 def usable_pictures(

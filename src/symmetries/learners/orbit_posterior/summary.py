@@ -21,6 +21,7 @@ from symmetries.learners.orbit_posterior.crossing import (
     headlines,
     in_parts,
     usable_pictures,
+    wider_pictures,
 )
 from symmetries.learners.orbit_posterior.planting import (
     Planted,
@@ -153,6 +154,11 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
         if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
             verdict, why = "cannot be told", SEVERAL
+        others = wider_pictures(density, line, usable)
+        if verdict in ("absent", "partial") and others is not None:
+            shown, unit = coordinate.display(others, max(model.shape[1:]))
+            why = f"pictures differ: many vary by about {shown:.3g} {unit}; see widths by class"
+            verdict = "cannot be told"
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
         gap = gaps.get(coordinate.name, 0.0)
