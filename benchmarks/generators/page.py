@@ -13,9 +13,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "generators.md"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 TITLES = {
     "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
-    "false_certificates-0.02": "Random networks and asymmetric tables "
-    "(`python -m benchmarks.generators.false_certificates`)",
+    "false_certificates-networks-0.02": "Random networks (`python -m "
+    "benchmarks.generators.false_certificates --kinds network`)",
+    "false_certificates-networks-0.01": "The same with half the epsilon (`--epsilon 0.01`)",
+    "false_certificates-networks-0.005": "The same with a quarter (`--epsilon 0.005`)",
+    "false_certificates-tables-0.02": "Asymmetric tables (`--kinds table`)",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
+    "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
+    "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
+    "streamed": "A million points (`python -m benchmarks.generators.streamed`)",
     "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
 }
 

@@ -76,6 +76,10 @@ def summarised(rows: list[dict[str, object]]) -> dict[str, object]:
     for name in NAMES:
         mine = [row for row in rows if row["subgroup"] == name]
         right = [row for row in mine if row["answer"] == name]
+        if name not in (*SOLIDS, "SO(2)", "SO(3)"):
+            named = sum(row in told for row in mine)
+            summary[f"{name}, named although it is no subgroup"] = f"{named} of {len(mine)}"
+            continue
         summary[f"{name}, right"] = f"{len(right)} of {len(mine)}"
         if right and name != "C1":
             found, true = (

@@ -23,6 +23,7 @@ from symmetries.lie.certificates import (
     each_level,
     split_halves,
 )
+from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
 from symmetries.lie.frames import ShownFrame, shown_frame
@@ -42,6 +43,7 @@ from symmetries.results.generators import (
 __all__ = ["describe_generators", "generators", "load_group"]
 
 EPSILON = 0.02
+MOVED = "data that is moved along the fields does not look like data that is not"
 MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
 
 
@@ -64,16 +66,18 @@ def generators(
     """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
 
     The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
-    system that made the trajectories. A field v is a symmetry if the function does not change along
-    it; its defect is how much it does change, relative to directions drawn at random.
+    system that made the trajectories, or the log-density of x. A field v is a symmetry if the
+    function does not change along it (a density if the flow keeps it); its defect is how much it
+    does change, relative to directions drawn at random.
 
     Args:
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file.
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
-        law: "invariant", "equivariant" (outputs change by a linear map) or "dynamics"; by default
-            "dynamics" for trajectories and "invariant" for tables.
+        law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
+            (of unlabelled data, by linear or affine fields); by default "dynamics" for
+            trajectories and "invariant" for tables.
         epsilon: largest defect of what counts as a symmetry.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
@@ -168,8 +172,15 @@ def describe_generators(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
         )
         source = f"polynomial of degree {quality.degree}"
-        if not quality.adequate(epsilon) and not answers.reason:
+        told = not answers.reason
+        if told and not quality.adequate(epsilon):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
+        elif (
+            told
+            and rule == "density"
+            and not keeps_data(found, answers.theta[: answers.least], halves[1])
+        ):
+            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = _generators(found, answers, frame, epsilon, level)
@@ -215,12 +226,18 @@ def _fitted(
     vectors: int,
 ) -> tuple[Search, Certificates, FitQuality]:
     """Equations, certificates and quality of polynomials fitted to the table."""
-    if table.y is None:
-        raise invalid("y", "outputs, or a model", "neither", "give y=..., target=... or model=...")
     x, y = table.x, table.y
-    quality = choose_degree(x, y, halves[0], degree, table.units)
+    if law == "density":
+        quality = choose_density_degree(x, halves[0], degree)
+    elif y is None:
+        remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
+        raise invalid("y", "outputs, or a model", "neither", remedy)
+    else:
+        quality = choose_degree(x, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
+        if law == "density" or y is None:
+            return fit_log_density(x[rows], quality.degree)
         return fit_polynomial(x[rows], y[rows], quality.degree)
 
     found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)

@@ -36,7 +36,9 @@ def generators(
     ] = "affine",
     law: Annotated[
         str | None,
-        typer.Option("--law", help="invariant, equivariant or dynamics; else by the data."),
+        typer.Option(
+            "--law", help="invariant, equivariant, dynamics or density; else by the data."
+        ),
     ] = None,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="Largest defect of a symmetry.")

@@ -8,6 +8,7 @@ from symmetries.lie.certificates import (
     certify_function,
     split_halves,
 )
+from symmetries.lie.densities import fit_log_density
 from symmetries.lie.fields import (
     FieldFamily,
     custom_fields,
@@ -47,6 +48,7 @@ __all__ = [
     "field_family",
     "field_text",
     "find_subgroup",
+    "fit_log_density",
     "fit_polynomial",
     "latex_matrix",
     "learned_group",

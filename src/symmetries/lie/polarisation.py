@@ -10,8 +10,9 @@ row for each point and output. The defect of a field is
 in coordinates in which data has unit covariance, with every output divided by its standard
 deviation: how much f changes along v, relative to how much it would change along directions drawn
 at random with the same speed. It is 0 for a symmetry and about 1 for a field that has nothing to do
-with f. For dynamics B f is dv(f), and :math:`|df|^2 + |f|^2` takes the place of :math:`|df|^2`,
-since a uniform flow has no slope.
+with f. Where f is a log-density, div v is added to df(v), and f is not scaled. For dynamics B f is
+dv(f), and :math:`|df|^2 + |f|^2` takes the place of :math:`|df|^2`, since a uniform flow has no
+slope.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from symmetries.lie.fields import FieldFamily
 from symmetries.lie.functions import Function, value_and_jacobian
 from symmetries.lie.triangular import TriangularFactor, right_singular
 
-LAWS = ("invariant", "equivariant", "dynamics")
+LAWS = ("invariant", "equivariant", "dynamics", "density")
 NUMBERS = 2**24  # that rows of one batch may have
 
 
@@ -79,7 +80,7 @@ class Problem:
         function: from coordinates z (n, r) to outputs (n, m), of unit size where ``law`` is not
             "dynamics".
         family: in which fields are looked for.
-        law: "invariant", "equivariant" or "dynamics".
+        law: "invariant", "equivariant", "dynamics" or "density".
         outputs: number m.
     """
 
@@ -164,7 +165,7 @@ class Problem:
         """(k, q + answers, i): rows (speed, answer) times this have the denominator's squares."""
         p, d = self.family.size, self.family.dim
         field = self.family.combine(theta[:, :p]).mT  # (k, q, d)
-        if self.law == "invariant":
+        if self.law in ("invariant", "density"):
             return field
         if self.law == "dynamics":
             nothing = torch.zeros_like(field)
@@ -191,6 +192,9 @@ class Problem:
                 unit = torch.eye(self.outputs, dtype=z.dtype)
                 outer = torch.einsum("ij,nl->nijl", unit, value).flatten(2)
                 violation, answer = torch.cat((violation, -outer), -1), value
+            elif self.law == "density":  # linear or affine fields, whose divergence is constant
+                square = self.family.coefficients[:, :, : self.family.dim]
+                violation = violation + square.diagonal(dim1=1, dim2=2).sum(-1)
             elif self.law == "dynamics":
                 answer = torch.func.jvp(self.family.features, (z,), (value,))[1]
                 violation = violation - torch.einsum(

@@ -93,7 +93,8 @@ def search(
         points: (n, d), where the function is used.
         fields: "linear", "affine", "quadratic", "cubic", or functions from points to velocities.
         law: "invariant": df(v) = 0; "equivariant": df(v) = B f for any matrix B; "dynamics": the
-            function is the velocity of a system that the flow of v carries into itself.
+            function is the velocity of a system that the flow of v carries into itself; "density":
+            it is a log-density, which the flow of a linear or affine v keeps.
         ignore: directions along which the function changes by at most this share are translated
             along by affine fields, and not otherwise searched; linear fields leave out those that
             it does not depend on at all.
@@ -111,7 +112,7 @@ def search(
     scale = _unit_outputs(function, points, law, chart)
     pulled = chart.pull_back(scale(function))
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
-    if vectors > 1:
+    if vectors > 1 or law == "density":
         check_choice(kind, ("linear", "affine"), "fields")
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
@@ -162,6 +163,8 @@ def _unit_outputs(
             got = f"{function(points[:1]).shape[1]} outputs"
             raise invalid("model", expected, got, "give the right-hand side of the equation")
         return lambda f: lambda x: f(x) @ chart.inverse.T
+    if law == "density":  # its slopes have the units of the divergence
+        return lambda f: f
     with torch.no_grad():
         outputs = torch.cat([function(part) for part in points.split(4096)])
     check_finite(outputs, "model")

@@ -139,7 +139,7 @@ def find_subgroup(
         for rival in rivals
     ]
     second = min(others, default=(math.nan, "none"))
-    if not reason and distance > SLACK * expected + 2 * seen.error:
+    if not reason and distance > SLACK * expected + 2 * seen.error + TINY:
         reason = f"rotations are in {found.name}, but not spread evenly over it"
     numbers = (distance, expected, second[1], second[0], len(elements), seen.matched, seen.error)
     return SubgroupAnswer(found, *numbers, reason)

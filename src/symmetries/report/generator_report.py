@@ -45,10 +45,13 @@ def unseen_text(result: GeneratorResult) -> str:
     with 95 %.
     """
     judging = max(1, (result.data.units or result.data.count) // 2)
-    return (
+    text = (
         f"{judging:,} rows or units judge: a violation in a region that holds less than "
-        f"{300 / judging:.2g} % of the distribution can be missed."
+        f"{300 / judging:.2g} % of the distribution can be missed"
     )
+    if result.fit is not None:
+        text += f", and one that varies faster than polynomials of degree {result.fit.degree}"
+    return f"{text}."
 
 
 def generator_page(result: GeneratorResult) -> Page:
@@ -79,17 +82,17 @@ def _source(result: GeneratorResult) -> str:
     kinds = {
         "invariant": "fields that leave it as it is",
         "equivariant": "fields that it turns into linear maps of its outputs",
+        "density": "fields whose flow keeps the distribution",
         "dynamics": "fields whose flow carries solutions into solutions",
     }
-    made = (
-        "the function is the model" if result.fit is None else f"the function is a {result.source}"
-    )
+    what = "the log-density" if result.law == "density" else "the function"
+    made = f"{what} is {'the model' if result.fit is None else f'a {result.source}'}"
     return f"{made}; {kinds[result.law]}"
 
 
 def _note(result: GeneratorResult) -> str:
     notes = []
-    if result.fit is not None:
+    if result.fit is not None and result.law != "density":
         notes.append(
             f"The fit leaves {100 * result.fit.unexplained:.2g} % of the variance unexplained. "
             "What is said holds for functions that vary no faster than such polynomials."

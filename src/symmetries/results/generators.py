@@ -9,7 +9,7 @@ from symmetries.results.provenance import RunInfo
 from symmetries.results.showing import ShownResult
 
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
-Law = Literal["invariant", "equivariant", "dynamics"]
+Law = Literal["invariant", "equivariant", "dynamics", "density"]
 
 
 class VectorSummary(Record):
@@ -54,7 +54,7 @@ class FieldDefect(Record):
 
 
 class FitSummary(Record):
-    """How a table was turned into a function: by polynomials."""
+    """How a table was turned into a function, or unlabelled data into a density: by polynomials."""
 
     degree: int = Field(ge=1)
     needed: int = Field(ge=1, description="smallest degree that explains data held out as well")
