@@ -246,7 +246,7 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
         count = steps if graph == "auto" else steps // 20
         config = CONFIG.replace(
             interpolation=interpolation,
-            products=products,
+            matmul_precision=products,
             inference=replace(CONFIG.inference, steps=count),
             generative=replace(CONFIG.generative, steps=count),
         )

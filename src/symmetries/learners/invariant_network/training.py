@@ -74,7 +74,9 @@ class EvidenceLoss:
         loss = penalty - fit
         after = step.index - int(config.evidence.burn_in * config.training.steps)
         if after >= 0 and after % config.evidence.every == 0:
-            loss = loss + self._evidence(learner, images, targets, step) / count
+            # Its slope only, so that all logged losses are of the weights.
+            bound = self._evidence(learner, images, targets, step) / count
+            loss = loss + bound - bound.detach()
         widths = zip(learner.group.names, box.half_width.detach(), strict=True)
         return {
             "loss": loss,
