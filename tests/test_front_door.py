@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,6 +163,8 @@ IMAGES = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(6) % 3
 NET = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 SMALL = {"features": 8, "steps": 2, "batch_size": 8}
+ATOM = SimpleNamespace(positions=np.ones((1, 3)))
+ATOM.copy = lambda: SimpleNamespace(positions=ATOM.positions)
 BY_NAME = {
     "ColourAction": ("hue", {}),
     "ConditionalCategorical": None,  # takes an order
@@ -196,6 +198,7 @@ BY_NAME = {
     "as_group": ("c4", {}),
     "assert_group": ("c4", {"etas": torch.arange(4)[:, None]}),
     "audit": ("c4", {"model": NET, "data": (IMAGES, LABELS), "progress": False}),
+    "audit_energies": ("so3", {"model": lambda atom: 0.0, "structures": [ATOM, ATOM]}),
     "audit_model": ("c4", {"model": NET, "data": (IMAGES, LABELS), "progress": False}),
     "discover": None,  # trains; below
     "distribution_invariance": ("c4", {"model": NET, "x": IMAGES}),
@@ -203,6 +206,7 @@ BY_NAME = {
         "c4",
         {"model": NET, "first": IMAGES, "second": IMAGES, "y": LABELS, "betas": (1.0,), "steps": 2},
     ),
+    "find_subgroup": None,  # takes names only
     "fit": None,  # trains; below
     "group_error": ("c4", {"etas": torch.arange(4)[:, None]}),
     "group_name": None,  # from a group to its name

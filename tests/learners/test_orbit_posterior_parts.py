@@ -16,6 +16,7 @@ from symmetries.learners.orbit_posterior import (
 from symmetries.learners.orbit_posterior.calibrating import (
     LEVELS,
     Sets,
+    joined,
     recalibrated,
     sets_of,
     shortest_arc,
@@ -339,14 +340,15 @@ def test_new_versions_of_affine_maps_are_drawn_by_haar_measure():
 
 
 def test_pictures_that_differ_are_noticed():
-    narrow, wide = (turned(box(half), 0.1, count=300)[0] for half in (3, 50))
+    (narrow, one), (wide, two) = (turned(box(half), 0.1, count=300) for half in (3, 50))
+    sets = joined([one, two])
     told = torch.arange(600) < 300
     both = Densities(narrow.coordinate, torch.cat((narrow.mass, wide.mass)))
     line = Headline(float(narrow.widths()[0]), 0.0, 1.0, told, 0.5)
     every = torch.ones(600, dtype=torch.bool)
-    assert wider_pictures(both, line, every) == pytest.approx(float(wide.widths()[0]))
+    assert wider_pictures(both, sets, line, every) == pytest.approx(math.radians(90), rel=0.05)
     flat = Densities(both.coordinate, torch.where(told[:, None], both.mass, 1 / 72))
-    assert wider_pictures(flat, line, every) is None  # their pose cannot be told
+    assert wider_pictures(flat, sets, line, every) is None  # their pose cannot be told
 
 
 def test_what_the_self_test_missed_is_in_the_interval():

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.distributions.flow import ConditionalFlow
+from symmetries.ops import _dispatch, spline_flow
 from symmetries.ops.gelu_norm import gelu_norm, hidden_units
 from symmetries.ops.linear_head import linear_head
 from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic
@@ -37,6 +38,10 @@ def cases() -> Iterator[Case]:
     for given in sizes + larger:
         name = "{} numbers, {} units, {} layers, {}x{} points, dropout {}".format(*given)
         yield Case("flow", name, partial(flow_errors, *given), tolerances, given in larger)
+    for rounded, small in ((True, True), (True, False), (False, False)):
+        kind = f"{'bfloat16' if rounded else 'float32'}, {'small' if small else 'as in the paper'}"
+        errors = partial(trial_errors, rounded, small)
+        yield Case("flow", f"trial at first use, {kind}", errors, {"value": 0.05}, not small)
 
 
 def units() -> Iterator[Case]:
@@ -153,6 +158,15 @@ def flow_errors(
         for a, b, c in zip(ours, theirs, exact, strict=True)
     ]
     return {"value": found[0], "gradient": max(found[1:-1]), "second": found[-1]}
+
+
+def trial_errors(rounded: bool, small: bool, device: torch.device) -> Errors:
+    """Error that decides at the first use of a flow whether its kernels may run."""
+    dim, hidden, layers = (3, 8, 2) if small else (5, 256, 6)
+    flow = ConditionalFlow((1.0,) * dim, 6, hidden=hidden, layers=layers, dropout=0.1).train()
+    _dispatch.usable("flow", torch.ones(1, device=device))
+    shape = spline_flow.shape_of(flow, 1)
+    return {"value": spline_flow._largest_error(ConditionalFlow, shape, device, rounded=rounded)}
 
 
 def _flow_results(

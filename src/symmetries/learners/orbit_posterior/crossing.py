@@ -117,8 +117,8 @@ def in_parts(density: Densities, line: Headline, usable: Tensor) -> bool:
     return float((shortest_arc(told) / told.widths().clamp_min(1e-9)).median()) > APART
 
 
-def wider_pictures(density: Densities, line: Headline, usable: Tensor) -> float | None:
-    """Median width of pictures that clearly vary more than the told ones, where these are many.
+def wider_pictures(density: Densities, sets: Sets, line: Headline, usable: Tensor) -> float | None:
+    """Width of the pictures that clearly vary more than the told ones, where these are many.
 
     A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
     too, but these are nearly uniform or fall into separate parts.
@@ -130,7 +130,8 @@ def wider_pictures(density: Densities, line: Headline, usable: Tensor) -> float 
     whole = shortest_arc(own) < 1.1 * widths
     narrow = widths < WIDE_SHARE * uniform_width(density.coordinate)
     wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
-    return float(widths[wider].median()) if float(wider.float().mean()) > MANY_WIDER else None
+    rows = wider.nonzero()[:, 0]
+    return sets[usable].width(rows) if len(rows) > MANY_WIDER * len(wider) else None
 
 
 def usable_pictures(

@@ -149,12 +149,12 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     if len(lines) > 1 and max(model.rises) > UNSETTLED:
         lines = [with_unsettled(line, max(model.rises)) for line in lines]
     parts: list[ParameterSummary] = []
-    for density, line in zip(found.reading, lines, strict=True):
+    for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
         coordinate = density.coordinate
         verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
         if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
             verdict, why = "cannot be told", SEVERAL
-        others = wider_pictures(density, line, usable)
+        others = wider_pictures(density, sets, line, usable)
         if verdict in ("absent", "partial") and others is not None:
             shown, unit = coordinate.display(others, max(model.shape[1:]))
             why = f"pictures differ: many vary by about {shown:.3g} {unit}; see widths by class"
