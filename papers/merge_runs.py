@@ -37,17 +37,17 @@ def added(known: list[Row], new: Sequence[Row], names: Sequence[str]) -> int:
 
 def invariant_weights(results: Row, found: Row, commit: str) -> int:
     """Batches of finished parts; those in the results stay."""
-    count = 0
+    count, names = 0, ("family", "kind", "tag", "seed")
     for table, batches in found["tables"].items():
         known = results["tables"].setdefault(table, [])
-        fresh = [
-            batch | {"commit": commit, "hardware": clean(batch["hardware"], commit)}
-            for batch in batches
-            if not batch.get("unfinished")
-        ]
-        for batch in fresh:
-            batch["hardware"].pop("commit")
-        count += added(known, fresh, ("family", "kind", "tag", "seed"))
+        keys = [[batch.get(name) for name in names] for batch in known]
+        for batch in batches:
+            if batch.get("unfinished") or [batch.get(name) for name in names] in keys:
+                continue
+            hardware = clean(batch["hardware"], commit)
+            hardware.pop("commit")
+            known.append(batch | {"commit": commit, "hardware": hardware})
+            count += 1
         if not known:
             del results["tables"][table]
     return count

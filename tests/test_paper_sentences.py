@@ -132,6 +132,39 @@ def test_changes_of_the_objective():
     )
 
 
+def test_the_published_objective_at_its_length():
+    rows = results("symmetry-model")["published"]
+    assert {row["stages"]["inference"]["steps"] for row in rows} == {60_000}
+    last = sorted(f"{100 * row['iterated'][5]:.1f}" for row in rows)
+    first = mean(100 * row["iterated"][1] for row in rows)
+    spread = mean(row["orbit_variance_refine_0"]["ratio"] for row in rows)
+    has(
+        "symmetry-model",
+        f"two seeds: {last[0]} and {last[1]} % after 5 iterations, {first:.1f} % after one",
+        f"orbit variance {spread:.3f}",
+    )
+
+
+def test_widths_on_the_edge_and_long_runs():
+    tables = results("invariant-weights")["tables"]
+    found = {}
+    for row in (row for batch in tables["edges"] for row in batch["rows"]):
+        found.setdefault((row["set"], row["factor"]), []).extend(row["bounds"])
+    means = {key: mean(values) for key, values in found.items()}
+    scaled = {f: v for (name, f), v in means.items() if name == "mnist-scaled"}
+    shifted = {f: v for (name, f), v in means.items() if name == "mnist-translated"}
+    assert max(scaled, key=scaled.get) == 1.0
+    assert max(shifted, key=shifted.get) == 1.125
+    assert shifted[1.125] - shifted[1.0] < 0.002
+    paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table5"]
+    for run in (run for batch in tables["table5-long"] for run in batch["runs"]):
+        said = paper["rows"][run["row"]]["accuracy"][paper["sets"].index(run["set"])]
+        assert run["accuracy"] > said, "learned rows are above the paper"
+    ends = [(b["tag"], b["seed"], w) for b in tables["identified"] for w in b["learned"]]
+    low = [(seed, round(w)) for tag, seed, w in ends if tag == "2 sectors" and w < 60]
+    assert low == [(1, 38), (2, 38)]
+
+
 def test_recipes():
     rows = [row for row in results("relaxed-equivariance")["cifar"]["rows"] if row["validation"]]
     best = {row["recipe"]: row["accuracy"] for row in rows}
