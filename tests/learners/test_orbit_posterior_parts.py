@@ -1,6 +1,7 @@
 """Parts of the orbit posterior against oracles: measures, densities, and views without leaks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -368,6 +369,9 @@ def test_what_the_self_test_missed_is_in_the_interval():
     angle = Chart(Affine2("rotation"), 72).coordinates[0]
     row = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.8, 0.5, True)
     assert with_misses(line, angle, [row]).high == pytest.approx(0.5)
+    wide = replace(line, width=4.0, low=3.9, high=4.1)
+    missed = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.2, 4.5, True)
+    assert with_misses(wide, angle, [missed]).high == pytest.approx(0.9 * 2 * math.pi)
 
 
 @pytest.mark.parametrize(

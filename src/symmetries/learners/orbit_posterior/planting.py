@@ -14,7 +14,7 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
-from symmetries.learners.orbit_posterior.verdicts import Headline
+from symmetries.learners.orbit_posterior.verdicts import Headline, uniform_width
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
@@ -73,7 +73,8 @@ def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) 
         return line
     if coordinate.kind == "circle":
         missed = nearest_planted(planted, coordinate.name, line.width)
-        ratio = 1.0 if missed is None else max(missed.ratio, 0.1)
+        ratio = 1.0 if missed is None else missed.ratio
+        ratio = max(ratio, line.width / uniform_width(coordinate))  # no interval exceeds it
     else:
         wide, before = max(rows, key=lambda p: p.length), line.width**2
         added = (wide.length * wide.ratio) ** 2 - before
