@@ -136,17 +136,31 @@ def plant_and_recover(
     return rows
 
 
-def canonical_width(
-    model: "OrbitPosterior", images: Tensor, unseen: Unseen, coordinate: Coordinate, seed: int
+def power_width(
+    model: "OrbitPosterior", images: Tensor, unseen: Unseen, j: int, width: float, seed: int
 ) -> float:
-    """Width found after every picture was brought to a pose that a rule gives.
+    """Width found of a law half as wide as the one that was found: would it have been seen?
 
-    That law is as narrow as can be: a network that could not see it could not see one in the data
-    either. It is the width that a quarter of the told pictures stays below, as rules are not as
+    Every picture is brought to a pose that a rule gives, and an angle is then turned at random
+    within half of the width that was found of the data (elements of finite groups stay in their
+    poses). It is the width that a quarter of the told pictures stays below, as rules are not as
     clear for all.
+
+    Args:
+        model: fitted.
+        images: (N, C, H, W) of its fit, shrunk.
+        unseen: where widths are read.
+        j: number of the coordinate.
+        width: found of it.
+        seed: of what is planted, and of the training.
     """
+    coordinate = model.chart.coordinates[j]
     posed = posed_by_rule(model, images, coordinate)
-    j = model.chart.names.index(coordinate.name)
+    if coordinate.kind != "finite":
+        generator = torch.Generator().manual_seed(mix(seed, 24))
+        u = model.chart.identity(len(images))
+        u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS)
+        posed = moved(model, u, posed)
     sets = _refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j][unseen.told[j]]
     return float(sets.widths(MASS).quantile(0.25))
 

@@ -1,4 +1,4 @@
-"""Poses that a rule gives: data whose law is as narrow as can be, for a test of power."""
+"""Poses that a rule gives: data with a known law of poses, for a test of power."""
 
 import math
 from typing import TYPE_CHECKING

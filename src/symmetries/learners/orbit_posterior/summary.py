@@ -26,8 +26,8 @@ from symmetries.learners.orbit_posterior.crossing import (
 from symmetries.learners.orbit_posterior.planting import (
     Planted,
     Unseen,
-    canonical_width,
     plant_and_recover,
+    power_width,
     with_misses,
 )
 from symmetries.learners.orbit_posterior.reading import Densities
@@ -201,13 +201,13 @@ def _checked(
     widths = [line.width for line in lines]
     planted = plant_and_recover(model, images, unseen, means, widths, seed)
     power = {}
-    for density, line in zip(found.reading, lines, strict=True):
+    for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         c = density.coordinate
         share = line.width / uniform_width(c)
         wide = c.kind == "circle" and WIDE_SHARE <= share < FULL_SHARE
         full = c.kind != "line" and share >= FULL_SHARE
         if wide or (full and _enough_for_full(model, len(images), some)):
-            power[c.name] = canonical_width(model, images, unseen, c, seed)
+            power[c.name] = power_width(model, images, unseen, j, line.width, seed)
     return planted, power
 
 

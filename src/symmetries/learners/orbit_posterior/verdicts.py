@@ -20,7 +20,7 @@ SMALL_LOG_FACTOR = (math.log(1.08), math.log(1.12))
 ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
 WIDE_SHARE = 0.55  # of that: angles that are so wide need the test of power, too
-NARROW = 0.6  # of that: what poses given by a rule must be found as
+SEEN = 0.75  # of a width: what a law half as wide must be found as
 LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
 # The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
 # what any number of further pictures would change.
@@ -143,8 +143,8 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
 
     A law that looks uniform, or is very wide, may be so because these poses occur, or because the
     network cannot tell poses of such pictures apart. ``power`` is the width that was found when
-    pictures were brought to poses that a rule gives; only if that was found narrow is the law
-    called full, or a very wide one partial.
+    pictures followed a law half as wide; only if that was found to be narrower is the law called
+    full, or a very wide one partial.
 
     Args:
         coordinate: what it is the width of.
@@ -153,15 +153,14 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
     """
     finite, uniform = coordinate.kind == "finite", uniform_width(coordinate)
     least, doubtful = small_widths(coordinate)
-    certain = 1.0 if finite else 0.0  # the width of a pose that is known
-    seen = power is not None and (power - certain) / (uniform - certain) < NARROW
+    seen = power is not None and power < SEEN * line.width
     if line.width >= FULL_SHARE * uniform:
         steady = finite or line.low > uniform / LOOSE
         if coordinate.kind != "line" and seen and steady:
             return "full", ""
         return "cannot be told", "either every pose occurs, or such pictures do not show their pose"
     wide = coordinate.kind == "circle" and line.width >= WIDE_SHARE * uniform
-    if wide and (power is None or power > NARROW * line.width):
+    if wide and not seen:
         return "cannot be told", "so large a width may be all that the network can tell"
     if line.high < least or (finite and line.width < least):
         return "absent", ""
