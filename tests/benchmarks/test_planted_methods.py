@@ -1,6 +1,7 @@
 """Methods answer what they can, refuse what they cannot, and never see the truth."""
 
 import dataclasses
+import math
 
 import pytest
 from benchmarks.planted.methods import NAMES, augerino, method, rotation_classifier, two_stage
@@ -54,3 +55,11 @@ def test_augerino_needs_labels_and_learns_a_box(monkeypatch):
 def test_the_symmetry_model_refuses_groups_that_it_does_not_know():
     with pytest.raises(Refused, match="finite factor"):
         two_stage.quick(question("letters", {}, "rotation,flip_x", count=20))
+
+
+@pytest.mark.slow
+def test_small_hearts_whose_pose_is_not_seen_are_not_called_full():
+    asked = question("hearts", {"rotation": math.pi / 3}, "rotation", 600)
+    found = method("orbit-quick")(asked).found[0]
+    assert found.verdict in ("partial", "cannot be told")
+    assert found.verdict == "cannot be told" or 0.8 < found.width90 / 108 < 1.25
