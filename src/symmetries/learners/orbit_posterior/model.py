@@ -20,6 +20,7 @@ from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_lear
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
+from symmetries.learners.orbit_posterior.canonical import canonical_view
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
@@ -106,7 +107,8 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+                how = (self.config.network, backbone, canonical_view(self.view))
+                fits.append(PoseNetwork(chart, self.view.shape, *how))
         self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count

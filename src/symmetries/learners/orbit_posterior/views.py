@@ -160,7 +160,7 @@ class View(nn.Module):
             if self.chart.finite is not None:
                 x = permute(self.chart.finite, u[:, 0].long(), x)
         sigma = config.least + (config.most - config.least) * numbers.rand(n)
-        x = blur(x, self._level(sigma.to(x.dtype), u))
+        x = self._level(x, sigma.to(x.dtype), u)
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
         return (x + noise.to(x.dtype)) * self.window
 
@@ -209,18 +209,24 @@ class View(nn.Module):
         factor = torch.stack((torch.exp(zoom), torch.exp(zoom), torch.ones_like(zoom)), -1)
         return torch.diag_embed(factor), _shifts(shift)
 
-    def _level(self, sigma: Tensor, u: Tensor) -> Tensor:
-        """Blur that makes up for what a zoom did to the sharpness of the picture."""
-        names = [name for name in STRETCHES if name in self.chart.names and name != "shear"]
+    def _level(self, x: Tensor, sigma: Tensor, u: Tensor) -> Tensor:
+        """Blur by sigma (N,), and by what makes up for what a stretch did to the sharpness.
+
+        The picture's own blur grew with the stretch A, to own A A^T; now it is own e^(2 most) in
+        every direction.
+        """
+        names = [name for name in STRETCHES if name in self.chart.names]
         if not names:
-            return sigma
-        columns = [u[:, self.chart.names.index(name)] for name in names]
-        zoom = torch.stack(columns, -1).mean(-1)
-        most = max(self.chart.reach[name] for name in names)
+            return blur(x, sigma)
+        most = math.exp(2 * max(self.chart.reach[name] for name in names))
         own = self.config.before**2 + 1 / 12  # of the blur before, and of a pixel
         own += 1 / 6 if self.action.interpolation == "bilinear" else 0.0  # of the first resampling
-        missing = own * (math.exp(2 * most) - torch.exp(2 * zoom))
-        return (sigma.square() + missing).sqrt()
+        if names == ["zoom"]:
+            zoom = u[:, self.chart.names.index("zoom")]
+            return blur(x, (sigma.square() + own * (most - torch.exp(2 * zoom))).sqrt())
+        block = self.chart.matrix(u)[:, :2, :2]
+        stretched = block @ block.transpose(-1, -2)
+        return blur_directed(x, sigma, own, most, stretched)
 
     def _canvas(self, side: int) -> tuple[int, float]:
         """Pixels to add on each side, and the radius of the window in half-images."""
@@ -255,6 +261,30 @@ def blur(images: Tensor, sigma: Tensor) -> Tensor:
     rows = _taps(sigma.to(images.dtype), height)
     columns = rows if width == height else _taps(sigma.to(images.dtype), width)
     return rows @ images @ columns.transpose(-1, -2)
+
+
+def blur_directed(
+    images: Tensor, sigma: Tensor, own: float, most: float, stretched: Tensor
+) -> Tensor:
+    """Gaussian blur by the covariances sigma^2 + own (most - stretched), none of them negative.
+
+    Args:
+        images: (N, C, H, W), with room around the content.
+        sigma: (N,) in pixels.
+        own: variance in pixels before a stretch A.
+        most: largest eigenvalue of A A^T that is made up for.
+        stretched: A A^T (N, 2, 2), with y up.
+    """
+    values, axes = torch.linalg.eigh(stretched)
+    missing = sigma.square()[:, None] + own * (most - values).clamp_min(0)
+    covariance = (axes * missing[:, None]) @ axes.transpose(-1, -2)
+    height, width = images.shape[-2:]
+    fx = torch.fft.rfftfreq(width, device=images.device)[None, None]
+    fy = -torch.fft.fftfreq(height, device=images.device)[None, :, None]  # rows go down
+    xx, xy, yy = (covariance[:, i, j, None, None] for i, j in ((0, 0), (0, 1), (1, 1)))
+    falls = torch.exp(-2 * math.pi**2 * (xx * fx**2 + 2 * xy * fx * fy + yy * fy**2))
+    spectrum = torch.fft.rfft2(images) * falls[:, None]
+    return torch.fft.irfft2(spectrum, s=(height, width))
 
 
 def _taps(sigma: Tensor, size: int) -> Tensor:
