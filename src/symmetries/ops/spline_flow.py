@@ -208,7 +208,8 @@ def _away_from_knots(
         value = flow.density(mask, eta, flow.parts_of(projected, shape.samples), base)
         found.append(torch.autograd.grad(value.sum(), eta)[0])
     jumps = torch.stack([(other - found[0]).norm(dim=1) for other in found[1:]]).amax(0)
-    return jumps < _JUMP * found[0].norm(dim=1)
+    near: Tensor = jumps < _JUMP * found[0].norm(dim=1)
+    return near
 
 
 def _example(kind: Any, shape: Shape) -> Flow:
