@@ -19,7 +19,7 @@ from symmetries.ops.warp import warp
 
 Level = Literal["place", "size", "shape"]
 FAINT = 0.2  # of a picture's largest value: what is fainter does not count as content
-EXTENT = 2.2  # half-sides of the result, in standard deviations of the content
+EXTENT = 2.5  # half-sides of the result, in standard deviations of the content
 RANGE = 1.5  # of the numbers
 OCTAVES = 5
 MIDDLE = 2.0  # minus a usual logarithm of the content's standard deviation in half-views

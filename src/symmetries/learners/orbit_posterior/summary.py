@@ -9,7 +9,6 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
-    UNSETTLED,
     about_training,
     about_width,
     self_test_sentence,
@@ -39,7 +38,6 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Verdict,
     uniform_width,
     verdict_of,
-    with_unsettled,
 )
 
 if TYPE_CHECKING:
@@ -146,8 +144,6 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     planted, power = _checked(model, images, lines, found, usable, seed)
     pairs = list(zip(found.reading, lines, strict=True))
     lines = [with_misses(line, d.coordinate, planted) for d, line in pairs]
-    if len(lines) > 1 and max(model.rises) > UNSETTLED:
-        lines = [with_unsettled(line, max(model.rises)) for line in lines]
     parts: list[ParameterSummary] = []
     for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
         coordinate = density.coordinate

@@ -1,7 +1,7 @@
 """From the widths of many pictures to one width with an interval, and what to call it."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -111,14 +111,6 @@ def _change(
         drawn.append(reading.width(again) - half.width(again))
     chance = CHANCE * float(torch.tensor(drawn).std())
     return math.copysign(max(0.0, abs(change) - chance), change)
-
-
-def with_unsettled(line: Headline, rise: float) -> Headline:
-    """The interval where a training in several coordinates had not settled.
-
-    Another round may make the width smaller by as many nats as the last one brought.
-    """
-    return replace(line, low=min(line.low, line.width * math.exp(-rise)))
 
 
 def uniform_width(coordinate: Coordinate) -> float:
