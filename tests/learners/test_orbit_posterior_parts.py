@@ -38,7 +38,6 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
     headline,
     verdict_of,
-    with_unsettled,
 )
 from symmetries.learners.orbit_posterior.views import (
     Frame,
@@ -406,11 +405,6 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
     assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
-
-
-def test_training_that_had_not_settled_lowers_the_interval():
-    line = Headline(1.0, 0.95, 1.05, torch.ones(3, dtype=torch.bool), 1.0)
-    assert with_unsettled(line, 0.5).low == pytest.approx(math.exp(-0.5))
 
 
 def test_contents_repeat_among_shapes_and_not_among_noise():

@@ -75,19 +75,18 @@ class Canonical(nn.Module):
 
     def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
         """Pictures and numbers."""
-        strength = views.abs().amax(1).flatten(1)
+        strength = views.float().abs().amax(1).flatten(1)
         strength = (strength - FAINT * strength.amax(1, keepdim=True)).clamp_min(0).square()
-        weight = (strength / strength.sum(1, keepdim=True).clamp_min(1e-9)).to(self.places.dtype)
-        centre = weight @ self.places.T
-        away = self.places - centre[..., None]
+        weight = strength / strength.sum(1, keepdim=True).clamp_min(1e-9)
+        places = self.places.float()
+        centre = weight @ places.T
+        away = places - centre[..., None]
         xx, yy, xy = (
             (weight * away[:, i] * away[:, j]).sum(1) for i, j in ((0, 0), (1, 1), (0, 1))
         )
         numbers = [*(centre / self.share).unbind(-1)]
         if self.level == "place":
-            root = self.share * torch.eye(2, device=views.device, dtype=centre.dtype).expand(
-                len(views), 2, 2
-            )
+            root = self.share * torch.eye(2, device=views.device).expand(len(views), 2, 2)
         else:
             if self.level == "size":
                 xx, yy, xy = (xx + yy) / 2, (xx + yy) / 2, torch.zeros_like(xy)
@@ -100,13 +99,13 @@ class Canonical(nn.Module):
         height, width = self.shape[1:]
         kept = pictures[..., self.pad : self.pad + height, self.pad : self.pad + width]
         value = torch.stack(numbers, -1)
-        angle = value[..., None] * self.octaves
+        angle = value[..., None] * self.octaves.float()
         found = torch.cat((value[..., None], torch.cos(angle), torch.sin(angle)), -1)
         return kept.contiguous(), found.flatten(1)
 
 
 def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """C^1/2 (N, 2, 2), and the mean, the difference and the slant of log C^1/2, from C's entries."""
+    """C^1/2 (N, 2, 2), and the mean, difference and slant of its logarithm, from C's entries."""
     mean, half = (xx + yy) / 2, (xx - yy) / 2
     xy = xy * (0.98 * (xx * yy).sqrt() / xy.abs().clamp_min(1e-9)).clamp(max=1)
     determinant = (xx * yy - xy.square()).clamp_min(1e-12).sqrt()

@@ -275,16 +275,21 @@ def blur_directed(
         most: largest eigenvalue of A A^T that is made up for.
         stretched: A A^T (N, 2, 2), with y up.
     """
-    values, axes = torch.linalg.eigh(stretched)
-    missing = sigma.square()[:, None] + own * (most - values).clamp_min(0)
-    covariance = (axes * missing[:, None]) @ axes.transpose(-1, -2)
+    xx, xy, yy = (stretched[:, i, j].float() for i, j in ((0, 0), (0, 1), (1, 1)))
+    mean, half = (xx + yy) / 2, (xx - yy) / 2
+    spread = (half.square() + xy.square()).sqrt().clamp_min(1e-6)
+    short, long = ((most - value).clamp_min(0) for value in (mean + spread, mean - spread))
+    level, slope = (long + short) / 2, (long - short) / (2 * spread)
+    entries = (level - slope * half, -slope * xy, level + slope * half)
+    xx, xy, yy = (own * entry[:, None, None] for entry in entries)
+    more = sigma.float().square()[:, None, None]
     height, width = images.shape[-2:]
     fx = torch.fft.rfftfreq(width, device=images.device)[None, None]
     fy = -torch.fft.fftfreq(height, device=images.device)[None, :, None]  # rows go down
-    xx, xy, yy = (covariance[:, i, j, None, None] for i, j in ((0, 0), (0, 1), (1, 1)))
-    falls = torch.exp(-2 * math.pi**2 * (xx * fx**2 + 2 * xy * fx * fy + yy * fy**2))
-    spectrum = torch.fft.rfft2(images) * falls[:, None]
-    return torch.fft.irfft2(spectrum, s=(height, width))
+    power = (xx + more) * fx**2 + 2 * xy * fx * fy + (yy + more) * fy**2
+    spectrum = torch.fft.rfft2(images.float()) * torch.exp(-2 * math.pi**2 * power)[:, None]
+    found: Tensor = torch.fft.irfft2(spectrum, s=(height, width))
+    return found.to(images.dtype)
 
 
 def _taps(sigma: Tensor, size: int) -> Tensor:
