@@ -1,8 +1,9 @@
 """Does anything but content tell a move? Random fields that have every pose must give no gain.
 
     python -m benchmarks.planted.leaks                              # small: minutes on a CPU
-    python -m benchmarks.planted.leaks --cases all --device cuda    # sizes up to 128, a convolutional
-                                                                    # reader, more fields and steps
+    python -m benchmarks.planted.leaks --cases all --device cuda    # sizes up to 128
+
+On a GPU there are more fields and steps, and convolutional networks read all but the smallest.
 
 A stationary, isotropic random field is as likely in every rotation, place and mirror image, and
 fields whose hue is uniform as likely in every hue, so that q(r | y) is the uniform law. An orbit
