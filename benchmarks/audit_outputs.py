@@ -6,7 +6,7 @@ at most 1.3 times. Pictures and weights are random. The bare passes run the mode
 of the same size, on pictures that were moved before the clock starts: as many of them as fit into
 MEMORY, over and over. "audit_model" is the measure; "audit" is what ``symmetries audit --fast``
 computes, with its checks, the hash of the data, its estimate of the time and the pictures of its
-report; "audit_host" is the same for pictures in the memory of the host, which are copied to the GPU.
+report; "audit_host" is the same for pictures in the host's memory, which are copied to the GPU.
 
     python benchmarks/audit_outputs.py                 # the goals of this machine, a minute or two
     python benchmarks/audit_outputs.py --depth 18 --images 8 --side 64 --rounds 1 --part  # small

@@ -127,8 +127,9 @@ def pitch() -> AuditResult:
 
     action = SignalAction(Signal("time_scale"), interpolation="bicubic", padding="reflect")
     octave = math.log(2) / 2
+    options: dict[str, Any] = {"half_width": octave, "samples": 4, "batch_size": 12}
     return audit_model(
-        middle, tones(32, RATE), action, output=deeper, half_width=octave, progress=False
+        middle, tones(12, RATE // 2), action, output=deeper, progress=False, **options
     )
 
 
