@@ -23,7 +23,7 @@ from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
-from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
+from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_poses
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
@@ -232,11 +232,9 @@ class OrbitPosterior(nn.Module):
 
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
-        if not self.fitted:
-            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
-        data = images_to_learn(images, self.shape)
+        small = self._to_read(images)
         with torch_threads(self.threads):
-            return summarise(self, shrunk(data, self.config.network.largest), seed)[0]
+            return summarise(self, small, seed)[0]
 
     def findings(
         self,
@@ -256,12 +254,10 @@ class OrbitPosterior(nn.Module):
             examples: how many of the surest and of the least sure pictures.
             seed: of views, samples and the bootstrap.
         """
-        if not self.fitted:
-            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         if isinstance(images, ImageSet):
             labels = images.labels if labels is None else labels
             class_names = images.class_names if class_names is None else class_names
-        small = shrunk(images_to_learn(images, self.shape), self.config.network.largest)
+        small = self._to_read(images)
         with torch_threads(self.threads):
             return findings(self, small, labels, class_names, examples=examples, seed=seed)
 
@@ -293,6 +289,13 @@ class OrbitPosterior(nn.Module):
     def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
         """Write one HTML page: the summary on data, if given, the training and the settings."""
         return write_report(self, path, data)
+
+    def _to_read(self, images: Tensor | ImageSet) -> Tensor:
+        """The pictures of the fit, shrunk, on the device of the model where they fit."""
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
+        data = images_to_learn(images, self.shape)
+        return resident(shrunk(data, self.config.network.largest), self.device)
 
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape

@@ -17,6 +17,8 @@ from symmetries.ops.warp import Padding
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
+PART = 4096  # pictures that are moved at a time
+
 
 def action_on(images: Tensor, group: Group[Any], fill: float) -> ImageAction:
     """How a group acts on pictures like these (N, C, H, W).
@@ -90,6 +92,11 @@ def moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
     Beside shifts, turns and stretches leave the centre of the content where it is, as densities
     are read; else the middle of the frame.
     """
+    pairs = zip(u.to(images.device).split(PART), images.split(PART), strict=True)
+    return torch.cat([_moved(model, *pair) for pair in pairs])
+
+
+def _moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
     chart, frame = model.chart, model.frame
     centre = content_centre(images, model)
     if chart.colours is not None:
