@@ -14,10 +14,8 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries.actions.base import Action
-from symmetries.actions.images import ImageAction
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
-from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.canonical import canonical_view
@@ -26,12 +24,11 @@ from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
-from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_poses
+from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
-from symmetries.learners.orbit_posterior.versions import new_versions
+from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
-from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
@@ -216,17 +213,11 @@ class OrbitPosterior(nn.Module):
             generator: source of randomness, on the CPU.
             fold: of the fit that is asked.
         """
-        check_image_shape(images, self.shape)
         check_whole(copies, "copies")
-        found = []
-        for part in images.split(max(1, CHUNK // copies)):
-            seed = int(torch.randint(2**31, (), generator=generator))
-            x = part.to(self.device)
-            small = shrunk(x, self.config.network.largest)
-            u = sample_poses(self, self.fits[fold], small, copies, seed)
-            found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
-        versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
-        return versions.to(images)
+        every = images.repeat_interleave(copies, 0)
+        found = draw_versions(self, every, fold, *drawn_at(len(every), generator))
+        versions: Tensor = found.unflatten(0, (len(images), copies))
+        return versions
 
     def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One new version of each image (N, C, H, W): a transform for any training loop."""
@@ -304,30 +295,6 @@ class OrbitPosterior(nn.Module):
         probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
         shape = (channels, probe.shape[2], probe.shape[3])
         return View(self.action, chart, shape, self.frame, self.config.views, *self.levels)
-
-    def _undone(self, u: Tensor, x: Tensor) -> Tensor:
-        """T_r^-1 x for coordinates u (N, D) of r."""
-        for part, action in self._actions():
-            if part == "matrix":
-                inverse = affine_inverse(self.chart.matrix(u).to(x.dtype))
-                x = action(inverse, x)
-            elif part == "colour":
-                x = action(-self.chart.colour(u).to(x.dtype), x)
-            else:
-                x = action(action.group.inverse(u[:, 0].long()), x)
-        return x
-
-    def _actions(self) -> list[tuple[str, ImageAction]]:
-        options: Any = {"interpolation": self.action.interpolation, "padding": self.action.padding}
-        options["fill"] = self.action.fill
-        chart, found = self.chart, []
-        if chart.planar is not None:
-            found.append(("matrix", ImageAction(Affine2(), **options)))
-        elif chart.finite is not None:
-            found.append(("index", ImageAction(chart.finite, **options)))
-        if chart.colours is not None:
-            found.append(("colour", ImageAction(chart.colours)))
-        return found
 
 
 def _count_distinct(rows: Tensor) -> int:
