@@ -13,13 +13,16 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
+from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, WIDEST, Chart
 from symmetries.learners.orbit_posterior.views import View
 from symmetries.ops.warp import warp
 
 Level = Literal["place", "size", "shape"]
 FAINT = 0.2  # of a picture's largest value: what is fainter does not count as content
 EXTENT = 2.5  # half-sides of the result, in standard deviations of the content
+SHARE = 0.99  # of the pictures that decide how far moves must go
+BEYOND = 1.1  # times that
+LEAST_REACH = 0.2
 RANGE = 1.5  # of the numbers
 OCTAVES = 5
 MIDDLE = 2.0  # minus a usual logarithm of the content's standard deviation in half-views
@@ -73,17 +76,20 @@ class Canonical(nn.Module):
         """How many numbers there are."""
         return {"place": 2, "size": 3, "shape": 5}[self.level] * (1 + 2 * OCTAVES)
 
-    def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures and numbers."""
+    def moments(self, views: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Centre (N, 2) and second moments xx, yy, xy (N,) of the content, in half-views."""
         strength = views.float().abs().amax(1).flatten(1)
         strength = (strength - FAINT * strength.amax(1, keepdim=True)).clamp_min(0).square()
         weight = strength / strength.sum(1, keepdim=True).clamp_min(1e-9)
         places = self.places.float()
         centre = weight @ places.T
         away = places - centre[..., None]
-        xx, yy, xy = (
-            (weight * away[:, i] * away[:, j]).sum(1) for i, j in ((0, 0), (1, 1), (0, 1))
-        )
+        pairs = ((0, 0), (1, 1), (0, 1))
+        return centre, [(weight * away[:, i] * away[:, j]).sum(1) for i, j in pairs]
+
+    def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """Pictures and numbers."""
+        centre, (xx, yy, xy) = self.moments(views)
         numbers = [*(centre / self.share).unbind(-1)]
         if self.level == "place":
             root = self.share * torch.eye(2, device=views.device).expand(len(views), 2, 2)
@@ -116,6 +122,42 @@ def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, lis
     high, low = torch.log(mean + spread), torch.log((mean - spread).clamp_min(1e-8))
     slope = (high - low) / (4 * spread)
     return root, [(high + low) / 4 + MIDDLE, slope * half, slope * xy]
+
+
+@torch.no_grad()
+def reach_of_content(images: Tensor, chart: Chart, fill: float) -> dict[str, float]:
+    """How far moves must go at most, by name, from how place, size and shape of the content vary.
+
+    No picture is taken to another of the data by a move that is larger than the difference of
+    their moments. Shifts need nearly as much; sizes and shapes differ between contents, too.
+
+    Args:
+        images: (N, C, H, W) on a plain background.
+        chart: of the group.
+        fill: value of the background.
+    """
+    channels, height, width = images.shape[1:]
+    look = Canonical((channels, height, width), 0, "shape").to(images.device)
+    centre, (xx, yy, xy) = look.moments(images - fill)
+    _, (level, half, slant) = _root_and_logarithm(xx.clamp_min(1e-5), yy.clamp_min(1e-5), xy)
+    stretched = max(map(_range, (level + half, level - half, slant)))
+    away = 2 * float(centre.norm(dim=1).quantile(SHARE))
+    sizes = {"zoom": _range(level), **dict.fromkeys(("scale_x", "scale_y", "shear"), stretched)}
+    turned = "rotation" in chart.names
+    shifts = [away, away] if turned else [_range(c) for c in centre.unbind(-1)]
+    needed = {**sizes, **dict(zip(SHIFTS, shifts, strict=True))}
+    found = {}
+    for c in chart.coordinates:
+        if c.kind == "line" and c.name in needed:
+            most = WIDEST[c.name]
+            found[c.name] = min(max(BEYOND * needed[c.name], LEAST_REACH), most)
+    return found
+
+
+def _range(values: Tensor) -> float:
+    """Between the ends that hold nearly all values (N,)."""
+    low, high = values.quantile(torch.tensor([1 - SHARE, SHARE], device=values.device))
+    return float(high - low)
 
 
 def canonical_view(view: View) -> Canonical | None:

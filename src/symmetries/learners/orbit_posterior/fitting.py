@@ -98,7 +98,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
-        model.outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
 
 
@@ -128,7 +129,8 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one. The history has the rounds that were in vain.
+    one, unless their content shows that it is wide enough. The history has the rounds that were in
+    vain.
     """
     history = History()
     rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
@@ -286,6 +288,7 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
         if coordinate.kind == "line" and outer[coordinate.name] > most:
             far = outer[coordinate.name] > FAR
             reach = widened(coordinate, WIDER**2 if far else WIDER)
+            reach = min(reach, model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     rebuilt = model.chart.wider(wider)

@@ -1,5 +1,6 @@
 """The orbit posterior: what can be asked of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -18,8 +19,12 @@ from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
-from symmetries.learners.orbit_posterior.canonical import canonical_view
-from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.canonical import (
+    canonical_level,
+    canonical_view,
+    reach_of_content,
+)
+from symmetries.learners.orbit_posterior.chart import FIRST_REACH, SHIFTS, Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
@@ -59,7 +64,7 @@ class OrbitPosterior(nn.Module):
         shape: (C, H, W) of the pictures, at least 8 x 8.
         config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
         seed: of the initial weights, the folds and of training.
-        reach: by name, how far random moves go at first; they go further where the data do.
+        reach: by name, how far random moves go at least; they go further where the data do.
         backbone: called for each fold, makes a module from views to features.
 
     Example:
@@ -93,6 +98,8 @@ class OrbitPosterior(nn.Module):
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
         self.history: History | None = None
+        self.given_reach = dict(reach or {})
+        self.most_reach: dict[str, float] = {}
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -146,12 +153,27 @@ class OrbitPosterior(nn.Module):
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
         self.frame = find_frame(some, float(self.action.fill))
-        self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
+        self.most_reach = {}
+        if canonical_level(self.chart, self.frame.plain) is not None:
+            self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
+        self.rebuild(Chart(self.chart.group, self.config.bins, self._first_reach()))
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
         self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
         self.eval()
         return self.history
+
+    def most(self, name: str) -> float:
+        """How far moves along a coordinate can go between pictures of the data."""
+        return self.most_reach.get(name, math.inf)
+
+    def _first_reach(self) -> dict[str, float]:
+        """How far moves go at first: as far as was asked for, and as the content needs."""
+        found = dict(self.given_reach)
+        for name, most in self.most_reach.items():
+            first = most if name in SHIFTS else min(most, FIRST_REACH[name])
+            found[name] = max(first, found.get(name, 0.0))
+        return found
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""

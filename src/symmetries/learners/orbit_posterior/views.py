@@ -25,6 +25,8 @@ from symmetries.ops.warp import warp
 LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
+NOISE = 4.0  # standard deviations of the noise around the content
+SELDOM = 0.003  # of the pictures
 SMALLEST_DISC = 0.75  # radius of a round window, in half-images
 FILLED = 0.8  # of the pixels of a round window differ from what is around it
 ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
@@ -62,7 +64,8 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     disc = _find_disc(x, distance, least)
     if disc is not None:
         return disc
-    differs = (x - fill).abs().amax(1) > least
+    away = (x - fill).abs().amax(1)
+    differs = away > torch.maximum(least, NOISE * _border_noise(x))
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
     plain = bool(border.float().mean() < 0.1)
     if not plain:
@@ -70,9 +73,22 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
 
 
+def _border_noise(x: Tensor) -> Tensor:
+    """Standard deviation of noise around the content: of neighbours on the border.
+
+    It is that of differences, over the root of 2, from their median; textures are smoother than
+    what they vary by, and noise is not.
+    """
+    edges = torch.cat((x[..., (0, -1), :].flatten(0, 2), x[..., (0, -1)].mT.flatten(0, 2)))
+    step = edges.diff(dim=-1).abs().median()
+    away = (edges - edges.median()).abs().median()
+    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
+
+
 def _farthest(differs: Tensor, distance: Tensor) -> float:
-    """Distance from the middle within which pixels of 99 % of the pictures differ."""
-    return float((differs * distance).flatten(1).amax(1).quantile(0.99))
+    """Distance from the middle within which pixels differ, but for those of very few pictures."""
+    often = differs.sum(0) > max(2, SELDOM * len(differs))
+    return float(distance[often].max()) if bool(often.any()) else 0.0
 
 
 def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
