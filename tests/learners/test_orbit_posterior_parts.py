@@ -391,7 +391,7 @@ def test_verdicts_follow_width_and_interval(width, low, high, verdict):
     coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
     ends = [math.radians(value) for value in (width, low, high)]
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
-    found, why = verdict_of(coordinate, line, None)
+    found, why, _ = verdict_of(coordinate, line, None)
     assert found == verdict
     assert bool(why) == (verdict == "cannot be told")
 

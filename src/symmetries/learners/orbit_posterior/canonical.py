@@ -11,6 +11,7 @@ import math
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, WIDEST, Chart
@@ -21,6 +22,8 @@ Level = Literal["place", "size", "shape"]
 FAINT = 0.2  # of a picture's largest value: what is fainter does not count as content
 EXTENT = 2.5  # half-sides of the result, in standard deviations of the content
 SHARE = 0.99  # of the pictures that decide how far moves must go
+LOOKED_AT, NEAREST = 1024, 16  # pictures, and neighbours of each
+ANGLES, CIRCLES, HARMONICS = 32, 4, 5  # of a picture's Fourier series around its middle
 BEYOND = 1.1  # times that
 LEAST_REACH = 0.2
 RANGE = 1.5  # of the numbers
@@ -125,33 +128,70 @@ def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, lis
 
 
 @torch.no_grad()
-def reach_of_content(images: Tensor, chart: Chart, fill: float) -> dict[str, float]:
-    """How far moves must go at most, by name, from how place, size and shape of the content vary.
+def reach_of_content(
+    images: Tensor, chart: Chart, fill: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """How far moves may have to go at first, and at most, from how the content differs.
 
-    No picture is taken to another of the data by a move that is larger than the difference of
-    their moments. Shifts need nearly as much; sizes and shapes differ between contents, too.
+    A move from one picture of the data to another one of the same content is as large as the
+    difference of their moments, so that none is larger than the range of the moments. At first
+    those of like contents count: contents are alike if their canonical pictures are, in whatever
+    turn, by the strengths of their Fourier series around the middle.
 
     Args:
         images: (N, C, H, W) on a plain background.
         chart: of the group.
         fill: value of the background.
+
+    Returns:
+        Both by the name of the coordinate.
     """
-    channels, height, width = images.shape[1:]
-    look = Canonical((channels, height, width), 0, "shape").to(images.device)
-    centre, (xx, yy, xy) = look.moments(images - fill)
+    x = images[:LOOKED_AT] - fill
+    channels, height, width = x.shape[1:]
+    look = Canonical((channels, height, width), 0, "shape").to(x.device)
+    centre, (xx, yy, xy) = look.moments(x)
     _, (level, half, slant) = _root_and_logarithm(xx.clamp_min(1e-5), yy.clamp_min(1e-5), xy)
-    stretched = max(map(_range, (level + half, level - half, slant)))
-    away = 2 * float(centre.norm(dim=1).quantile(SHARE))
-    sizes = {"zoom": _range(level), **dict.fromkeys(("scale_x", "scale_y", "shear"), stretched)}
-    turned = "rotation" in chart.names
-    shifts = [away, away] if turned else [_range(c) for c in centre.unbind(-1)]
-    needed = {**sizes, **dict(zip(SHIFTS, shifts, strict=True))}
-    found = {}
-    for c in chart.coordinates:
-        if c.kind == "line" and c.name in needed:
-            most = WIDEST[c.name]
-            found[c.name] = min(max(BEYOND * needed[c.name], LEAST_REACH), most)
+    near = _neighbours(_around_the_middle(look(x)[0]))
+    values = dict(zip(STRETCHES, (level, level + half, level - half, slant), strict=True))
+    first = {name: _apart(value, near) for name, value in values.items()}
+    most = {name: _range(value) for name, value in values.items()}
+    shifts = [_range(c) for c in centre.unbind(-1)]
+    if "rotation" in chart.names:  # content takes its place and its shape along
+        shifts = [2 * float(centre.norm(dim=1).quantile(SHARE))] * 2
+        for found in (first, most):
+            found |= dict.fromkeys(STRETCHES[1:], max(found.values()))
+    for found in (first, most):
+        found |= dict(zip(SHIFTS, shifts, strict=True))
+    lines = [c.name for c in chart.coordinates if c.kind == "line" and c.name in most]
+    both = [
+        {n: min(max(BEYOND * found[n], LEAST_REACH), WIDEST[n]) for n in lines}
+        for found in (first, most)
+    ]
+    return {n: min(both[0][n], both[1][n]) for n in lines}, both[1]
+
+
+def _around_the_middle(pictures: Tensor) -> Tensor:
+    """Strengths (N, F) of the Fourier series along circles around the middle."""
+    angle = torch.arange(ANGLES, device=pictures.device) * (2 * math.pi / ANGLES)
+    radius = (torch.arange(CIRCLES, device=pictures.device) + 0.5) / CIRCLES
+    circle = torch.stack((torch.cos(angle), torch.sin(angle)), -1)
+    grid = (radius[:, None, None] * circle).expand(len(pictures), -1, -1, -1)
+    values = F.grid_sample(pictures, grid.to(pictures.dtype), align_corners=False)
+    found: Tensor = torch.fft.rfft(values, dim=-1).abs()[..., :HARMONICS].flatten(1)
     return found
+
+
+def _neighbours(features: Tensor) -> Tensor:
+    """The nearest others (N, K) of each row."""
+    distance = torch.cdist(features, features)
+    distance.fill_diagonal_(math.inf)
+    found: Tensor = distance.topk(min(NEAREST, len(features) - 1), largest=False).indices
+    return found
+
+
+def _apart(values: Tensor, near: Tensor) -> float:
+    """How much values (N,) differ between neighbours, but for very few."""
+    return float((values[near] - values[:, None]).abs().flatten().quantile(SHARE))
 
 
 def _range(values: Tensor) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
-from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
+from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
@@ -36,9 +36,7 @@ MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
-OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
-FAR = 0.03  # of q in the outer 5 %: then the reach is widened twice at once
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
@@ -284,11 +282,8 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
-        if coordinate.kind == "line" and outer[coordinate.name] > most:
-            far = outer[coordinate.name] > FAR
-            reach = widened(coordinate, WIDER**2 if far else WIDER)
-            reach = min(reach, model.most(coordinate.name))
+        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+            reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     rebuilt = model.chart.wider(wider)

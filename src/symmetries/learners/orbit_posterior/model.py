@@ -24,7 +24,7 @@ from symmetries.learners.orbit_posterior.canonical import (
     canonical_view,
     reach_of_content,
 )
-from symmetries.learners.orbit_posterior.chart import FIRST_REACH, SHIFTS, Chart
+from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
@@ -153,10 +153,11 @@ class OrbitPosterior(nn.Module):
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
         self.frame = find_frame(some, float(self.action.fill))
-        self.most_reach = {}
+        reach, self.most_reach = dict(self.given_reach), {}
         if canonical_level(self.chart, self.frame.plain) is not None:
-            self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
-        self.rebuild(Chart(self.chart.group, self.config.bins, self._first_reach()))
+            first, self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
+            reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
+        self.rebuild(Chart(self.chart.group, self.config.bins, reach))
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
         self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
@@ -166,14 +167,6 @@ class OrbitPosterior(nn.Module):
     def most(self, name: str) -> float:
         """How far moves along a coordinate can go between pictures of the data."""
         return self.most_reach.get(name, math.inf)
-
-    def _first_reach(self) -> dict[str, float]:
-        """How far moves go at first: as far as was asked for, and as the content needs."""
-        found = dict(self.given_reach)
-        for name, most in self.most_reach.items():
-            first = most if name in SHIFTS else min(most, FIRST_REACH[name])
-            found[name] = max(first, found.get(name, 0.0))
-        return found
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""
