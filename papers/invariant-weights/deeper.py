@@ -107,7 +107,8 @@ def sparse_gp(
         seconds = clock(device) - started
         print(f"sgpr {name} accuracy {accuracy:.2f} {seconds:.1f} s", flush=True)
         row = {"set": name, "row": "sgpr", "accuracy": accuracy, "bound": model.elbo}
+        bounds = model.history[:: max(1, model.steps // 20)]
         yield {
             "tag": name, "seed": seed, "inducing": model.inducing, "steps": model.steps,
-            "seconds": seconds, "runs": [row], "bounds": model.history[:: max(1, model.steps // 20)],
+            "seconds": seconds, "runs": [row], "bounds": bounds,
         }  # fmt: skip
