@@ -119,10 +119,14 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         (widths("blurred", "sgpr blurred", "0 1 2"),),
         (widths("long", "long", "0 1 2"),),
         tuple(cifar(data, FIXED, 8, augment) for augment in (False, True) for data in BOTH),
-        tuple(cifar(data, LEARNED, 4, augment) for augment in (False, True) for data in BOTH),
-        (
-            *(cifar(d, "t2-soft t2-strict", 1, a) for a in (False, True) for d in BOTH),
-            *(cifar(d, "t2-learned", 1, a) for a in (False, True) for d in BOTH),
+        *(
+            tuple(
+                cifar(data, only, 1, augment)
+                for only in ("t2-soft t2-strict", "t2-learned")
+                for augment in (False, True)
+            )
+            + tuple(cifar(data, LEARNED, 4, augment) for augment in (False, True))
+            for data in BOTH
         ),
     ),
 }

@@ -20,11 +20,13 @@ def recipe_rows(results: Row) -> list[Row]:
 
 
 def matching(rows: Sequence[Row], line: Row, data: str, augment: bool) -> list[Row]:
-    """The runs of one cell of the table, one for each seed."""
+    """The runs of one cell of the table, one for each seed: those with the most epochs."""
     mode = line["model"].split()[0]
     key = (line["rotations"], mode, line["penalty"], data, augment)
     names = ("rotations", "mode", "penalty", "data", "augment")
-    return [row for row in rows if tuple(row[name] for name in names) == key]
+    found = [row for row in rows if tuple(row[name] for name in names) == key]
+    most = max((row["epochs"] for row in found), default=0)
+    return [row for row in found if row["epochs"] == most]
 
 
 def short_rows(results: Row) -> list[Row]:
@@ -63,11 +65,13 @@ def where(line: Row) -> str:
     return "T(2)" if line["rotations"] == 1 else f"{line['rotations']} rotations"
 
 
-def main_rows(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
-    """Strict, partial and soft with a fixed omega', by group: paper and ours side by side."""
+def main_rows(
+    results: Row, expected: Row, learned: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Strict, partial and soft with a fixed omega', or learned ones: paper and ours by group."""
     body = []
     for line in expected["table3"]:
-        if line["penalty"] is not None:
+        if (line["penalty"] is not None) != learned:
             continue
         cells = [where(line), label(line)]
         for data, augment in COLUMNS.values():
