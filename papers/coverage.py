@@ -2,9 +2,9 @@
 
     python papers/coverage.py
 
-prints a table: entries of each table (a number for each row and set) or panels of a figure that were
-run at the paper's setting, run otherwise, or not run, with GPU minutes. What counts as the paper's
-setting is said in the last column; the pages list every deviation.
+prints a table: entries of each table (a number for each row and set) or panels of a figure that
+were run at the paper's setting, run otherwise, or not run, with GPU minutes. What counts as the
+paper's setting is said in the last column; the pages list every deviation.
 """
 
 import json

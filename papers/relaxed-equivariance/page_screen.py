@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 from typing import Any
 
+from relaxed_choices import rate_of
+
 Row = dict[str, Any]
 COLUMNS = {
     "CIFAR-10": ("cifar10", False),
@@ -50,8 +52,10 @@ def cell(results: Row, line: Row, data: str, augment: bool) -> str:
         longer = rows[0]["epochs"]
         note = "" if longer == EPOCHS else f"; {longer} epochs"
         return said([row["accuracy"] for row in rows], note)
-    found = [row["accuracy"] for row in matching(short_rows(results), line, data, augment)]
-    return said(found, "; short")
+    groups: dict[tuple[float, float], list[float]] = {}  # by start and rate of a learned omega'
+    for row in matching(short_rows(results), line, data, augment):
+        groups.setdefault((row["omega"], rate_of(row)), []).append(row["accuracy"])
+    return said(max(groups.values(), key=len, default=[]), "; short")
 
 
 def label(line: Row) -> str:
