@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
 from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
 from symmetries.learners.orbit_posterior.config import Training
@@ -23,6 +25,7 @@ from symmetries.training.side_by_side import (
     threads_of_a_fit,
     torch_threads,
 )
+from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -51,6 +54,12 @@ def shrunk(images: Tensor, largest: int) -> Tensor:
     return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
 
 
+def resident(images: Tensor, device: torch.device) -> Tensor:
+    """Pictures on a GPU, if they fit there: folds are cut out where the fits need them."""
+    cuda = device.type == "cuda" and fits_on_device((images,), device)
+    return images.to(device) if cuda else images
+
+
 def fold_of(count: int, folds: int, seed: int) -> Tensor:
     """The fold (N,) of each picture: parts of equal size, drawn at random."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(mix(seed, 11)))
@@ -72,6 +81,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
+    images = resident(images, _device(run)) if _processes(run) == 1 else images
     with torch_threads(threads_of_a_fit() if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
         others = {**run, "progress": False} if together else run  # one bar at a time
@@ -94,11 +104,22 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
     """Whether fits will run side by side: on a CPU, in one process."""
-    accelerated = torch.cuda.is_available() or torch.backends.mps.is_available()
-    place = run.get("device", "auto")
-    alone = run.get("devices", 1) * run.get("nodes", 1) == 1
-    cpu = place == "cpu" or (place == "auto" and not accelerated)
-    return alone and cpu and model.shares_cores
+    return _processes(run) == 1 and _device(run).type == "cpu" and model.shares_cores
+
+
+def _processes(run: Run) -> int:
+    count: int = run.get("devices", 1) * run.get("nodes", 1)
+    return count
+
+
+def _device(run: Run) -> torch.device:
+    """Where a run will train."""
+    name = run.get("device", "auto")
+    if name != "auto":
+        return as_device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _find_reach(
@@ -150,15 +171,20 @@ class Fit:
     settled: bool = False
     history: History = field(default_factory=History)
 
+    @cached_property
+    def split(self) -> tuple[Tensor, Tensor]:
+        """Pictures to learn from, and pictures to stop by: the same in every round."""
+        config, seed = self.model.config, mix(self.model.seed, 12, self.fold)
+        return split_held_out(self.images, config.held_out, seed)
+
     def round(self) -> None:
         """Train once more."""
         model, number = self.model, self.rounds
         recipe = model.config.training
-        split = split_held_out(self.images, model.config.held_out, mix(model.seed, 12, self.fold))
         part, loss, overfits = fit_round(
             model,
             self.network,
-            *split,
+            *self.split,
             recipe,
             self.run,
             f"{self.name}-round{number}",
