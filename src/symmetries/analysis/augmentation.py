@@ -93,7 +93,7 @@ def load_symmetry_model(
     if isinstance(model, SymmetryResult) and model.fitted is not None:
         model = model.fitted
     if isinstance(model, str | Path):
-        folder = _model_folder(model)
+        folder = model_folder(model)
         with rebuilding(folder, "an orbit posterior or a symmetry model"):
             found = load_state(folder)[1].get("learner")
             if found not in KINDS:
@@ -124,13 +124,14 @@ def unseen_folds(
     result = model if isinstance(model, SymmetryResult) else None
     if isinstance(model, str | Path):
         with suppress(ValueError, OSError):
-            result = SymmetryResult.load(_model_folder(model).parent / "symmetries.json")
+            result = SymmetryResult.load(model_folder(model).parent / "symmetries.json")
     if result is None or result.data.sha256 != data_hash(images):
         return None
     return learner.folds(len(images))
 
 
-def _model_folder(model: str | Path) -> Path:
+def model_folder(model: str | Path) -> Path:
+    """The folder of a model that is named by itself, or by the output that it is in."""
     folder = as_path(model, "model").expanduser()
     return folder / "model" if (folder / "model").is_dir() else folder
 
