@@ -199,7 +199,8 @@ def inner_mask(moves: Moves, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN
     """(N, 1, H, W), or of volumes: what is away from the border, before the move and after it."""
     mask = torch.zeros_like(maps[:, :1])
     edges = [round(side * (1 - INNER) / 2) for side in maps.shape[2:]]
-    inner = [slice(edge, side - edge) for edge, side in zip(edges, maps.shape[2:], strict=True)]
+    sides = zip(edges, maps.shape[2:], strict=True)
+    inner: list[Any] = [slice(edge, side - edge) for edge, side in sides]
     mask[(..., *inner)] = 1
     moved = moves.place(element, mask)
     return (moved > 0.999) & (mask > 0)
