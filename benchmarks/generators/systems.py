@@ -8,7 +8,7 @@ broken system may still be symmetric up to epsilon. A symmetry is detected if th
 certified in an intact system. A plain threshold calls every field a symmetry whose estimated
 defect, on the data that chose it, is below epsilon.
 
-Run with: python -m benchmarks.generators.systems --seeds 100
+Run with: python -m benchmarks.generators.systems --seeds 500 --workers 4
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from benchmarks.generators.records import Clock, record
+from benchmarks.generators.records import Clock, parallel, record
 from benchmarks.generators.truth import true_defect
 from torch import Tensor
 
@@ -114,13 +114,19 @@ def one_run(name: str, seed: int, broken: bool) -> dict[str, object]:
 def main() -> None:
     """Run all systems and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=100)
-    count = parser.parse_args().seeds
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
     clock, rows = Clock(), []
-    for seed in range(count):
-        rows += [one_run(name, seed, broken) for name in SYSTEMS for broken in (False, True)]
-        settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS, "seeds": f"0 to {seed}"}
-        record("systems", summarised(rows), rows, clock, settings)
+    seeds = range(given.first, given.first + given.seeds)
+    runs = [(name, seed, broken) for seed in seeds for name in SYSTEMS for broken in (False, True)]
+    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS}
+    for row in parallel(one_run, runs, given.workers):
+        rows.append(row)
+        if len(rows) % 1000 == 0 or len(rows) == len(runs):
+            settings["seeds"] = f"{seeds[0]} to {row['seed']}"
+            record("systems", summarised(rows), rows, clock, settings)
 
 
 def summarised(rows: list[dict[str, object]]) -> dict[str, object]:
