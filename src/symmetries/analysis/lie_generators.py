@@ -23,6 +23,7 @@ from symmetries.lie.certificates import (
     each_level,
     split_halves,
 )
+from symmetries.lie.charts import data_chart
 from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
@@ -227,18 +228,21 @@ def _fitted(
 ) -> tuple[Search, Certificates, FitQuality]:
     """Equations, certificates and quality of polynomials fitted to the table."""
     x, y = table.x, table.y
+    hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
+    z = hull.coordinates(x) if hull.dim < x.shape[1] else x
     if law == "density":
         quality = choose_density_degree(x, halves[0], degree)
     elif y is None:
         remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
         raise invalid("y", "outputs, or a model", "neither", remedy)
     else:
-        quality = choose_degree(x, y, halves[0], degree, table.units)
+        quality = choose_degree(z, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
         if law == "density" or y is None:
             return fit_log_density(x[rows], quality.degree)
-        return fit_polynomial(x[rows], y[rows], quality.degree)
+        fitted = fit_polynomial(z[rows], y[rows], quality.degree)
+        return fitted if z is x else lambda points: fitted(hull.coordinates(points))
 
     found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
     return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality

@@ -111,8 +111,8 @@ class Certificates:
 
 
 def each_level(level: float) -> float:
-    """Level of each of the three families of tests: spans, the rounded basis, the spectrum."""
-    return 1 - (1 - level) / 3
+    """Level of each of the four families of tests: spans, the rounded basis, the spectrum twice."""
+    return 1 - (1 - level) / 4
 
 
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -232,11 +232,18 @@ def _decide(
     epsilon: float,
     judge: Callable[[Tensor, float], Interval],
 ) -> Certificates:
-    """Count from the best field until a test fails, and from the worst until one fails."""
+    """Count from the best field until a test fails; the next one, or the worst, are not symmetric.
+
+    That there are no more than were certified is tested first, and needs one interval only: defects
+    ascend. If it fails, fields are counted from the worst until a test fails. Both together have
+    the probability of one family of tests, so that the intervals of the spectrum are wider.
+    """
     least = 0
     while least < len(worst) and worst[least].high <= epsilon:
         least += 1
     most = len(spectrum)
+    if least < most and spectrum[least].low > epsilon:  # so are the defects of all that follow
+        most = least
     while most > least and spectrum[most - 1].low > epsilon:
         most -= 1
     return Certificates(least, most, chosen, worst, spectrum, "", judge)
