@@ -7,7 +7,7 @@ hidden layers of 32 units, ReLU) predicts five states from five, trained for 2,0
 (1e-4, batches of 512) on windows that random elements exp(z G), z ~ N(0, 9), move; G is the
 generator that was found (linear fields of all coordinates, law "dynamics", from each state to the
 step that follows), the true one, or none. A file of LieGAN's own orbits (arrays train and test of
-shape (n, 20, 8)) may be given instead, and a generator that LieGAN found.
+shape (n, 20, 8)) may be given instead, and a generator that LieGAN found (8, 8).
 
 Run with: python -m benchmarks.generators.n_body --bodies 2
 """
@@ -164,8 +164,9 @@ def main() -> None:
         error = float(moved.norm() / (flat @ truth.T).norm())
         cases = {"learned generator": learned} | cases
     if given.peer is not None:
-        order = [0, 1, 2, 3, 4, 5, 6, 7]
-        cases["LieGAN's generator"] = torch.from_numpy(np.load(given.peer)).double()[order][:, order]
+        order = [0, 1, 4, 5, 2, 3, 6, 7]  # LieGAN's coordinates are body by body
+        theirs = torch.from_numpy(np.load(given.peer)).double()
+        cases["LieGAN's generator"] = theirs[order][:, order]
     rows = []
     for name, matrix in cases.items():
         for seed in range(given.seeds):
