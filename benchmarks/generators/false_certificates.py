@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=1000, help="seeds below it set the interval")
-    parser.add_argument("--epsilon", type=float, default=0.02)
+    parser.add_argument("--epsilon", type=float, default=0.01)
     parser.add_argument("--kinds", nargs="+", default=["network", "table"])
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()

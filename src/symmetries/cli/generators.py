@@ -42,7 +42,7 @@ def generators(
     ] = None,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="Largest defect of a symmetry.")
-    ] = 0.02,
+    ] = 0.01,
     level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
     degree: Annotated[
         int | None, typer.Option("--degree", help="Of the polynomials; else chosen.", min=1)

@@ -111,8 +111,13 @@ class Certificates:
 
 
 def each_level(level: float) -> float:
-    """Level of each of the four families of tests: spans, the rounded basis, the spectrum twice."""
-    return 1 - (1 - level) / 4
+    """Level of each of the three families of tests: spans, the rounded basis, the spectrum."""
+    return 1 - (1 - level) / 3
+
+
+def _spectrum_level(level: float) -> float:
+    """Level of an interval of the spectrum, which is used for two tests (:func:`_decide`)."""
+    return 1 - (1 - level) / 6
 
 
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
@@ -160,11 +165,11 @@ def certify_function(
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
     first, second = ([problem.measure(z[rows]) for rows in part] for part in blocks)
-    one_sided = each_level(level)
+    one_sided, both = each_level(level), _spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
     spectrum = tuple(
-        jackknife_interval(float(value), [float(s.defects[i]) for s in without], one_sided)
+        jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
@@ -218,7 +223,8 @@ def certify_fit(
     size = min(len(defects) for defects in spectra)
     table = torch.stack([defects[:size] for defects in spectra])
     spectrum = tuple(
-        refit_interval(float(column[0]), column[1:].tolist(), one_sided) for column in table.T
+        refit_interval(float(column[0]), column[1:].tolist(), _spectrum_level(level))
+        for column in table.T
     )
     judges = replace(judges, refits=tuple(judged))
     worst = judges.intervals(chosen, one_sided)
@@ -236,7 +242,7 @@ def _decide(
 
     That there are no more than were certified is tested first, and needs one interval only: defects
     ascend. If it fails, fields are counted from the worst until a test fails. Both together have
-    the probability of one family of tests, so that the intervals of the spectrum are wider.
+    the probability of one family of tests.
     """
     least = 0
     while least < len(worst) and worst[least].high <= epsilon:
