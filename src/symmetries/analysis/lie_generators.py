@@ -82,7 +82,7 @@ def generators(
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
             (of unlabelled data, by linear or affine fields); by default "dynamics" for
             trajectories and "invariant" for tables.
-        epsilon: largest defect of what counts as a symmetry; 0.01 by default, 0.05 for pictures.
+        epsilon: largest defect of what counts as a symmetry; 0.01 by default, 0.1 for pictures.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
         target: columns of a .csv file that are outputs.

@@ -24,7 +24,7 @@ from symmetries.lie.pictures import (
     cosine_tests,
     picture_fields,
 )
-from symmetries.lie.planar_names import flow_lines, planar_name
+from symmetries.lie.planar_names import flow_lines, nearest_named, planar_name
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -34,8 +34,8 @@ from symmetries.results.generators import (
 )
 from symmetries.results.pictures import OrbitCurves
 
-EPSILON = 0.05
-MOST = 6000  # pictures of a distribution whose changes are held in memory
+EPSILON = 0.1  # pixels and interpolation alone cost some per cent
+MOST = 2**25  # numbers of a distribution's changes, which are held in memory
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def describe_picture_generators(
     check_whole(seed, "seed", 0, 2**63 - 1)
     family = picture_fields(kind, (pictures.shape[1], pictures.shape[2], pictures.shape[3]))
     if model is None:
-        pictures = pictures[:MOST]
+        pictures = pictures[: MOST // (TESTS * family.size)]
     units = pictures.flatten(1).unique(dim=0, return_inverse=True)[1]  # copies are one unit
     halves = split_halves(units, seed)
     law: Literal["invariant", "density"] = "density" if model is None else "invariant"
@@ -180,9 +180,11 @@ def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: 
     theta = answers.theta[: answers.least]
     if len(theta) == 0:
         return theta
-    rows = family.rows
-    basis = simple_basis(theta.reshape(len(theta), rows, -1))
+    basis = simple_basis(theta.reshape(len(theta), family.rows, -1))
     simple = rounded(basis)
+    if len(theta) == 1 and family.kind != "colour":  # one with a name, if it does as well
+        alike, _, named = nearest_named(family, theta[0])
+        simple = named.reshape(1, family.rows, -1) if alike > 0.5 else simple
     if simple is not None and answers.judge is not None:
         worst = answers.judge(simple.flatten(1), each_level(level))
         if worst.value <= answers.worst[answers.least - 1].high and worst.high <= epsilon:

@@ -5,11 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.lie.certificates import REFITS, Certificates, decide, each_level, spectrum_level
+from symmetries.lie.certificates import Certificates, decide, each_level, spectrum_level
 from symmetries.lie.intervals import Interval, student_quantile, worst_members
 from symmetries.lie.pictures import CosineTests, PictureFields
 
 FEWEST = 200  # pictures
+RESAMPLED = 60
 
 
 def certify_distribution(
@@ -23,8 +24,9 @@ def certify_distribution(
 ) -> Certificates:
     """Which fields leave the statistics of a distribution of pictures as they are.
 
-    The defect of a field is the root of sum_j (E dphi_j)^2 / sum_j E (dphi_j)^2 over test functions
-    phi_j. A mean of n pictures adds 1 / n to its square, which resampling measures and takes out.
+    The change of a field is the root of sum_j (E dphi_j)^2 / sum_j E (dphi_j)^2 over test functions
+    phi_j, and its defect is the change relative to the root mean square over all fields. A mean of
+    n pictures adds 1 / n to the square of a change, which resampling measures and takes out.
 
     Args:
         tests: the test functions.
@@ -40,56 +42,75 @@ def certify_distribution(
         return Certificates(0, family.size, torch.zeros(0, family.size), (), (), few)
     changes = tests.changes(family, pictures)
     generator = torch.Generator().manual_seed(seed)
-
-    def refitted(rows: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Gram matrices of the data and of resampled data."""
-        part = changes[rows]
-        counts = torch.multinomial(
-            torch.full((REFITS, len(rows)), 1.0 / len(rows)), len(rows), True, generator=generator
-        )
-        weights = torch.zeros(REFITS + 1, len(rows), dtype=torch.float64)
-        weights[1:].scatter_add_(1, counts, torch.ones_like(counts, dtype=torch.float64))
-        weights[0] = 1
-        means = (weights @ part.flatten(1) / len(rows)).reshape(-1, *part.shape[1:])
-        squares = torch.einsum("nmp,nmq->npq", part, part)
-        below = (weights @ squares.flatten(1) / len(rows)).reshape(-1, *squares.shape[1:])
-        return [(m.T @ m, b) for m, b in zip(means, below, strict=True)]
-
     first = changes[halves[0]]
     mean = first.mean(0)
     below = torch.einsum("nmp,nmq->pq", first, first) / len(first)
-    defects, theta = _spectrum(mean.T @ mean, below)
-    limit = 4 * epsilon**2 + 1 / len(first)
-    chosen = theta[defects.square() <= limit]
-    judging = refitted(halves[1])
+    found, theta = _spectrum(mean.T @ mean, below)
+    scale = float(found.square().mean()) - 1 / len(first)
+    if scale < 1 / len(first):
+        few = "no field changes these pictures by more than chance does: give more of them"
+        return Certificates(0, family.size, torch.zeros(0, family.size), (), (), few)
+    chosen = theta[found.square() <= 4 * scale * epsilon**2 + 2 / len(first)]
 
-    def intervals(fields: Tensor, at: float) -> tuple[Interval, ...]:
-        values = torch.stack(
-            [worst_members(fields @ a @ fields.T, fields @ b @ fields.T)[0] for a, b in judging]
-        )
-        return tuple(_interval(column, at) for column in values.T)
+    def judge(fields: Tensor, at: float) -> Interval:
+        return judges.intervals(fields, at)[-1]
 
-    everything = refitted(torch.arange(len(pictures)))
-    spectra = torch.stack([_spectrum(a, b)[0] for a, b in everything])
-    spectrum = tuple(_interval(column, spectrum_level(level)) for column in spectra.T)
-    worst = intervals(chosen, each_level(level)) if len(chosen) else ()
-    return decide(chosen, worst, spectrum, epsilon, lambda t, at: intervals(t, at)[-1])
+    judges = _Means(changes[halves[1]], scale, generator)
+    everything = _Means(changes, scale, generator)
+    members = _spectrum(*everything.grams)[1]
+    spectrum = tuple(everything.interval(member, spectrum_level(level)) for member in members)
+    worst = judges.intervals(chosen, each_level(level))
+    return decide(chosen, worst, spectrum, epsilon, judge)
 
 
-def _interval(column: Tensor, level: float) -> Interval:
-    """From the defect of the data (first) and of resampled data, without what noise adds.
+class _Means:
+    """Mean changes of test functions, (m, p), of data and of resampled data.
 
-    Resampled squares exceed that of the data by as much as it exceeds the truth.
+    Args:
+        changes: of each picture, (n, m, p).
+        scale: mean square change over all fields, to which defects are relative.
+        generator: draws the resampled data.
     """
-    square, refits = float(column[0]) ** 2, column[1:].square()
-    clean = 2 * square - float(refits.mean())
-    reach = student_quantile(level, len(refits) - 1) * float(refits.std())
-    ends = (max(clean, 0.0), max(clean - reach, 0.0), max(clean, 0.0) + reach)
-    return Interval(*(math.sqrt(end) for end in ends))
+
+    def __init__(self, changes: Tensor, scale: float, generator: torch.Generator) -> None:
+        count = len(changes)
+        drawn = torch.randint(count, (RESAMPLED, count), generator=generator)
+        weights = torch.zeros(RESAMPLED, count, dtype=torch.float64)
+        weights.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
+        flat = changes.flatten(1)
+        self.mean = changes.mean(0)
+        self.errors = (weights @ flat / count).reshape(-1, *self.mean.shape) - self.mean
+        below = torch.einsum("nmp,nmq->pq", changes, changes) / count
+        self.grams = self.mean.T @ self.mean, scale * below
+
+    def intervals(self, fields: Tensor, level: float) -> tuple[Interval, ...]:
+        """For the largest defect in the span of the first fields, for each number of fields."""
+        if len(fields) == 0:
+            return ()
+        above, below = (fields @ gram @ fields.T for gram in self.grams)
+        members = worst_members(above, below)[1] @ fields
+        return tuple(self.interval(member, level) for member in members)
+
+    def interval(self, member: Tensor, level: float) -> Interval:
+        """For the defect of one field (p,), without what noise adds to its square.
+
+        The square of a mean u + e has the variance of e.e and of 2 u.e. The latter is overestimated
+        because u is known with an error like e, by twice the former.
+        """
+        mean, errors = self.mean @ member, self.errors @ member
+        size = float(member @ self.grams[1] @ member)
+        squares = errors.square().sum(1)
+        clean = float(mean.square().sum() - squares.mean())
+        noise = float(squares.var())
+        cross = float((2 * errors @ mean).var())
+        error = math.sqrt(noise + max(cross - 2 * noise, 0.0))
+        reach = student_quantile(level, RESAMPLED - 1) * error
+        ends = (clean, clean - reach, max(clean, 0.0) + reach)
+        return Interval(*(math.sqrt(max(end, 0.0) / size) for end in ends))
 
 
 def _spectrum(above: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
-    """Defects, ascending, and the fields (k, p) that have them, by Gram matrices (p, p)."""
+    """Changes, ascending, and the fields (k, p) that have them, by Gram matrices (p, p)."""
     size, axes = torch.linalg.eigh(below)
     whitening = axes / size.clamp_min(1e-12 * float(size[-1])).sqrt()
     values, fields = torch.linalg.eigh(whitening.T @ above @ whitening)

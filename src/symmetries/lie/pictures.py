@@ -4,10 +4,9 @@ A planar field v moves a picture I by :math:`-v \cdot \nabla I`, a colour matrix
 pixel. Both are linear in the unknown numbers. They are symmetries of a function f of pictures if
 :math:`df(-v \cdot \nabla I) = 0`, and of a distribution of pictures if no statistic of it changes:
 :math:`\mathrm{E}\, d\varphi_j(-v \cdot \nabla I) = 0` for all test functions, here cosines of
-random projections of the pictures. The defect of a field for a function is the size of the
-violation, relative to fields of the same family that are drawn at random and change pictures as
-fast; for a distribution, the change of the statistics of all pictures together, relative to those
-of single ones: 0 if the changes cancel, 1 if all pictures change alike.
+random projections of the pictures. The defect is the size of the violation, relative to fields of
+the same family that are drawn at random: for a function, those that change pictures as fast; for a
+distribution, those that change the statistics of single pictures as fast.
 """
 
 import math
@@ -26,6 +25,7 @@ from symmetries.lie.triangular import TriangularFactor, right_singular
 DEGREES = {"affine": 1, "quadratic": 2, "cubic": 3}
 KINDS = (*DEGREES, "fourier", "colour")
 BATCH = 64
+SMALLEST = 16  # pixels; finite differences of smaller pictures are too coarse
 WAVES = 2  # highest frequency of fields of the Fourier basis
 TESTS = 256  # test functions of a distribution
 COARSE = 8  # pictures are averaged over such a grid for the test functions
@@ -72,8 +72,10 @@ def picture_fields(kind: str, shape: tuple[int, int, int]) -> PictureFields:
     longer side.
 
     Example:
-        >>> picture_fields("cubic", (1, 8, 8)).size, picture_fields("affine", (1, 8, 8)).names[:2]
-        (20, ('d/dx', 'x d/dx'))
+        >>> picture_fields("cubic", (1, 16, 16)).size
+        20
+        >>> picture_fields("affine", (1, 16, 16)).names[:2]
+        ('d/dx', 'x d/dx')
     """
     check_choice(kind, KINDS, "fields")
     channels, height, width = shape
@@ -85,6 +87,10 @@ def picture_fields(kind: str, shape: tuple[int, int, int]) -> PictureFields:
         letters = "rgb" if channels == 3 else tuple(f"c{i + 1}" for i in range(channels))
         names = tuple(f"{b} d/d{a}" for a in letters for b in letters)
         return PictureFields(kind, names, unit.reshape(-1, channels, channels))
+    if min(height, width) < SMALLEST:
+        got = f"{height} x {width} pixels"
+        remedy = "take larger pictures: these have no slopes to speak of"
+        raise invalid("pictures", f"at least {SMALLEST} pixels along each side", got, remedy)
     points = plane_points(height, width)
     if kind == "fourier":
         values, words = fourier_values(points)

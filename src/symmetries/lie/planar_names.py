@@ -40,6 +40,30 @@ def field_values(family: PictureFields, theta: Tensor, points: Tensor) -> Tensor
     return values @ theta.reshape(2, -1).T
 
 
+def nearest_named(family: PictureFields, theta: Tensor) -> tuple[float, str, Tensor]:
+    """The field with a name that is most like another one.
+
+    Returns:
+        The cosine of their angle on the unit disc, the name, and its coefficients (p,) in the
+        family, by least squares.
+    """
+    side = torch.linspace(-1, 1, 21, dtype=torch.float64)
+    points = torch.cartesian_prod(side, side)
+    points = points[points.norm(dim=1) <= 1]
+    values = field_values(family, theta, points)
+    unit = torch.eye(family.size, dtype=torch.float64)
+    every = torch.stack([field_values(family, row, points).flatten() for row in unit], 1)
+    best, word, found = 0.0, "", theta
+    for name, field in _named(points).items():
+        inside = torch.linalg.lstsq(every, field.flatten()[:, None]).solution[:, 0]
+        if (every @ inside - field.flatten()).norm() > 1e-6 * field.norm():
+            continue  # it is not of this family
+        alike = abs(float((field * values).sum() / (field.norm() * values.norm())))
+        if alike > best:
+            best, word, found = alike, name, inside
+    return best, word, found
+
+
 def planar_name(family: PictureFields, theta: Tensor) -> str:
     """The word for a planar field, or an empty string if it is like none that has one.
 
@@ -48,20 +72,11 @@ def planar_name(family: PictureFields, theta: Tensor) -> str:
     Example:
         >>> from symmetries.lie.pictures import picture_fields
         >>> theta = torch.tensor([0.0, 0.0, -1.0, 0.0, 1.0, 0.0]).double()
-        >>> planar_name(picture_fields("affine", (1, 8, 8)), theta)
+        >>> planar_name(picture_fields("affine", (1, 16, 16)), theta)
         'rotation'
     """
-    side = torch.linspace(-1, 1, 21, dtype=torch.float64)
-    points = torch.cartesian_prod(side, side)
-    points = points[points.norm(dim=1) <= 1]
-    values = field_values(family, theta, points)
-    size = values.norm()
-    best, word = ALIKE, ""
-    for name, field in _named(points).items():
-        alike = abs(float((field * values).sum() / (field.norm() * size)))
-        if alike > best:
-            best, word = alike, name
-    return word
+    alike, word, _ = nearest_named(family, theta)
+    return word if alike > ALIKE else ""
 
 
 def flow_lines(
