@@ -20,10 +20,11 @@ class Clock:
     def __init__(self) -> None:
         self.environment = environment()
         self.started = time.perf_counter()
+        self.before = 0.0  # minutes of rows that were stored earlier
 
     def minutes(self) -> float:
-        """Minutes since then."""
-        return round((time.perf_counter() - self.started) / 60, 1)
+        """Minutes since then, and before."""
+        return round(self.before + (time.perf_counter() - self.started) / 60, 1)
 
 
 def record(
