@@ -1,7 +1,7 @@
 """Runs of the papers on one GPU within a time limit: queues of command lines, in lanes.
 
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 510
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 510
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
 Each lane runs its jobs one after the other, lanes run side by side. A job begins only if what it is
 expected to take fits into what is left of the limit; at the limit jobs are ended, and what they had
@@ -27,6 +27,7 @@ from typing import IO, Any
 HERE = Path(__file__).parent
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
+LOW = "CUDA_MPS_CLIENT_PRIORITY"
 LARGEST = 15 * 2**20  # bytes of arrays.zip
 PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
 
@@ -39,9 +40,10 @@ class Job:
         name: of the job, and of the folder that it writes to.
         seconds: that it is expected to take, at least.
         script: path in this folder.
-        words: arguments; {data}, {out}, {left} and {minutes} are filled in.
+        words: arguments; {data}, {here}, {out}, {left} and {minutes} are filled in.
         tiny: arguments that are added for a trial.
         start: results that it adds to, path in this folder.
+        low: whether other jobs on the GPU go first (MPS): for large kernels.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Job:
     words: str
     tiny: str = ""
     start: str = ""
+    low: bool = False
 
 
 def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
@@ -62,53 +65,69 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def joint(seed: int, added: str, seconds: float, words: str = "") -> Job:
+def joint(seed: int, added: str, seconds: float) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}{words}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} {words} "
-        "--data {data} --out {out}",
+        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
 
-def cifar(name: str, only: str, seeds: str, words: str = "", seconds: float = 60.0) -> Job:
-    """Rows of paper 4 on CIFAR-100, as many as fit."""
+def vae(added: int, size: int, seed: int = 0) -> Job:
+    """A VAE of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
     return Job(
-        f"cifar-{name}", seconds, "relaxed-equivariance/cifar.py",
-        f"--set cifar100 --recipe sharp --only {only} --seeds {seeds} {words} "
-        "--budget {left} --data {data} --out {out}/cifar.json",
-        "--recipe tiny --epochs 1 --examples 128",
+        f"vae-{added}-{size}-{seed}", 50.0, "invariant-vae/run.py",
+        "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
+        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
+        "--data {data} --out {out}",
+        "--vae-steps 2 --small",
     )  # fmt: skip
 
 
-WIDTHS = Job(
-    "invariant-weights", 60.0, "invariant-weights/run.py",
-    "--part random samples identified edges long --seeds 0 1 2 --minutes {minutes} --data {data} "
-    "--out {out}/results.json",
-    "--steps 1 --examples 100 --features 16",
-    "invariant-weights/results.json",
-)  # fmt: skip
-PENALTIES = Job(
-    "genuine-invariance", 60.0, "genuine-invariance/run.py",
-    "--parts plain --quiet --folder {data} --out {out}",
-    "--steps 4 --check-every 2 --examples 20 --ig-steps 2 --seeds 0 1 --batch-size 16",
-)  # fmt: skip
-MODES = "strict partial soft"
+def widths(name: str, part: str, seeds: str) -> Job:
+    """Tables of paper 0, as many as fit."""
+    return Job(
+        f"weights-{name}", 60.0, "invariant-weights/run.py",
+        f"--part {part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
+        "--out {out}/results.json",
+        "--steps 1 --examples 100 --features 16",
+        "invariant-weights/results.json",
+    )  # fmt: skip
+
+
+def cifar(data: str, only: str, rotations: int, augment: bool, seeds: str = "0") -> Job:
+    """Rows of Table 3 of paper 4 by the short recipe, as many as fit."""
+    flags = "--augment " * augment
+    name = f"{data}-{only.split()[0]}-{rotations}-{'augmented-' * augment}{seeds.split()[0]}"
+    return Job(
+        name, 40.0, "relaxed-equivariance/cifar.py",
+        f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
+        f"--seeds {seeds} {flags}--known {{here}}/relaxed-equivariance/results.json "
+        "--budget {left} --data {data} --out {out}/cifar.json",
+        "--recipe tiny --epochs 1 --examples 128", low=True,
+    )  # fmt: skip
+
+
+FIXED, LEARNED = "soft strict partial", "soft strict partial learned"
+BOTH = ("cifar100", "cifar10")
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "mnist": ((WIDTHS,), (PENALTIES,)),
-    "cifar100": tuple(
-        (
-            cifar(f"{seed}", f"{MODES} t2-strict", f"{seed}"),
-            cifar(f"augmented-{seed}", "soft strict partial t2-strict", f"{seed}", "--augment"),
-        )
-        for seed in range(3)
-    ),
-    "models": (
-        (symmetry("mnist-affine", 0, 110.0), symmetry("mnist-affine", 2, 110.0)),
-        (symmetry("mnist-affine", 1, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
-        (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
-        (WIDTHS,),
+    "rows": (
+        tuple(symmetry("mnist-affine", seed, 130.0) for seed in (0, 2)),
+        (symmetry("mnist-affine", 1, 130.0), symmetry("sprites-affine", 0, 250.0)),
+        (joint(0, "0 180 90 15", 90.0), *(vae(a, n) for n in (50000, 12500) for a in (180, 0))),
+        (widths("blurred", "sgpr blurred", "0 1 2"),),
+        (widths("long", "long", "0 1 2"),),
+        tuple(cifar(data, FIXED, 8, augment) for augment in (False, True) for data in BOTH),
+        *(
+            tuple(
+                cifar(data, only, 1, augment)
+                for only in ("t2-soft t2-strict", "t2-learned")
+                for augment in (False, True)
+            )
+            + tuple(cifar(data, LEARNED, 4, augment) for augment in (False, True))
+            for data in BOTH
+        ),
     ),
 }
 
@@ -237,12 +256,13 @@ class Queue:
             shutil.copy(HERE / job.start, folder / "results.json")
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
-            data=self.arguments.data, out=folder, left=max(1.0, left - MARGIN),
+            data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
             minutes=max(0.5, (left - 60) / 60),
         )  # fmt: skip
         command = [sys.executable, str(HERE / job.script), *filled.split()]
+        environment = self.environment | ({LOW: "1"} if job.low else {})
         process = subprocess.Popen(
-            command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
+            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
         self.running[lane] = Started(job, process, folder, words, self.passed)
         self.say(f"lane {lane}: {job.name} begins: {job.script} {words}")

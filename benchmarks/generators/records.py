@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from benchmarks.common import environment
 
 RESULTS = Path(__file__).parent / "results"

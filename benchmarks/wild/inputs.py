@@ -88,6 +88,15 @@ def sounds(count: int, length: int, seed: int = 0) -> Tensor:
     return torch.tensor(np.stack(waves)).float()
 
 
+def tones(count: int, length: int, seed: int = 0) -> Tensor:
+    """Steady tones of a few harmonics, between 150 and 600 Hz at 16 kHz, (count, 1, length)."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(length) / 16000
+    f = np.exp(rng.uniform(np.log(150), np.log(600), (count, 1)))
+    parts = [rng.uniform(0.3, 1, (count, 1)) / k * np.sin(2 * np.pi * k * f * t) for k in (1, 2, 3)]
+    return torch.tensor(0.3 * sum(parts)).float()[:, None]
+
+
 def bytes_of_text(count: int, length: int, seed: int = 0) -> Tensor:
     """Bytes of plain text, of CSV and of Python, (count, length) whole numbers."""
     rng = np.random.default_rng(seed)

@@ -392,9 +392,9 @@ def test_a_foreign_network_that_torch_exported(tmp_path, opset, fixed):
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "a.onnx").write_bytes(b"not a model")
     with pytest.raises(ValueError, match="expected an ONNX file"):
-        load_onnx(tmp_path / "a.onnx")
+        load_onnx(tmp_path / "a.onnx", X)
     with pytest.raises(ValueError, match="nothing there"):
-        load_onnx(tmp_path / "b.onnx")
+        load_onnx(tmp_path / "b.onnx", X)
 
 
 COLOURS = torch.rand(6, 3, 6, 6, generator=torch.Generator().manual_seed(0))

@@ -32,7 +32,7 @@ def audited_images(
     """
     if not isinstance(data, str | Path):
         size = reading.get("size")
-        images = as_image_set(data)
+        images = as_image_set(data, in_place=True)
         return (images if size is None else read_images(images, **reading)), ()
     if has_test_split(str(data)):
         return read_images(data, "test", **reading), ("measured on the test split",)

@@ -1,6 +1,7 @@
 """How invariant a model of images is, with pictures: what ``symmetries audit`` computes."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from symmetries.analysis.inputs import Readable, resolve_background
 from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
-from symmetries.analysis.provenance import Call, data_summary
+from symmetries.analysis.provenance import Call, summary_in_background
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model
@@ -31,7 +32,7 @@ from symmetries.data.pictures import Fit
 from symmetries.groups import Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
-from symmetries.results import AuditResult, Preprocessing, RunInfo
+from symmetries.results import AuditResult, DataSummary, Preprocessing, RunInfo
 
 PART = 50  # examples at a time, and in each file of an interrupted run
 GPU_PART = 250  # small batches leave a GPU idle
@@ -50,6 +51,7 @@ class Subject:
         images: with the model's own numbers of the classes, if they are labelled.
         action: how they are moved.
         device: of the model.
+        summary: of the images, which another thread makes.
         half_width: how far, by parameter in its own unit; None is the group's bounds.
         preprocessing: what is done to images before the model sees them.
         notes: what is to be said about the choice of images.
@@ -60,6 +62,7 @@ class Subject:
     images: ImageSet
     action: ImageAction
     device: torch.device
+    summary: "Future[DataSummary]"
     half_width: tuple[float, ...] | None = None
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     notes: tuple[str, ...] = ()
@@ -202,8 +205,8 @@ def prepare_audit(
         trust,
         device,
         precision,
-        some,
-        done,
+        images=some,
+        preprocessing=done,
         labels=images.labels,
         output=output,
         inputs=inputs,
@@ -223,7 +226,8 @@ def prepare_audit(
     side = max(images.images.shape[-2:])
     widths = None if range is None else parse_range(action.group, range, side)
     notes += (OUTPUTS_ONLY,) if fast else ()
-    return Subject(loaded, images, action, device, widths, done, notes, fast)
+    summary = summary_in_background(images)
+    return Subject(loaded, images, action, device, summary, widths, done, notes, fast)
 
 
 def measure_invariance(
@@ -300,7 +304,7 @@ def describe_audit(
     rows = (
         () if other is None else drift_points(subject, other, preset, PRESETS[preset][1], run.seed)
     )
-    update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
+    update = {"drift": rows, "model": name, "data": subject.summary.result(), "run": run}
     if subject.model.kind not in CLASSIFIERS:
         return result.model_copy(update=update)
     passes = result.examples * (1 + result.elements)

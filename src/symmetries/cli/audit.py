@@ -173,7 +173,7 @@ def audit(
         size = audits.part_size(run.place)
         parts = -(-len(subject.images) // size)
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
-            over = Parts(run, size, advance, subject.images, subject.model.digest)
+            over = Parts(run, size, advance, subject.summary.result().sha256, subject.model.digest)
             layers = {"layers": ()} if helper else {}  # only one process looks into layers
             found = audits.measure_invariance(
                 subject, run.preset, seed=run.seed, over=over, **layers

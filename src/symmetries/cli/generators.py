@@ -12,6 +12,8 @@ from symmetries.cli.shown import escape
 if TYPE_CHECKING:
     from symmetries.results import GeneratorResult
 
+COMPARED = 256  # rows on which an ONNX file is compared with its conversion
+
 
 @options.unbundled
 def generators(
@@ -30,7 +32,7 @@ def generators(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="A function of x instead of y: module:callable."),
+        typer.Option("--model", help="A function of x instead of y: module:callable or .onnx."),
     ] = None,
     fields: Annotated[
         str,
@@ -71,13 +73,12 @@ def generators(
     """
     import torch
 
-    from symmetries._validation.checks import invalid
     from symmetries.analysis.lie_generators import describe_generators
     from symmetries.analysis.picture_generators import (
         describe_picture_generators,
         refuse_table_options,
     )
-    from symmetries.analysis.stored_models import load_classifier
+    from symmetries.analysis.stored_models import load_function
     from symmetries.analysis.tables import is_table, read_table
     from symmetries.cli.runs import begin
     from symmetries.data import load
@@ -98,23 +99,20 @@ def generators(
     run = replace(run, place=torch.device("cpu"))  # small matrices in float64
     with run.folder() as into:
         names = [name.strip() for name in (target or "").split(",") if name.strip()]
-        images = None if is_table(data) else load(data)
-        function = None
-        if model is not None:
-            loaded = load_classifier(model, False, "cpu", "64-true")
-            if loaded.without_gradients is not None:
-                remedy = "give a function of torch tensors, or the data that it answers with"
-                raise invalid("model", "one with gradients", loaded.without_gradients, remedy)
-            function = loaded.call
-        if images is not None:
-            refuse_table_options(target=target, law=law, degree=degree, time_step=time_step)
-            result = describe_picture_generators(
-                images, function, fields, epsilon, level, run.seed, run.info
-            )
-        else:
+        if is_table(data):
             table = read_table(data, target=names, time_step=time_step)
+            some = table.x[:: -(-len(table.x) // COMPARED)]  # spread over the table
+            function = None if model is None else load_function(model, some)
             result = describe_generators(
                 table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
+            )
+        else:
+            refuse_table_options(target=target, law=law, degree=degree, time_step=time_step)
+            images = load(data)
+            spread = images.images[:: -(-len(images) // COMPARED)].double()
+            function = None if model is None else load_function(model, spread)
+            result = describe_picture_generators(
+                images, function, fields, epsilon, level, run.seed, run.info
             )
         result.save(into / "generators.json")
         result.to_html(into / "report.html")

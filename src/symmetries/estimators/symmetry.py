@@ -69,8 +69,6 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         'degrees'
     """
 
-    _former_names: ClassVar[tuple[str, ...]] = ("SymmetryModel",)
-    _former_arguments: ClassVar[dict[str, Any]] = {"method": "two-stage"}
     _fitted: ClassVar[tuple[str, ...]] = (
         "image_size_",
         "scale_",

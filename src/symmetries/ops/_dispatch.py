@@ -196,9 +196,11 @@ def verified(
             return False  # values cannot be read while a CUDA graph is captured
         from symmetries.ops.cuda.compiler import error_of
 
-        known[device, *case] = error_of(trial) < tolerance
+        error = error_of(trial)
+        known[device, *case] = error < tolerance
         if not known[device, *case]:
-            message = f"{case[0]}: the fused form is wrong on this device; the torch form runs"
+            message = f"{case[0]}: the fused form is wrong on this device (relative error "
+            message += f"{error:.2g}, allowed {tolerance:.2g}; {case[1:]}); the torch form runs"
             warnings.warn(message, RuntimeWarning, stacklevel=3)
     return known[device, *case]
 

@@ -127,26 +127,6 @@ class SymmetrySummary(Record):
     def __getitem__(self, name: str) -> Transformation:
         return next(part for part in self.transformations if part.name == name)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _upgrade(cls, content: Any) -> Any:  # noqa: ANN401 - anything that is to be validated
-        """Read the layout of older files, whose transformations held the widths of classes."""
-        if not isinstance(content, Mapping):
-            return content
-        parts = content.get("transformations", ())
-        if not parts or not all(isinstance(p, Mapping) and "per_class" in p for p in parts):
-            return content
-        widths: dict[str, dict[str, float]] = {}
-        upgraded = []
-        for part in parts:
-            kept = {key: value for key, value in part.items() if key in Transformation.model_fields}
-            histogram = {"edges": part["edges"], "density": part["density"]}
-            upgraded.append(kept | {"histogram": histogram})
-            for name, width in part["per_class"].items():
-                widths.setdefault(name, {})[part["name"]] = width
-        classes = {n: {"images": 0, "width90": w, "density": {}} for n, w in widths.items()}
-        return {**content, "transformations": upgraded, "classes": classes}
-
 
 class Quality(Record):
     """How far to trust the numbers.
