@@ -74,6 +74,6 @@ def describe_orbits(images: ImageSet, model: OrbitPosterior, info: Info) -> Symm
         classes=summary.classes,
         check=summary.check,
         quality=Quality(images=summary.images, gain=summary.gain, losses={"training": last}),
-        run=info(),
+        run=info().model_copy(update={"threads": model.threads}),
     )
     return result.attach(draw_poses(images, model, found), model)
