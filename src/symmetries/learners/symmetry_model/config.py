@@ -70,7 +70,8 @@ class Objective(Config):
         samples: random transformations per image and step, averaged.
         invertibility: weight of the loss that keeps the way to the prototype and back lossless.
         alignment: weight, at the start, of the loss that compares transformations instead of
-            pixels; it falls to 0 over the training.
+            pictures; it falls to 0 over the training. It guides training past local minima, such as
+            a half turn, and is no part of the paper's.
         turns: alignment ignores quarter turns that leave a picture unchanged; for shapes with such
             symmetries (squares, ellipses), which f otherwise leaves turned as they are.
         idempotence: weight, at the end, of the loss that makes f find small transformations of
