@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from symmetries.actions import NodeAction, PermutationAction, PointAction
-from symmetries.auditing import audit_model
+from symmetries.auditing import audit_model, layer_equivariance
 from symmetries.auditing.boxes import match_boxes, overlaps
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.representations import representation
 from symmetries.auditing.sequences import edit_distance, read_sequences
 from symmetries.groups import O3, SE3, SO3, Cyclic, Permutation
 
@@ -124,6 +126,43 @@ class _Gradient(nn.Module):
 
     def forward(self, x):
         return x + torch.linspace(0, 1, x.shape[-1], dtype=x.dtype)
+
+
+def test_maps_over_volumes_against_a_turn_by_hand():
+    """A quarter turn about z turns the last two axes; a ramp along x stays where it is."""
+    x = torch.rand(3, 1, 6, 6, 6, generator=torch.Generator().manual_seed(0), dtype=F64)
+    ramp = torch.linspace(0, 1, 6, dtype=F64)
+    moves = make_moves("so3", x, samples=1)
+    quarter = SO3().exp(torch.tensor([0.0, 0.0, math.pi / 2], dtype=F64))
+    still, moved = x + ramp, x.rot90(1, (3, 4)) + ramp
+    found = representation("map").compare(moves, quarter, still, moved, x)
+    expected = still.rot90(1, (3, 4))
+    error = (expected - moved).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
+    torch.testing.assert_close(found["relative_error"], error)
+    inner = (..., slice(1, 5), slice(1, 5), slice(1, 5))
+    a, b = expected[inner].flatten(1), moved[inner].flatten(1)
+    torch.testing.assert_close(found["relative_error_inside"], (a - b).norm(dim=1) / a.norm(dim=1))
+    smooth = nn.functional.interpolate(x, (12, 12, 12), mode="trilinear")
+    assert quick(lambda x: x.square(), smooth, "so3").output == "map"  # found by its shape
+    good, bad = (
+        quick(model, smooth, "so3", half_width=0.3).measures["relative_error_inside"].mean
+        for model in (lambda x: 2 * x, lambda x: 2 * x + torch.linspace(0, 1, 12, dtype=F64))
+    )
+    assert good < 1e-9 < 0.02 < bad
+
+
+def test_layers_over_volumes_move_along():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv3d(1, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(432, 3)).double()
+    x = torch.rand(4, 1, 6, 6, 6, dtype=F64)
+    rows = {row.name: row for row in layer_equivariance(net, x, SO3(), half_width=0.2)}
+    assert rows["0"].law == rows["1"].law == "equivariance"
+    assert rows["0"].error is not None
+
+
+def test_a_law_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"output: expected act.element, output. of the output's"):
+        quick(lambda x: x.mean((2, 3)), pictures(c=3), "c4", lambda element, y: y[:, :1])
 
 
 def test_only_the_border_breaks():

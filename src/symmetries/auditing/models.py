@@ -92,6 +92,9 @@ def check_logits(logits: object, count: int) -> None:
         if isinstance(logits, Mapping):
             got += f" with {', '.join(map(str, logits))}"
             remedy = 'choose one: output="NAME:KIND" (--output), such as "NAME:embedding"'
+        elif isinstance(logits, tuple | list):
+            got += f" of {len(logits)}"
+            remedy = 'choose one: output="0:KIND" (--output), such as "0:logits" for the first'
         raise invalid("model", "one tensor of logits (N, K)", got, remedy)
     if logits.ndim != 2 or len(logits) != count:
         got = f"shape {tuple(logits.shape)} for {count} examples"

@@ -1,6 +1,7 @@
 """Networks that read the pose of a picture: convolutional, or fully connected."""
 
 import math
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -38,6 +39,14 @@ class PoseNetwork(nn.Module):
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
         self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
+        super().train(mode)
+        weights = list(self.backbone.parameters())
+        if weights and not any(weight.requires_grad for weight in weights):
+            self.backbone.eval()
+        return self
 
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""

@@ -1,9 +1,9 @@
 """Configuration of the symmetry model, and the presets "quick", "default" and "paper"."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from symmetries._utils.config import Config, register_presets, renamed
+from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import NonNegative, Share, Size, Within
 from symmetries._validation.checks import invalid
 from symmetries.nn.features import Network
@@ -192,22 +192,7 @@ class SymmetryConfig(Config):
         if self.holdout == 1:
             raise invalid("holdout", "a share in [0, 1)", 1, "0 keeps nothing back")
 
-    @classmethod
-    def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:
-        return renamed(data, RENAMED) if isinstance(data.get("network"), str) else data
 
-
-# Fields of version 0.1, which had no parts: old name to new. The others kept theirs.
-RENAMED: dict[str, str | None] = {
-    "network": "kind",
-    "settling": "idempotence",
-    "settling_form": "idempotence_form",
-    "settling_range": "idempotence_range",
-    "settling_start": "idempotence_start",
-    "variety": "affine_jitter",
-    "products": "matmul_precision",
-    "consistency": None,  # a term of the second training's loss that no experiment used
-}
 _FINISH = {"warmup": 0.1, "final": 0.03, "clip": 2.0}
 register_presets(
     SymmetryConfig,
