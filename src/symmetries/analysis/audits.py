@@ -196,7 +196,7 @@ def prepare_audit(
     """Load the model and choose the images; raise early if they do not fit each other.
 
     Arguments are those of :func:`audit`, but ``images`` are read, ``examples`` None is all of them,
-    ``notes`` are about their choice, and ``say`` is told about a background that was found.
+    ``notes`` are about their choice, and ``say`` is called with a message if a background is found.
     """
     done = preprocessing or Preprocessing()
     images, more = choose_images(images, examples)
@@ -325,7 +325,7 @@ def describe_audit(
 
 
 def _place(model: object, device: str) -> torch.device:
-    """The device by its name; for "auto" the one where a module in memory is."""
+    """Return the device by its name; "auto" is that of a module in memory."""
     if device == "auto" and isinstance(model, nn.Module):
         first = next(model.parameters(), None)
         return torch.device("cpu") if first is None else first.device
