@@ -1,7 +1,7 @@
 """Runs of the papers on one GPU within a time limit: queues of command lines, in lanes.
 
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 510
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 510
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
 Each lane runs its jobs one after the other, lanes run side by side. A job begins only if what it is
 expected to take fits into what is left of the limit; at the limit jobs are ended, and what they had
@@ -24,93 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+from gpu_queues import QUEUES, Job
+
 HERE = Path(__file__).parent
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
+NO_MPS = {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
 LARGEST = 15 * 2**20  # bytes of arrays.zip
 PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A command line of a paper's script.
-
-    Args:
-        name: of the job, and of the folder that it writes to.
-        seconds: that it is expected to take, at least.
-        script: path in this folder.
-        words: arguments; {data}, {out}, {left} and {minutes} are filled in.
-        tiny: arguments that are added for a trial.
-        start: results that it adds to, path in this folder.
-    """
-
-    name: str
-    seconds: float
-    script: str
-    words: str
-    tiny: str = ""
-    start: str = ""
-
-
-def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
-    """The objective of paper 2 as published, at its own length."""
-    return Job(
-        f"symmetry-{task}-{seed}", seconds, "symmetry-model/run.py",
-        f"--task {task} --label paper --added 0 --steps {steps} --first-seed {seed} "
-        "--data {data} --out {out}",
-        "--steps 3 3 --images 200 --looked-at 20",
-    )  # fmt: skip
-
-
-def joint(seed: int, added: str, seconds: float, words: str = "") -> Job:
-    """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
-    return Job(
-        f"joint-{seed}{words}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} {words} "
-        "--data {data} --out {out}",
-        "--digits --steps 2 --images 300",
-    )  # fmt: skip
-
-
-def cifar(name: str, only: str, seeds: str, words: str = "", seconds: float = 60.0) -> Job:
-    """Rows of paper 4 on CIFAR-100, as many as fit."""
-    return Job(
-        f"cifar-{name}", seconds, "relaxed-equivariance/cifar.py",
-        f"--set cifar100 --recipe sharp --only {only} --seeds {seeds} {words} "
-        "--budget {left} --data {data} --out {out}/cifar.json",
-        "--recipe tiny --epochs 1 --examples 128",
-    )  # fmt: skip
-
-
-WIDTHS = Job(
-    "invariant-weights", 60.0, "invariant-weights/run.py",
-    "--part random samples identified edges long --seeds 0 1 2 --minutes {minutes} --data {data} "
-    "--out {out}/results.json",
-    "--steps 1 --examples 100 --features 16",
-    "invariant-weights/results.json",
-)  # fmt: skip
-PENALTIES = Job(
-    "genuine-invariance", 60.0, "genuine-invariance/run.py",
-    "--parts plain --quiet --folder {data} --out {out}",
-    "--steps 4 --check-every 2 --examples 20 --ig-steps 2 --seeds 0 1 --batch-size 16",
-)  # fmt: skip
-MODES = "strict partial soft"
-QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "mnist": ((WIDTHS,), (PENALTIES,)),
-    "cifar100": tuple(
-        (
-            cifar(f"{seed}", f"{MODES} t2-strict", f"{seed}"),
-            cifar(f"augmented-{seed}", "soft strict partial t2-strict", f"{seed}", "--augment"),
-        )
-        for seed in range(3)
-    ),
-    "models": (
-        (symmetry("mnist-affine", 0, 110.0), symmetry("mnist-affine", 2, 110.0)),
-        (symmetry("mnist-affine", 1, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
-        (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
-        (WIDTHS,),
-    ),
-}
 
 
 @dataclass
@@ -164,6 +86,7 @@ class Queue:
         """Let kernels of several processes run at once (MPS), if this GPU can."""
         if not shutil.which("nvidia-cuda-mps-control"):
             self.say("no MPS here: processes take turns")
+            self.environment |= NO_MPS
             return
         pipes = {f"CUDA_MPS_{n}_DIRECTORY": str(self.work / n) for n in ("PIPE", "LOG")}
         for folder in pipes.values():
@@ -176,17 +99,22 @@ class Queue:
         except (OSError, subprocess.SubprocessError) as error:
             self.say(f"MPS does not work here ({error}): processes take turns")
             self.stop_sharing(shared)
+            self.environment |= NO_MPS
         else:
             self.say("MPS: processes share the GPU")
             self.environment = shared
 
     def stop_sharing(self, environment: dict[str, str]) -> None:
         """End the MPS server, if there is one."""
-        if "CUDA_MPS_PIPE_DIRECTORY" in environment:
+        if Path(environment.get("CUDA_MPS_PIPE_DIRECTORY", "")).parent != self.work:
+            return
+        try:
             subprocess.run(
                 ["nvidia-cuda-mps-control"], input=b"quit\n", env=environment, check=False,
                 timeout=20, capture_output=True,
             )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            self.say("the MPS server did not end")
 
     def run(self) -> None:
         """Run everything that fits."""
@@ -237,12 +165,13 @@ class Queue:
             shutil.copy(HERE / job.start, folder / "results.json")
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
-            data=self.arguments.data, out=folder, left=max(1.0, left - MARGIN),
+            data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
             minutes=max(0.5, (left - 60) / 60),
         )  # fmt: skip
         command = [sys.executable, str(HERE / job.script), *filled.split()]
+        environment = self.environment | (NO_MPS if job.apart else {})
         process = subprocess.Popen(
-            command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
+            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
         self.running[lane] = Started(job, process, folder, words, self.passed)
         self.say(f"lane {lane}: {job.name} begins: {job.script} {words}")

@@ -76,7 +76,9 @@ def _latent(arrays: dict[str, Any], path: Path) -> Path:
     perplexity = min(30, (len(features) - 1) // 3)
     points = TSNE(perplexity=perplexity, random_state=0).fit_transform(features)
     figure, axis = plt.subplots(figsize=(6, 6))
-    axis.scatter(*points.T, c=labels, cmap="tab10", s=4, alpha=0.4, linewidths=0)
+    dots = axis.scatter(*points.T, c=labels, cmap="tab10", s=4, alpha=0.4, linewidths=0)
+    digits = dots.legend_elements(num=None, alpha=1)
+    axis.legend(*digits, title="digit", fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     for first in range(0, min(4, len(points) // n) * n, n):
         trace = points[[*range(first, first + n), first]]
         axis.plot(*trace.T, "o-", color="black", markersize=4, linewidth=1)

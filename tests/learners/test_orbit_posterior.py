@@ -213,7 +213,7 @@ def test_any_backbone_reads_pictures():
 def test_a_frozen_backbone_stays_as_it_is():
     def frozen():
         torch.manual_seed(3)
-        net = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Flatten())
+        net = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten())
         return net.requires_grad_(False)
 
     images = hooks(150, 40)

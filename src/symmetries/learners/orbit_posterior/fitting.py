@@ -13,18 +13,16 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
+from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
+from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
-from symmetries.training.side_by_side import (
-    side_by_side,
-    threads_of_a_fit,
-    torch_threads,
-)
+from symmetries.training.side_by_side import side_by_side, torch_threads
 from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
@@ -35,6 +33,7 @@ LEAST_HELD_OUT = 16
 MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
+READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 2.0
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
@@ -80,7 +79,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
     images = resident(images, _device(run)) if _processes(run) == 1 else images
-    with torch_threads(threads_of_a_fit() if together else torch.get_num_threads()):
+    with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
         others = {**run, "progress": False} if together else run  # one bar at a time
         fits = [first]
@@ -90,7 +89,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         half = images[folds != 0][::2]
         fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
         if together:
-            side_by_side([fit.finish for fit in fits])
+            side_by_side([fit.finish for fit in fits], threads=model.threads)
         for fit in fits:
             fit.finish()  # nothing is left to do where they were fitted side by side
             join(history, fit.history)
@@ -143,7 +142,11 @@ def _find_reach(
 
 @dataclass
 class Fit:
-    """A network and its training in rounds, until one improves the held-out likelihood by little.
+    """A network and its training in rounds, until the answer has settled.
+
+    The answer is the width of each coordinate, read from held-out pictures as it will be read from
+    unseen ones. It has settled when a round that was as long as all before it changed neither the
+    widths nor the held-out likelihood by much.
 
     Args:
         model: for its view, chart and settings.
@@ -154,6 +157,7 @@ class Fit:
         name: of the folders of its rounds.
         best: held-out loss; at first that of the uniform law, which a new network has.
         rise: what the last round brought, unless held-out pictures had been best long before.
+        widths: of the held-out pictures after the last round, by coordinate.
         rounds: how many there were.
         settled: whether no other round is needed.
         history: of all rounds.
@@ -167,6 +171,7 @@ class Fit:
     name: str
     best: float = 0.0
     rise: float = 0.0
+    widths: tuple[float, ...] = ()
     rounds: int = 0
     settled: bool = False
     history: History = field(default_factory=History)
@@ -181,11 +186,12 @@ class Fit:
         """Train once more."""
         model, number = self.model, self.rounds
         recipe = model.config.training
+        longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         part, loss, overfits = fit_round(
             model,
             self.network,
             *self.split,
-            recipe,
+            longer,
             self.run,
             f"{self.name}-round{number}",
             mix(model.seed, self.fold, number),
@@ -194,9 +200,14 @@ class Fit:
         join(self.history, part)
         self.rise = 0.0 if overfits else max(0.0, self.best - loss)
         self.rounds += 1
-        few = number > 0 and self.rise < recipe.settled
-        self.settled = overfits or few or self.rounds == recipe.rounds
         self.best = min(self.best, loss)
+        before, self.widths = self.widths, ()
+        if not overfits and self.rounds < recipe.rounds:
+            self.widths = held_out_widths(model, self.network, self.split[1])
+        pairs = zip(before, self.widths, strict=False)  # there are none before the second round
+        change = max((abs(math.log(now / old)) for old, now in pairs), default=math.inf)
+        steady = self.rise < recipe.settled and change < recipe.steady
+        self.settled = overfits or steady or self.rounds == recipe.rounds
 
     def finish(self) -> None:
         """Train until it has settled."""
@@ -258,6 +269,19 @@ def fit_round(
         network.load_state_dict(start)
     network.float().eval()  # densities are read in single precision, whatever the training's was
     return history, watch.best, watch.when < OVERFITS * config.steps
+
+
+def held_out_widths(
+    model: "OrbitPosterior", network: PoseNetwork, held: Tensor
+) -> tuple[float, ...]:
+    """Calibrated width of each coordinate, of the pictures whose pose the network tells best."""
+    densities, sets = read_sets(model, network.to(model.device), held[:READ], model.seed)
+    found = []
+    for density, own in zip(densities, sets, strict=True):
+        chosen = told(density.widths(), model.config.reading, density.cell)
+        least = 0.0 if density.coordinate.kind == "finite" else density.cell
+        found.append(own[chosen].width() + least)
+    return tuple(found)
 
 
 def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

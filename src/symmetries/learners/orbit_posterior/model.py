@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
+    as_path,
     check_chw,
     check_image_shape,
     check_whole,
@@ -35,6 +36,7 @@ from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
 
@@ -100,6 +102,7 @@ class OrbitPosterior(nn.Module):
         self.history: History | None = None
         self.given_reach = dict(reach or {})
         self.most_reach: dict[str, float] = {}
+        self.kept_threads: int | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -158,6 +161,7 @@ class OrbitPosterior(nn.Module):
             first, self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
             reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
+        self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
         self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
@@ -192,8 +196,10 @@ class OrbitPosterior(nn.Module):
 
     @property
     def threads(self) -> int:
-        """Threads to read densities with: on a CPU as many as each of its fits had."""
-        return threads_of_a_fit() if self.shares_cores else torch.get_num_threads()
+        """Threads of fits and densities: on a CPU by its cores, and kept by a run that resumes."""
+        if not self.shares_cores:
+            return torch.get_num_threads()
+        return self.kept_threads or threads_of_a_fit()
 
     @property
     def shares_cores(self) -> bool:

@@ -1,6 +1,7 @@
 """Networks that read the pose of a picture: convolutional, or fully connected."""
 
 import math
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -44,6 +45,14 @@ class PoseNetwork(nn.Module):
         features = config.features if backbone is None else _features(backbone, shape)
         features += 0 if canonical is None else canonical.features
         self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
+        super().train(mode)
+        weights = list(self.backbone.parameters())
+        if weights and not any(weight.requires_grad for weight in weights):
+            self.backbone.eval()
+        return self
 
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
