@@ -38,7 +38,8 @@ def joint(seed: int, added: str, seconds: float) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
         f"joint-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
+        f"--parts rotation --added {added} --first-seed {seed} "
+        "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
@@ -83,7 +84,10 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     "rows": (
         (symmetry("mnist-affine", 0, 300.0),),
         (joint(0, "0 180 90 15", 200.0),),
-        (widths("blurred", "blurred", "0"), widths("long", "long", "0", 280.0)),
+        (
+            widths("blurred", "blurred", "0"),
+            widths("long", "long --tags 'crossed families'", "0", 300.0),
+        ),
         (
             *(cifar(data, "t2-soft", 1, False) for data in SETS),
             *(cifar(data, "t2-soft t2-strict", 1, True) for data in SETS),

@@ -13,6 +13,7 @@ files) and ``log.txt``. Jobs that ``--done runs.json`` of an earlier call has fi
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_queues import QUEUES, Job
 
 HERE = Path(__file__).parent
+LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
 LARGEST = 15 * 2**20  # bytes of arrays.zip
@@ -166,9 +168,9 @@ class Queue:
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
             data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
-            minutes=max(0.5, (left - 60) / 60),
+            minutes=max(0.5, (left - LAST) / 60),
         )  # fmt: skip
-        command = [sys.executable, str(HERE / job.script), *filled.split()]
+        command = [sys.executable, str(HERE / job.script), *shlex.split(filled)]
         process = subprocess.Popen(
             command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
