@@ -61,6 +61,18 @@ class VectorTable:
         )
 
 
+def is_table(data: str | Path) -> bool:
+    """Whether a path is a file of vectors or trajectories, and not one of pictures.
+
+    Args:
+        data: a .csv file; an .npz file with arrays x or trajectories, or one that is not there.
+    """
+    path = as_path(data, "data").expanduser()
+    if path.suffix != ".npz" or not path.is_file():
+        return path.suffix in (".csv", ".npz")
+    return bool({"x", "trajectories"} & set(npz_members(path))) or "images" not in npz_members(path)
+
+
 def read_table(
     data: TableData,
     y: NDArray[Any] | Tensor | None = None,
@@ -226,7 +238,7 @@ def _csv_numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _number(cell: str) -> float:
-    """A number as files have it: Python alone would take 1_0 for ten."""
+    """Parse a number; unlike Python, refuse underscores such as 1_0."""
     try:
         if "_" not in cell:
             return float(cell)

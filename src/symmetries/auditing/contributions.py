@@ -206,12 +206,19 @@ def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act:  # noqa: 
 def _recorded(
     model: nn.Module, leaves: Mapping[str, nn.Module], x: Tensor
 ) -> dict[str, list[tuple[tuple[Any, ...], Any]]]:
-    """Inputs and output of every call of every layer."""
+    """Inputs and output of every call of every layer; None for inputs that are no data.
+
+    Nodes of a converted ONNX file take their weights as inputs: these do not move.
+    """
     found: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
+    own = {id(one) for one in (*model.parameters(), *model.buffers())}
 
     def keep(name: str) -> Callable[..., None]:
         def hook(_layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ANN401
-            kept = tuple(one.clone() if isinstance(one, Tensor) else one for one in inputs)
+            rows = [_moves(one) and len(one) == len(x) and id(one) not in own for one in inputs]
+            kept = tuple(
+                one.clone() if row else None for one, row in zip(inputs, rows, strict=True)
+            )
             found.setdefault(name, []).append((kept, output))
 
         return hook

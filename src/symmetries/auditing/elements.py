@@ -76,12 +76,12 @@ class Moves:
 
     def place(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data (saliency, features) by g: positions change, colours do not."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else action(part, maps)
 
     def back(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data by g^-1."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else _undo(action, part, maps)
 
 
@@ -148,8 +148,10 @@ def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
     return action(action.group.inverse(element), data)
 
 
-def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
+def positions_only(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
     """Return the part of an action that moves positions, with background 0, or None."""
+    if isinstance(action, VolumeAction):
+        return VolumeAction(action.group, interpolation=action.interpolation), element
     if not isinstance(action, ImageAction):
         return action, element
     group = action.group
@@ -224,9 +226,7 @@ def _check_acts(moves: Moves, x: Tensor) -> None:
         moved = moves.there_and_back(element, x[:1])
     except (ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
         got = f"{moves.action.group!r} on data of shape {tuple(x.shape)}"
-        raise invalid(
-            "group", "a group that acts on this data", f"{got} ({error})", _HOW
-        ) from error
+        raise invalid("group", "a group that acts on this data", got, str(error) or _HOW) from error
     if moved.shape != x[:1].shape:
         got = f"{tuple(moved.shape)} from {tuple(x[:1].shape)}"
         raise invalid("group", "an action that keeps the shape of the data", got, _HOW)

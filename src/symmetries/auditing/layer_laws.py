@@ -12,6 +12,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import NodeAction, linear_part
 from symmetries.actions.points import PointAction
+from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.elements import Moves
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import FiniteGroup
@@ -24,8 +25,9 @@ CLEARLY = 0.8  # another law than the first is chosen if its error is smaller by
 def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     """Return how the group may act on an output, by law, the default first; None if it cannot.
 
-    - Images: feature maps (N, C, H, W) move like images, vectors stay ("invariance"), and channels
-      that stand for the elements of a finite group change places ("regular").
+    - Images and volumes: feature maps (N, C, H, W) and (N, C, D, H, W) move like them, vectors stay
+      ("invariance"), and channels that stand for the elements of a finite group change places
+      ("regular").
     - Points: outputs stay, or turn along their last axis ("vector"), move with the points
       ("point"), or turn from both sides ("tensor"), where their shape permits it.
     - Permuted items: outputs stay, or change places with the items ("permuted").
@@ -42,7 +44,7 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
         laws = {"invariance": stays}
-    elif output.ndim == 4 and spatial:
+    elif (output.ndim == 4 and spatial) or (output.ndim == 5 and isinstance(action, VolumeAction)):
         laws = {"equivariance": moves.place}
     if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
         laws["regular"] = partial(_regular, moves)

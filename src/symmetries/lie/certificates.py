@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from symmetries.lie.equations import Equations, Searched
 from symmetries.lie.functions import Function
 from symmetries.lie.intervals import (
     Interval,
@@ -22,7 +23,7 @@ from symmetries.lie.intervals import (
     refit_interval,
     worst_members,
 )
-from symmetries.lie.polarisation import Moments, Problem, Spectrum, merged
+from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
 
 BLOCKS = 30  # of each half of the data
@@ -43,11 +44,11 @@ class Judges:
         refits: equations and moments of fits to resampled data; none for a function that is given.
     """
 
-    problem: Problem
+    problem: Equations
     moments: Moments
     points: Tensor
     units: Tensor
-    refits: tuple[tuple[Problem, Moments], ...] = ()
+    refits: tuple[tuple[Equations, Moments], ...] = ()
 
     def intervals(self, theta: Tensor, level: float) -> tuple[Interval, ...]:
         """For the largest defect in the span of the first fields, for each number of fields."""
@@ -115,6 +116,11 @@ def each_level(level: float) -> float:
     return 1 - (1 - level) / 3
 
 
+def spectrum_level(level: float) -> float:
+    """Level of an interval of the spectrum, which is used for two tests (:func:`decide`)."""
+    return 1 - (1 - level) / 6
+
+
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Indices of two halves of the data, drawn at random; rows of a unit stay together.
 
@@ -143,7 +149,7 @@ def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor
 
 
 def certify_function(
-    found: Search, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
+    found: Searched, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
 ) -> Certificates:
     """Certificates for a function that is given: what is uncertain is the data's distribution.
 
@@ -160,16 +166,16 @@ def certify_function(
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
     first, second = ([problem.measure(z[rows]) for rows in part] for part in blocks)
-    one_sided = each_level(level)
+    one_sided, both = each_level(level), spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
     spectrum = tuple(
-        jackknife_interval(float(value), [float(s.defects[i]) for s in without], one_sided)
+        jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
     worst = judges.intervals(chosen, one_sided)
-    return _decide(chosen, worst, spectrum, epsilon, judges.last)
+    return decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
 def certify_fit(
@@ -218,25 +224,33 @@ def certify_fit(
     size = min(len(defects) for defects in spectra)
     table = torch.stack([defects[:size] for defects in spectra])
     spectrum = tuple(
-        refit_interval(float(column[0]), column[1:].tolist(), one_sided) for column in table.T
+        refit_interval(float(column[0]), column[1:].tolist(), spectrum_level(level))
+        for column in table.T
     )
     judges = replace(judges, refits=tuple(judged))
     worst = judges.intervals(chosen, one_sided)
-    return _decide(chosen, worst, spectrum, epsilon, judges.last)
+    return decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
-def _decide(
+def decide(
     chosen: Tensor,
     worst: tuple[Interval, ...],
     spectrum: tuple[Interval, ...],
     epsilon: float,
     judge: Callable[[Tensor, float], Interval],
 ) -> Certificates:
-    """Count from the best field until a test fails, and from the worst until one fails."""
+    """Count from the best field until a test fails; the next one, or the worst, are not symmetric.
+
+    That there are no more than were certified is tested first, and needs one interval only: defects
+    ascend. If it fails, fields are counted from the worst until a test fails. Both together have
+    the probability of one family of tests.
+    """
     least = 0
     while least < len(worst) and worst[least].high <= epsilon:
         least += 1
     most = len(spectrum)
+    if least < most and spectrum[least].low > epsilon:  # so are the defects of all that follow
+        most = least
     while most > least and spectrum[most - 1].low > epsilon:
         most -= 1
     return Certificates(least, most, chosen, worst, spectrum, "", judge)
@@ -247,7 +261,7 @@ def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:
     return spectrum.theta[spectrum.defects <= 2 * epsilon]
 
 
-def _too_few(problem: Problem, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
+def _too_few(problem: Equations, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
     """Why there is too little data, or an empty string; ``least`` units in each half are needed."""
     known = 2 * min(len(units[half].unique()) for half in halves)
     if known < 2 * least:
@@ -266,14 +280,14 @@ def _blocks(units: Tensor, half: Tensor) -> list[Tensor]:
     return [half[number * blocks // count == block] for block in range(blocks)]
 
 
-def _grams(problem: Problem, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
+def _grams(problem: Equations, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
     """Gram matrices (k, k) of violations and of denominators, summed over points."""
     above = moments.violation.matrix() @ theta.T
     below = problem.denominator(moments) @ theta.T
     return above.T @ above, below.T @ below * moments.points
 
 
-def _with_and_without(problem: Problem, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
+def _with_and_without(problem: Equations, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
     """The spectrum of all blocks, and those without each of them."""
     before, after = [problem.empty()], [problem.empty()]
     for part in parts:

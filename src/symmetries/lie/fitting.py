@@ -13,6 +13,7 @@ from symmetries.lie.functions import Polynomial, fit_polynomial
 HIGHEST = 5
 PER_COEFFICIENT = 4  # data for each coefficient, at least
 MOST_COEFFICIENTS = 500
+WORSE = 1.5  # unexplained share above which a fit is no help; a fit to noise alone has about 1.2
 NEIGHBOURS = 4000  # points that the test of the residuals looks at
 
 
@@ -37,8 +38,11 @@ class FitQuality:
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
 
-        Residuals that are too small to matter at this epsilon need not look like noise.
+        Residuals that are too small to matter at this epsilon need not look like noise. A fit that
+        is worse than a constant on data held out says nothing.
         """
+        if self.unexplained > WORSE:
+            return False
         return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
 
 

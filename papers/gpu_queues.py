@@ -1,0 +1,107 @@
+"""The queues of ``gpu_runs.py``: command lines of the papers' scripts, in lanes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command line of a paper's script.
+
+    Args:
+        name: of the job, and of the folder that it writes to.
+        seconds: that it is expected to take, at least.
+        script: path in this folder.
+        words: arguments; {data}, {here}, {out}, {left} and {minutes} are filled in.
+        tiny: arguments that are added for a trial.
+        start: results that it adds to, path in this folder.
+        apart: whether it does not take part in MPS, where a fault of one job ends all others.
+    """
+
+    name: str
+    seconds: float
+    script: str
+    words: str
+    tiny: str = ""
+    start: str = ""
+    apart: bool = False
+
+
+def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
+    """The objective of paper 2 as published, at its own length."""
+    return Job(
+        f"symmetry-{task}-{seed}", seconds, "symmetry-model/run.py",
+        f"--task {task} --label paper --added 0 --steps {steps} --first-seed {seed} "
+        "--data {data} --out {out}",
+        "--steps 3 3 --images 200 --looked-at 20",
+    )  # fmt: skip
+
+
+def joint(seed: int, added: str, seconds: float) -> Job:
+    """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
+    return Job(
+        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
+        "--digits --steps 2 --images 300",
+    )  # fmt: skip
+
+
+def vae(added: int, size: int, seed: int = 0) -> Job:
+    """A VAE of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+    return Job(
+        f"vae-{added}-{size}-{seed}", 50.0, "invariant-vae/run.py",
+        "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
+        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
+        "--data {data} --out {out}",
+        "--vae-steps 2 --small",
+    )  # fmt: skip
+
+
+def widths(name: str, part: str, seeds: str) -> Job:
+    """Tables of paper 0, as many as fit."""
+    return Job(
+        f"weights-{name}", 60.0, "invariant-weights/run.py",
+        f"--part {part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
+        "--out {out}/results.json",
+        "--steps 1 --examples 100 --features 16",
+        "invariant-weights/results.json",
+    )  # fmt: skip
+
+
+MISSING = (("cifar10", "learned", 4, False), ("cifar10", "learned", 4, True))
+MISSING += (("cifar100", "learned", 4, True),)
+
+
+def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") -> Job:
+    """Rows of Table 3 of paper 4 by the short recipe, as many as fit."""
+    flags = "--augment " * augment + words
+    name = f"{data}-{only.split()[0]}-{rotations}{'-augmented' * augment}"
+    return Job(
+        name, 40.0, "relaxed-equivariance/cifar.py",
+        f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
+        f"--seeds 0 {flags} --known {{here}}/relaxed-equivariance/results.json "
+        "--budget {left} --data {data} --out {out}/cifar.json",
+        "--recipe tiny --epochs 1 --examples 128", apart=True,
+    )  # fmt: skip
+
+
+SETS = ("cifar100", "cifar10")
+TRANSLATIONS = (("t2-soft t2-strict", False), ("t2-soft t2-strict", True))
+TRANSLATIONS += (("t2-learned", False), ("t2-learned", True))
+QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
+    "rows": (
+        tuple(symmetry("mnist-affine", seed, 130.0) for seed in (0, 2)),
+        (symmetry("mnist-affine", 1, 130.0), vae(180, 50_000), vae(0, 50_000)),
+        (joint(0, "0 180 90 15", 90.0), vae(180, 12_500), vae(0, 12_500)),
+        (widths("blurred", "blurred", "0"), widths("blurred-again", "blurred", "1 2")),
+        (widths("long", "long", "0"), widths("long-again", "long", "1")),
+        *(tuple(cifar(data, only, 1, more) for only, more in TRANSLATIONS) for data in SETS),
+        (
+            *(cifar(*cell, "--lambdas 0.01") for cell in MISSING),
+            *(
+                cifar(data, "soft strict partial", 8, more)
+                for more in (False, True)
+                for data in SETS
+            ),
+        ),
+    ),
+}
