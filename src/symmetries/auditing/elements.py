@@ -76,12 +76,12 @@ class Moves:
 
     def place(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data (saliency, features) by g: positions change, colours do not."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else action(part, maps)
 
     def back(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data by g^-1."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else _undo(action, part, maps)
 
 
@@ -148,7 +148,7 @@ def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
     return action(action.group.inverse(element), data)
 
 
-def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
+def positions_only(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
     """Return the part of an action that moves positions, with background 0, or None."""
     if isinstance(action, VolumeAction):
         return VolumeAction(action.group, interpolation=action.interpolation), element

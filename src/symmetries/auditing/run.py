@@ -47,6 +47,7 @@ Over = Callable[[Part, int], dict[str, Tensor]]
 
 Output = str | Action | Callable[[Any, Tensor], Tensor] | None
 ONE_CLASS = "the model predicts the same class for all examples as they are"
+DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
 LIE_EXAMPLES = 64
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
@@ -99,8 +100,8 @@ def audit_model(
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "scalar", "vector", "energy", "sequence" or "ctc"; "NAME:KIND" for one of several
-            outputs, by key, attribute or number; or how it moves, an action or a function
+            "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME:KIND" for one of
+            several outputs, by key, attribute or number; or how it moves, an action or a function
             act(element, output). None to find out. See
             :func:`~symmetries.auditing.representations.representation`; other kinds than the first
             two have their measures in ``measures``.
@@ -172,8 +173,8 @@ def audit_model(
 
         found = summarise_outputs(over(part, len(x)), level)
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
-        if says_one_thing(model, x, law):
-            about["notes"] = (ONE_THING,)
+        about["notes"] = (ONE_THING,) if says_one_thing(model, x, law) else ()
+        about["notes"] += (DIRECTIONS,) if images and kind == "vector" else ()
     else:
         answers = read_logits(model, x, y, kind)
         model = answers.model
