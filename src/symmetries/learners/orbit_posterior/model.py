@@ -319,10 +319,10 @@ class OrbitPosterior(nn.Module):
 
 
 def _count_distinct(rows: Tensor) -> int:
-    """How many rows differ, as far as there are enough of them."""
+    """How many rows differ as 8-bit pictures would, as far as there are enough of them."""
     seen: set[bytes] = set()
     for row in rows:
-        seen.add(row.cpu().numpy().tobytes())
+        seen.add((row * 255).round().to(torch.int16).cpu().numpy().tobytes())
         if len(seen) >= FEWEST:
             break
     return len(seen)
