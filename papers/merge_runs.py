@@ -54,9 +54,14 @@ def invariant_weights(results: Row, found: Row, commit: str) -> int:
 
 
 def genuine_invariance(results: Row, found: Row, commit: str) -> int:
-    """Table 1 as published: all of it, or what was there."""
+    """Table 1 as published: all of it, or what was there; drift of the same networks."""
     if "plain" in results:
-        return 0
+        plain, drifts = results["plain"], found["drift"]
+        if "drift" in plain or not drifts:
+            return 0
+        plain["drift"] = drifts
+        plain["drift_environment"] = clean(found["environment"], commit)
+        return len(drifts)
     what = "the paper's learning rate, no running mean of the weights, the moment of best "
     what += "validation accuracy; weights of the penalty fixed"
     kept = {name: found[name] for name in ("command", "settings", "seconds", "table")}
