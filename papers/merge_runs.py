@@ -87,7 +87,7 @@ def invariant_vae(results: Row, found: Row, commit: str) -> int:
     rows = [row | {"made": clean(row["made"], commit)} for row in found["rows"]]
     own = [row for row in rows if "--paper" not in row["made"]["command"]]
     paper = [row for row in rows if row not in own]
-    names = ("part", "steps", "added", "seed")
+    names = ("part", "steps", "added", "seed", "kind", "size", "hidden", "channels")
     count = added(results["rows"], own, names)
     return count + (added(results.setdefault("paper_networks", []), paper, names) if paper else 0)
 
