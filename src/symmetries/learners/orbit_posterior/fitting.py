@@ -202,12 +202,18 @@ class Fit:
         self.rounds += 1
         self.best = min(self.best, loss)
         before, self.widths = self.widths, ()
-        if not overfits and self.rounds < recipe.rounds:
+        if not overfits and self.rounds < self.most_rounds:
             self.widths = held_out_widths(model, self.network, self.split[1])
         pairs = zip(before, self.widths, strict=False)  # there are none before the second round
         change = max((abs(math.log(now / old)) for old, now in pairs), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
-        self.settled = overfits or steady or self.rounds == recipe.rounds
+        self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """One more for every two coordinates beyond two or three: there is more to learn."""
+        more = (len(self.model.chart.coordinates) - 2) // 2
+        return self.model.config.training.rounds + max(0, more)
 
     def finish(self) -> None:
         """Train until it has settled."""
