@@ -30,6 +30,7 @@ from symmetries.lie.search import Search
 
 BLOCKS = 30  # of each half of the data
 FEWEST = 10
+LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 
@@ -310,11 +311,12 @@ def _wider(high: float, ratios: Tensor, level: float) -> float:
     Args:
         high: the limit.
         ratios: of the denominators of refits and of the fit, at the same points, (r,).
-        level: of the share of the denominator that is not noise; below one half nothing is known.
+        level: of the part of the root of the denominator that is not noise.
     """
-    reach = student_quantile(level, len(ratios) - 1) * float(ratios.std())
-    share = 2 - float(ratios.mean()) - reach
-    return math.inf if not share >= 0.5 else high / math.sqrt(min(share, 1.0))
+    roots = ratios.sqrt()  # slopes, whose errors are even
+    reach = student_quantile(level, len(roots) - 1) * float(roots.std())
+    known = 2 - float(roots.mean()) - reach
+    return math.inf if not known >= LEAST_KNOWN else high / min(known, 1.0)
 
 
 def _with_and_without(problem: Equations, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
