@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PLACES = re.compile(r" --(out|data|folder|known|minutes|budget) \S+")
+PLACES = re.compile(r" --(out|data|folder|known|minutes|budget|limit) \S+")
 Row = dict[str, Any]
 
 
