@@ -79,6 +79,12 @@ def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") 
     )  # fmt: skip
 
 
+SALIENCY = Job(
+    "genuine-figures", 60.0, "genuine-invariance/run.py",
+    "--parts figures --quiet --folder {data} --out {out}",
+    "--steps 80 --check-every 40 --examples 40 --drift-examples 60 --feature-examples 40 "
+    "--ig-steps 2 --seeds 0 1 --batch-size 64",
+)  # fmt: skip
 SETS = ("cifar100", "cifar10")
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     "rows": (
@@ -94,7 +100,7 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             *(cifar("cifar10", "learned", 4, more, "--lambdas 0.01") for more in (False, True)),
             cifar("cifar100", "learned", 4, True, "--lambdas 0.01"),
         ),
-        tuple(cifar(data, "t2-learned", 1, False) for data in SETS),
+        (SALIENCY, *(cifar(data, "t2-learned", 1, False) for data in SETS)),
     ),
     "more": (
         tuple(symmetry("mnist-affine", seed, 300.0) for seed in (1, 2)),

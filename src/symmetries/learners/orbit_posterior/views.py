@@ -79,9 +79,10 @@ def _border_noise(x: Tensor) -> Tensor:
     It is that of differences, over the root of 2, from their median; textures are smoother than
     what they vary by, and noise is not.
     """
-    edges = torch.cat((x[..., (0, -1), :].flatten(0, 2), x[..., (0, -1)].mT.flatten(0, 2)))
-    step = edges.diff(dim=-1).abs().median()
-    away = (edges - edges.median()).abs().median()
+    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
+    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
+    every = torch.cat([edge.flatten() for edge in edges])
+    away = (every - every.median()).abs().median()
     return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
 
 
