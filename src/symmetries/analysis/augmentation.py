@@ -43,7 +43,7 @@ def augment(
     precision: str = "32-true",
     progress: bool = True,
 ) -> ImageSet:
-    """New natural versions of every image, labels carried along.
+    """Return new natural versions of every image, with the labels of the originals.
 
     Args:
         model: what :func:`symmetries.discover` returned, the folder that ``symmetries discover``

@@ -1,4 +1,4 @@
-"""The symmetries of a function of vectors that nobody named: generators, name and certificates."""
+"""Unknown symmetries of a function of vectors: generators, name and certificates."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def generators(
     units: NDArray[Any] | Tensor | None = None,
     seed: int = 0,
 ) -> GeneratorResult:
-    """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
+    """Find the continuous symmetries of a function of vectors, name them, and certify them.
 
     The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
     system that made the trajectories, or the log-density of x. A field v is a symmetry if the

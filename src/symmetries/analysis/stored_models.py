@@ -39,7 +39,7 @@ NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A classifier, and what can be asked of it.
+    """A classifier, and which measures it supports.
 
     Args:
         call: from images (N, C, H, W) to logits (N, K).

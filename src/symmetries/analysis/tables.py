@@ -263,7 +263,7 @@ def _csv_numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _number(cell: str) -> float:
-    """A number as files have it: Python alone would take 1_0 for ten."""
+    """Parse a number; unlike Python, refuse underscores such as 1_0."""
     try:
         if "_" not in cell:
             return float(cell)

@@ -89,7 +89,7 @@ class Saved:
 
 
 def _check_sizes(parameters: dict[str, Any], folder: str | Path) -> None:
-    """Refuse numbers that no estimator was fitted with, before memory is asked for."""
+    """Refuse implausible sizes before memory is allocated."""
     for name, value in parameters.items():
         if type(value) is int and name != "random_state" and abs(value) > LARGEST_SIZE:
             remedy = "train it again: this file was not written by symmetries"

@@ -14,7 +14,7 @@ from torch import Tensor
 from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
 from symmetries.learners.orbit_posterior.calibrating import read_sets
-from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
+from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
@@ -35,9 +35,7 @@ LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
-OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
-FAR = 0.03  # of q in the outer 5 %: then the reach is widened twice at once
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
@@ -97,7 +95,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
-        model.outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
 
 
@@ -127,7 +126,8 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one. The history has the rounds that were in vain.
+    one, unless their content shows that it is wide enough. The history has the rounds that were in
+    vain.
     """
     history = History()
     rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
@@ -306,10 +306,8 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
-        if coordinate.kind == "line" and outer[coordinate.name] > most:
-            far = outer[coordinate.name] > FAR
-            reach = widened(coordinate, WIDER**2 if far else WIDER)
+        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+            reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     rebuilt = model.chart.wider(wider)
