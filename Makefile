@@ -80,7 +80,7 @@ bench: setup ## every benchmark; results go to benchmarks/results
 FOLDER ?= $(HOME)/.cache/symmetries/wild
 wild: setup ## audits of models from the package index, downloaded into FOLDER
 	test -x $(FOLDER)/venv/bin/python || $(PYTHON) -m venv $(FOLDER)/venv
-	for package in "-e .[onnx]" ase sevenn chgnet pesto-pitch transformers timm; do \
+	for package in "-e .[onnx]" ase sevenn chgnet pesto-pitch transformers timm scikit-image; do \
 	  $(FOLDER)/venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt $$package || true; done
 	$(FOLDER)/venv/bin/python benchmarks/wild/run.py --folder $(FOLDER)
 
