@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction, SequenceAction
+from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
 from symmetries.auditing.contributions import with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
@@ -151,11 +153,12 @@ def audit_model(
         check_flag(flag, name)
     check_callable(model)
     x, y = labelled_inputs(data, model)
-    check_examples(x)
     check_finite(x, "x")
     action = resolve_action(group, x)
+    whole = isinstance(action, SequenceAction | PermutationAction)  # whole numbers can move, too
+    check_examples(x.float() if whole and not x.is_floating_point() else x)
     images = isinstance(action, ImageAction)
-    side = max(x.shape[-2:]) if images else None
+    side = _side(action, x)
     half_width = _half_widths(action.group, range, half_width, side)
     moves = make_moves(
         action, x, identity=identity, samples=samples, half_width=half_width, seed=seed
@@ -164,7 +167,7 @@ def audit_model(
     model, arrays = taking_tensors(model, x)
     model, law, kind = choose_law(model, x, output, images)
     about: dict[str, Any] = {"output": kind}
-    gradients = gradients and not arrays
+    gradients = gradients and not arrays and x.is_floating_point()
     if law is not None:
 
         def part(start: int, stop: int) -> dict[str, Tensor]:
@@ -200,7 +203,7 @@ def audit_model(
     if arrays:
         about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
     rows: tuple[LayerError, ...] = ()
-    if isinstance(model, nn.Module) and (layers is None or len(layers)):
+    if isinstance(model, nn.Module) and (layers is None or len(layers)) and x.is_floating_point():
         rows = layer_equivariance(
             model,
             x[spread_mask(len(x), LAYER_EXAMPLES).to(x.device)],
@@ -274,6 +277,13 @@ def spread_mask(count: int, most: int | None) -> Tensor:
     found = torch.zeros(count, dtype=torch.bool)
     found[torch.arange(most) * count // most] = True
     return found
+
+
+def _side(action: Action, x: Tensor) -> int | None:
+    """The longer side of images, or the length of signals; None for data without pixels."""
+    if isinstance(action, ImageAction):
+        return max(x.shape[-2:])
+    return x.shape[-1] if isinstance(action, SignalAction) else None
 
 
 def _half_widths(

@@ -95,9 +95,17 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
+        model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
         outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
         model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
+
+
+def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:
+    """What the last round changed of the width of each coordinate, over the fits that say so."""
+    known = [drift for drift in drifts if drift]
+    means = [sum(column) / len(drifts) for column in zip(*known, strict=True)]
+    return dict(zip(model.chart.names, means, strict=False))
 
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
@@ -158,6 +166,7 @@ class Fit:
         best: held-out loss; at first that of the uniform law, which a new network has.
         rise: what the last round brought, unless held-out pictures had been best long before.
         widths: of the held-out pictures after the last round, by coordinate.
+        drift: logarithm of what the last round changed them by; none where it overfits.
         rounds: how many there were.
         settled: whether no other round is needed.
         history: of all rounds.
@@ -172,6 +181,7 @@ class Fit:
     best: float = 0.0
     rise: float = 0.0
     widths: tuple[float, ...] = ()
+    drift: tuple[float, ...] = ()
     rounds: int = 0
     settled: bool = False
     history: History = field(default_factory=History)
@@ -202,12 +212,19 @@ class Fit:
         self.rounds += 1
         self.best = min(self.best, loss)
         before, self.widths = self.widths, ()
-        if not overfits and self.rounds < recipe.rounds:
+        if not overfits and self.most_rounds > 1:
             self.widths = held_out_widths(model, self.network, self.split[1])
         pairs = zip(before, self.widths, strict=False)  # there are none before the second round
-        change = max((abs(math.log(now / old)) for old, now in pairs), default=math.inf)
+        self.drift = tuple(math.log(now / old) for old, now in pairs)
+        change = max(map(abs, self.drift), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
-        self.settled = overfits or steady or self.rounds == recipe.rounds
+        self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """One more for every two coordinates beyond two or three: there is more to learn."""
+        more = (len(self.model.chart.coordinates) - 2) // 2
+        return self.model.config.training.rounds + max(0, more)
 
     def finish(self) -> None:
         """Train until it has settled."""
