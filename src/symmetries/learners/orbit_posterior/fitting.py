@@ -268,7 +268,8 @@ def fit_round(
         whether held-out pictures were explained best long before the end.
     """
     steps = min(recipe.steps, FEWEST_STEPS + len(kept))
-    batch = min(recipe.batch_size, max(16, len(kept) // 2))
+    # Of few pictures half at a time, in a number that 2 to 16 processes share evenly.
+    batch = min(recipe.batch_size, max(16, len(kept) // 2 // 16 * 16))
     recipe = replace(recipe, steps=steps, batch_size=batch)
     out = None if run.get("out") is None else Path(run["out"]) / name
     known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
