@@ -24,7 +24,7 @@ from symmetries.learners.invariant_network.likelihoods import (
 )
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
 
-CHUNK = 512  # views at a time, where Jacobians are computed
+CHUNK = {"cpu": 512, "cuda": 4096}  # views at a time, where Jacobians are computed
 FORWARD = 8192  # views at a time, where only outputs are
 
 
@@ -90,7 +90,7 @@ class LaplaceEvidence:
     def rows(self, images: Tensor, eta: Tensor, mixed: Tensor | None = None) -> Iterator[Tensor]:
         """Parts of the rows L_n^T J_n Delta^{-1/2}, K for each example or k mixtures of them."""
         scale, weights = self.precisions().rsqrt(), self.weights
-        size = max(1, CHUNK // len(eta))
+        size = max(1, CHUNK.get(images.device.type, CHUNK["cpu"]) // len(eta))
         with eval_mode(self.module):
             for first in range(0, len(images), size):
                 here = slice(first, first + size)
@@ -123,7 +123,13 @@ class LaplaceEvidence:
 
     @torch.no_grad()
     def sampled_posterior(
-        self, images: Tensor, eta: Tensor, outputs: int, rows: int, generator: torch.Generator
+        self,
+        images: Tensor,
+        eta: Tensor,
+        outputs: int,
+        rows: int,
+        generator: torch.Generator,
+        count: int | None = None,
     ) -> Posterior:
         """Return the posterior of about so many rows, drawn from all examples.
 
@@ -137,24 +143,39 @@ class LaplaceEvidence:
             outputs: K.
             rows: at least so many as the number of weights that data determine.
             generator: on the device of eta.
+            count: number of all examples, if the images are some of them.
         """
         chosen = torch.randperm(len(images), generator=generator, device=eta.device)[:rows]
         each, mixed = max(1, rows // len(chosen)), None
         if each < outputs:
             mixed = random_signs(eta, generator, len(chosen), each, outputs) / each**0.5
         part = images[chosen.to(images.device)].to(eta)
-        return self.posterior(part, eta, len(images), mixed)
+        return self.posterior(part, eta, count or len(images), mixed)
 
     @torch.no_grad()
     def total(
-        self, images: Tensor, targets: Tensor, eta: Tensor, known: Posterior | None = None
+        self,
+        images: Tensor,
+        targets: Tensor,
+        eta: Tensor,
+        known: Posterior | None = None,
+        count: int | None = None,
     ) -> Tensor:
-        """Return the log evidence, or the lower bound of a posterior from some of the examples."""
-        fixed = self.fit(images, targets, eta) - self.penalty()
+        """Return the log evidence, or the lower bound of a posterior from some of the examples.
+
+        Args:
+            images: (N, C, H, W).
+            targets: (N,) or (N, K).
+            eta: (S, dim).
+            known: the posterior whose bound is computed; None computes the evidence itself.
+            count: number of all examples, for which these stand; None is N.
+        """
+        scale = (count or len(images)) / len(images)
+        fixed = scale * self.fit(images, targets, eta) - self.penalty()
         if known is None:
-            return fixed - 0.5 * self.posterior(images, eta).log_det
+            return fixed - 0.5 * self.posterior(images, eta, count).log_det
         trace = sum(known.trace(part) for part in self.rows(images, eta))
-        return fixed - 0.5 * (known.log_det - known.retained().sum() + trace)
+        return fixed - 0.5 * (known.log_det - known.retained().sum() + scale * trace)
 
     def width_objective(
         self, images: Tensor, targets: Tensor, eta: Tensor, known: Posterior, signs: Tensor

@@ -30,15 +30,14 @@ from symmetries.learners.base import (
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
+from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
 from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
-from symmetries.training.checkpoint import has_state
-from symmetries.training.resume import NAME
 
 EVALUATED = 256  # images at a time, in eval mode
-SHARED = ("device", "precision", "workers", "progress")  # options of the trainings of a search
+SHARED = ("out", "resume", "device", "precision", "progress")  # options of a search
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,10 @@ class InvariantNetwork(LabelledLearner):
         self.log_precision: Tensor
         self.log_noise: Tensor
         self.log_evidence: Tensor
+        self.register_buffer("width_moments", torch.zeros(2, self.group.dim))
         self.effective_parameters: Tensor
+        self.width_moments: Tensor
+        self.profiles: list[WidthProfile] = []
         self.eval()
 
     @property
@@ -160,6 +162,15 @@ class InvariantNetwork(LabelledLearner):
         precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
         return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
 
+    @torch.no_grad()
+    def bound(self, images: Tensor, targets: Tensor, count: int, seed: int = 0) -> Tensor:
+        """Return the bound on the log evidence of ``count`` examples, for which these stand."""
+        generator = torch.Generator(images.device).manual_seed(seed)
+        evidence, eta = self.evidence(), self.eta(self.config.samples)
+        rows = self.config.evidence.curvature_rows
+        known = evidence.sampled_posterior(images, eta, self.outputs, rows, generator, count)
+        return evidence.total(images, targets, eta, known, count)
+
     def eta(self, samples: int, seed: int = 0) -> Tensor:
         """Evenly spread transformations (samples, dim) of the learned box."""
         box = self.network.box
@@ -177,8 +188,7 @@ class InvariantNetwork(LabelledLearner):
     def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
         """Learn weights and half-widths from labelled images, without a validation set.
 
-        The search of half-widths comes first, and is not resumed; a run that is resumed from a
-        checkpoint goes on with what it found.
+        The search of half-widths comes first; an interrupted one goes on with its candidates.
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
@@ -193,12 +203,11 @@ class InvariantNetwork(LabelledLearner):
                 remedy = "train on one device: the posterior is computed in one process"
                 raise invalid(name, "1", options[name], remedy)
         searches = self.config.learn and self.config.evidence.search > 0
-        out = options.get("out")
-        resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
-        if searches and not resumes:
+        if searches:
             few = {name: options[name] for name in SHARED if name in options}
-            found = search_widths(self, images, targets, title="search of widths", **few)
-            self.network.box.set_half_width(found)
+            self.profiles = search_widths(self, images, targets, title="search of widths", **few)
+            best = torch.tensor([profile.best for profile in self.profiles])
+            self.network.box.set_half_width(best)
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
@@ -249,7 +258,8 @@ class InvariantNetwork(LabelledLearner):
 
     def save(self, folder: Path | str) -> Path:
         """Write weights and settings; the network's code is the user's, see :meth:`load`."""
-        return save_model(folder, self, {**image_meta(self, self.name), "outputs": self.outputs})
+        own = {"outputs": self.outputs, "profiles": [p.to_dict() for p in self.profiles]}
+        return save_model(folder, self, {**image_meta(self, self.name), **own})
 
     @classmethod
     def load(  # type: ignore[override]
@@ -266,6 +276,7 @@ class InvariantNetwork(LabelledLearner):
             first = str(error).strip().splitlines()[-1].strip()
             remedy = "build it as it was when it was saved"
             raise invalid("module", "a network like the saved one", first, remedy) from error
+        model.profiles = [WidthProfile.from_dict(part) for part in meta.get("profiles", [])]
         return model.to(device)
 
     def _warn_of_few_rows(self, examples: int) -> None:
