@@ -9,8 +9,9 @@ First, for each half-width of a grid, the network is trained at that width, with
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
 through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search with
-three seeds, of initial weights and batches (it reads no start), and by gradients alone from three
-starts. Tasks that were measured one by one are put together by ``--join``.
+three seeds or more, of initial weights and batches (it reads no start), each with an interval and a
+verdict, and by gradients alone from three starts. Tasks that were measured one by one are put
+together by ``--join``.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
@@ -59,7 +60,7 @@ class Size:
 
 SIZES = {
     "digits": Size(300, 8, (8, 16), 15, 12, 36, 400, 100, 300),
-    "mnist": Size(3000, 28, (16, 32), 10, 32, 64, 3000, 250, 1500),
+    "mnist": Size(1000, 28, (8, 16), 15, 16, 36, 800, 100, 600),
 }
 
 
@@ -101,7 +102,13 @@ def fitted(
     """A network trained from a half-width in degrees."""
     images, labels, classes = data
     config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
-        steps=size.steps, batch_size=size.batch, curvature_rows=size.rows, **more
+        **{
+            "steps": size.steps,
+            "batch_size": size.batch,
+            "curvature_rows": size.rows,
+            "every": max(1, size.steps // 25),
+            **more,
+        }
     )
     module = network(classes, size, 1000 + seed)
     model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
@@ -129,7 +136,7 @@ def top(widths: list[float], values: list[float]) -> float:
 
 
 def measure(
-    name: str, data: ImageSet, size: Size, seeds: int, device: str, learn: bool
+    name: str, data: ImageSet, size: Size, seeds: int, device: str, searches: int
 ) -> dict[str, Any]:
     """The exact optimum of a task, then what is learned."""
     found = task(name, data, size)
@@ -158,16 +165,27 @@ def measure(
         ],
     }  # fmt: skip
     print(f"{name}: best {best:.0f} ({[round(m) for m in means]})", flush=True)
-    if learn:
+    if searches:
         row["starts"] = list(STARTS)
-        for how, more in (("learned", {"search": 7}), ("by gradients", {"search": 0, "every": 10})):
-            # The search does not read the start: three seeds in its place.
-            runs = [(STARTS[0], 100 + i) for i in range(3)] if how == "learned" else None
+        for how, more in (
+            ("learned", {"search": 7}),
+            ("by gradients", {"search": 0, "every": 10, "draws": 2}),
+        ):
+            # The search does not read the start: seeds in its place.
+            runs = [(STARTS[0], 100 + i) for i in range(searches)] if how == "learned" else None
             runs = runs or [(start, 100) for start in STARTS]
             ends = [fitted(found, size, width, seed, device, **more) for width, seed in runs]
             row[how] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
             row[f"accuracy, {how}"] = [m.summary((images, labels)).score for m in ends]
             print(f"{name}: {how} {[round(w) for w in row[how]]}", flush=True)
+            if how == "learned":
+                profiles = [m.profiles[0] for m in ends]
+                row["intervals"] = [[math.degrees(end) for end in p.interval] for p in profiles]
+                row["told"] = [p.told for p in profiles]
+                row["covered"] = [low <= best <= high for low, high in row["intervals"]]
+                row["profiles"] = [p.to_dict() for p in profiles]
+                shown = [tuple(round(end) for end in ends) for ends in row["intervals"]]
+                print(f"{name}: intervals {shown}, told {row['told']}", flush=True)
     row["processor seconds"] = {"grid": middle - began, "learned": time.process_time() - middle}
     return row
 
@@ -190,7 +208,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
-    parser.add_argument("--grid-only", action="store_true", help="no learning")
+    parser.add_argument(
+        "--searches", type=int, default=3, help="that learn the width; 0: grid only"
+    )
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
@@ -204,10 +224,9 @@ def main() -> None:
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
     for task_name in given.tasks:
-        learn = not given.grid_only
-        row = measure(task_name, data, size, given.seeds, given.device, learn)
+        row = measure(task_name, data, size, given.seeds, given.device, given.searches)
         record(f"{name}-{task_name.replace(' ', '-')}", [row], part=True)
-    if len(given.tasks) == len(TASKS) and not given.grid_only:
+    if len(given.tasks) == len(TASKS) and given.searches:
         join(name)
 
 

@@ -202,4 +202,4 @@ class HyperUpdates:
         first.lerp_(slope, 1 - BETAS[0])
         second.lerp_(slope.square(), 1 - BETAS[1])
         mean, square = first / (1 - BETAS[0] ** number), second / (1 - BETAS[1] ** number)
-        box.free += rate * mean / (square.sqrt() + EPSILON)
+        box.free.add_(rate * mean / (square.sqrt() + EPSILON))
