@@ -208,9 +208,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
-    parser.add_argument(
-        "--searches", type=int, default=3, help="that learn the width; 0: grid only"
-    )
+    parser.add_argument("--searches", type=int, default=3, help="of the width; 0: grid only")
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
