@@ -17,7 +17,13 @@ from symmetries.results.audits import (
     SaliencyPoint,
 )
 from symmetries.results.base import Record, Result
-from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.fits import (
+    EvidenceCurve,
+    FitResult,
+    Invariance,
+    LayerRelaxation,
+    WidthCurve,
+)
 from symmetries.results.generators import (
     FieldDefect,
     FieldGenerator,
@@ -47,6 +53,7 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "EvidenceCurve",
     "FieldDefect",
     "FieldGenerator",
     "FitResult",

@@ -7,15 +7,19 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import (
     check_class_range,
     check_image_shape,
+    check_images,
     check_module,
     check_whole,
     invalid,
 )
+from symmetries._validation.loading import gather_batches
 from symmetries.actions.base import Action
+from symmetries.data.base import ImageSet
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
@@ -77,7 +81,7 @@ class InvariantNetwork(LabelledLearner):
             it has.
         action: transformations with continuous parameters: a group, its name, such as "rotation",
             or its action on images.
-        shape: (C, H, W) of the images.
+        shape: (C, H, W) of the images; None is that of the images it is fitted to.
         config: a preset, "quick", "default" or "paper", or an :class:`InvariantNetworkConfig`.
         seed: random seed of training.
 
@@ -96,12 +100,12 @@ class InvariantNetwork(LabelledLearner):
         self,
         module: nn.Module,
         action: Action | Group[Any] | str,
-        shape: tuple[int, int, int],
+        shape: tuple[int, int, int] | None = None,
         config: InvariantNetworkConfig | str = "default",
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__(action, shape, 0, config, seed)
+        super().__init__(action, shape or (1, 1, 1), 0, config, seed)
         check_whole(seed, "seed", least=0)
         check_module(module, "module")
         if self.group.finite:
@@ -109,7 +113,8 @@ class InvariantNetwork(LabelledLearner):
             raise invalid("action", "a group with continuous parameters", repr(self.group), remedy)
         check_layers(module)
         c = self.config
-        self.outputs = count_outputs(module, shape, c.likelihood)
+        if shape is not None:
+            self.outputs = count_outputs(module, shape, c.likelihood)
         widths = [c.half_width * bound for bound in self.group.bounds]
         box = UniformBox(self.group, widths, constraint="reflect", learn=c.learn)
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
@@ -185,14 +190,18 @@ class InvariantNetwork(LabelledLearner):
         parts = [self.network.average(part, element) for part in x.split(EVALUATED)]
         return torch.cat(parts)
 
-    def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
+    def fit(
+        self,
+        data: Labelled | DataLoader[Any],
+        **run: Any,  # noqa: ANN401 - fields of TrainConfig
+    ) -> History:
         """Learn weights and half-widths from labelled images, without a validation set.
 
         The search of half-widths comes first; an interrupted one goes on with its candidates.
 
         Args:
-            data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
-                or values (N, K).
+            data: a set of labelled images, images (N, C, H, W) and targets: class numbers (N,) or
+                values (N, K), or a loader of such pairs, which is read once.
             run: fields of :class:`symmetries.training.TrainConfig`, such as ``out``, ``resume``,
                 ``device``, ``progress`` and ``log_every``.
         """
@@ -289,8 +298,15 @@ class InvariantNetwork(LabelledLearner):
             )
             warnings.warn(text, RuntimeWarning, stacklevel=3)
 
-    def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
-        images, targets = labelled_images(data, self.shape)
+    def _checked(self, data: Labelled | DataLoader[Any]) -> tuple[Tensor, Tensor]:
+        given: Any = gather_batches(data) if isinstance(data, DataLoader) else data
+        pair = isinstance(given, tuple | list) and len(given) == 2
+        if not self.outputs and (pair or isinstance(given, ImageSet)):
+            first = given.images if isinstance(given, ImageSet) else given[0]
+            check_images(first)
+            self.shape = (first.shape[1], first.shape[2], first.shape[3])
+            self.outputs = count_outputs(self.module, self.shape, self.config.likelihood)
+        images, targets = labelled_images(given, self.shape)
         if self.config.likelihood == "categorical":
             if targets.is_floating_point():
                 remedy = "give int64 class numbers, or config.replace(likelihood='gaussian')"
