@@ -192,12 +192,14 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--width", type=int, default=16, help="channels of the first layer")
     parser.add_argument("--rows", type=int, default=1000, help="of the curvature")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds")
     parser.add_argument("--name", default="", help="added to the name of the result")
     given = parser.parse_args()
     seen, unseen = (load(given.data, split, folder=given.folder) for split in ("train", "test"))
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
     name = f"network_accuracy-{given.data}-{kind}{given.name}"
     rows: list[dict[str, Any]] = []
+    ends, longest = time.perf_counter() + given.budget, dict[str, float]()
     for labels in given.labels:
         for seed in given.seeds:
             generator = torch.Generator().manual_seed(mix(seed, 7))
@@ -209,9 +211,16 @@ def main() -> None:
                     sets = (train_set, rotated(sets[1], LAWS[law], "test"))
                 compared = Comparison(*sets, given, seed)
                 for method in given.methods:
+                    if time.perf_counter() + longest.get(method, 0.0) > ends:
+                        print(f"{method}: no time is left", flush=True)
+                        continue
                     found = compared.measure(method, LAWS[law])
+                    longest[method] = max(longest.get(method, 0.0), found["seconds"])
                     row = {"data": law, "labels": labels, "seed": seed, **found}
-                    print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+                    print(
+                        {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()},
+                        flush=True,
+                    )
                     rows.append({**row, "steps": given.steps, "samples": given.samples})
                     record(name, rows, part=True)
 
