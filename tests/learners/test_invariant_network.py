@@ -16,7 +16,8 @@ from symmetries.learners.invariant_network import (
     posterior,
     search,
 )
-from symmetries.learners.invariant_network.search import bound_at, search_widths
+from symmetries.learners.invariant_network import evidence as evidence_module
+from symmetries.learners.invariant_network.search import evidence_at, search_widths
 
 GROUP = Affine2("rotation")
 ACT = ImageAction(GROUP)
@@ -255,7 +256,7 @@ def test_gradients_find_the_nearest_optimum_of_the_exact_evidence():
 def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
     module, x, y, profile = averaged_features()
     model = evenly_averaged(module, steps=500, every=20)
-    found = float(bound_at(model, torch.tensor([math.pi / 4]), x, y, RUN))
+    found = float(evidence_at(model, torch.tensor([math.pi / 4]), x, y, RUN))
     assert profile[45] - 10 < found < profile[45] + 2
     assert model.network.box.half_width[0].item() == pytest.approx(0.1 * math.pi)  # left as it is
 
@@ -278,12 +279,14 @@ def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch
         if len(asked) == 3:
             raise KeyboardInterrupt
         asked.append(float(widths[0]))
-        return bound_at(learner, widths, *more)
+        return evidence_at(learner, widths, *more)
 
-    monkeypatch.setattr(search, "bound_at", until_the_third)
+    monkeypatch.setattr(search, "evidence_at", until_the_third)
     with pytest.raises(KeyboardInterrupt):
         search_widths(model, x, y, out=tmp_path, **RUN)
-    monkeypatch.setattr(search, "bound_at", lambda *given: asked.append(0) or bound_at(*given))
+    monkeypatch.setattr(
+        search, "evidence_at", lambda *given: asked.append(0) or evidence_at(*given)
+    )
     assert search_widths(model, x, y, out=tmp_path, resume=True, **RUN) == whole
     assert len(asked) == len(whole[0].widths) + 3  # and three of them twice
     asked.clear()
@@ -301,8 +304,31 @@ def test_some_examples_stand_for_all_of_them():
     assert float(evidence.total(x, y, eta, count=160)) == pytest.approx(
         float(evidence.total(twice, again, eta)), rel=1e-4
     )
-    exact, bound = evidence.total(x, y, eta, count=160), model.bound(x, y, 160)
-    assert float(bound) == pytest.approx(float(exact), rel=1e-4)
+
+
+def test_extrapolated_bounds_come_close_to_the_evidence(monkeypatch):
+    torch.manual_seed(0)
+    x, y = pictures(300).float(), torch.arange(300) % 3
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Tanh(), nn.Linear(12, 3))
+    config = InvariantNetworkConfig(samples=4, sampling="grid").replace(
+        steps=150, batch_size=100, every=10, search=0, learn=False, curvature_rows=300
+    )
+    model = InvariantNetwork(module, "rotation", SHAPE, config)
+    model.fit((x, y), **RUN)
+    evidence, eta = model.evidence(), model.eta(4).detach()
+    exact = float(evidence.total(x, y, eta))
+    assert float(evidence.estimate(x, y, eta, 3, 90, torch.Generator())) == exact
+    monkeypatch.setitem(evidence_module.EXACT, "cpu", (0, 0))
+    rows = 6 * round(float(model.effective_parameters))
+    generators = [torch.Generator().manual_seed(seed) for seed in range(8)]
+    found = [float(evidence.estimate(x, y, eta, 3, rows, g)) for g in generators]
+    bounds = [
+        float(evidence.total(x, y, eta, evidence.sampled_posterior(x, eta, 3, rows, g)))
+        for g in generators
+    ]
+    assert max(bounds) <= exact + 1e-2
+    missed = abs(sum(found) / 8 - exact)
+    assert missed < 0.5 * (exact - sum(bounds) / 8)
 
 
 def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():

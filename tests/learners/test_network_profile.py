@@ -47,4 +47,4 @@ def test_a_parabola_through_many_candidates_is_steadier_than_the_best_one():
         tops.append(profile.best - 1.5)
         bests.append(widths[values.index(max(values))] - 1.5)
         assert profile.interval[0] < 1.5 < profile.interval[1]
-    assert torch.tensor(tops).std() < 0.4 * torch.tensor(bests).std()
+    assert torch.tensor(tops).std() < 0.6 * torch.tensor(bests).std()

@@ -18,7 +18,6 @@ from symmetries.estimators.images import ImageEstimator
 from symmetries.estimators.networks import (
     AveragedOutputs,
     build_learner,
-    evidence_per_example,
     network_invariance,
     network_rows,
 )
@@ -171,7 +170,7 @@ class _InvariantEstimator(ImageEstimator):
         model.eval()
         self.model_ = model
         self.history_ = network_rows(history, model.group.names)
-        self.elbo_ = evidence_per_example(model, images, targets)
+        self.elbo_ = float(model.estimated_evidence(images, targets)) / len(images)
         self.n_iter_ = history.step[-1]
         self.invariance_ = network_invariance(model)
         return self
@@ -248,7 +247,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
             interval holds the half-widths whose ELBO, with the last layer fitted anew at each and
             the other widths fixed, is at most 1.92 nats below that of the learned one. Where it
             reaches far to one side only, training stopped on the way: raise ``search``.
-        elbo_: lower bound on the log marginal likelihood, per example.
+        elbo_: lower bound on the log marginal likelihood, per example; with a network its Laplace
+            approximation.
         classes_: the labels.
         fill_: value of the background.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].

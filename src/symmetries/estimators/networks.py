@@ -17,8 +17,6 @@ from symmetries.ops.warp import sampling_grid
 from symmetries.results import Invariance
 from symmetries.training import History
 
-EXAMPLES = 1000  # on which the evidence is measured
-
 
 class OwnNetwork:
     """Stands for a network of the user in files, which hold weights but no code."""
@@ -62,13 +60,6 @@ def build_learner(
         widths = [min(half_width, bound) for bound in group.bounds]
         model.network.box.set_half_width(torch.tensor(widths))
     return model
-
-
-def evidence_per_example(model: InvariantNetwork, images: Tensor, targets: Tensor) -> float:
-    """Return the bound on the log evidence of the training set, per example."""
-    chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:EXAMPLES]
-    x, y = (part[chosen.to(part.device)].to(model.device) for part in (images, targets))
-    return float(model.bound(x, y, len(images))) / len(images)
 
 
 def network_invariance(model: InvariantNetwork) -> list[Invariance]:

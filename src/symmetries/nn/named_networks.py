@@ -3,11 +3,11 @@
 import importlib.util
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_whole, invalid
-from symmetries.training.step import seeded
 
 NAMES = ("cnn", "resnet")
 
@@ -67,7 +67,8 @@ def named_network(name: str, shape: tuple[int, int, int], outputs: int, seed: in
         torch.Size([2, 10])
     """
     check_whole(outputs, "outputs")
-    with seeded(seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
         if name == "cnn":
             return _cnn(shape, outputs)
         if name == "resnet":

@@ -40,6 +40,8 @@ from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
 
+ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
+LARGEST = 2**29  # numbers in those rows, at most
 EVALUATED = 256  # images at a time, in eval mode
 SHARED = ("out", "resume", "device", "precision", "progress")  # options of a search
 
@@ -168,13 +170,15 @@ class InvariantNetwork(LabelledLearner):
         return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
 
     @torch.no_grad()
-    def bound(self, images: Tensor, targets: Tensor, count: int, seed: int = 0) -> Tensor:
-        """Return the bound on the log evidence of ``count`` examples, for which these stand."""
-        generator = torch.Generator(images.device).manual_seed(seed)
+    def estimated_evidence(self, images: Tensor, targets: Tensor, seed: int = 0) -> Tensor:
+        """Return the log evidence of training images; see :meth:`LaplaceEvidence.estimate`."""
+        x, y = images.to(self.device), targets.to(self.device)
+        generator = torch.Generator(self.device).manual_seed(seed)
         evidence, eta = self.evidence(), self.eta(self.config.samples)
-        rows = self.config.evidence.curvature_rows
-        known = evidence.sampled_posterior(images, eta, self.outputs, rows, generator, count)
-        return evidence.total(images, targets, eta, known, count)
+        weights = sum(value.numel() for value in evidence.weights.values())
+        enough = ROWS * round(float(self.effective_parameters))
+        rows = max(self.config.evidence.curvature_rows, min(enough, LARGEST // weights))
+        return evidence.estimate(x, y, eta, self.outputs, rows, generator)
 
     def eta(self, samples: int, seed: int = 0) -> Tensor:
         """Evenly spread transformations (samples, dim) of the learned box."""

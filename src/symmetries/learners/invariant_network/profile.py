@@ -42,8 +42,8 @@ class WidthProfile(Summary):
     def best(self) -> float:
         """The top of a parabola through the candidates around the best one.
 
-        All neighbours whose evidence is close take part, so that the noise of one candidate moves
-        the answer little.
+        All neighbours whose evidence is close take part, the closest most, so that the noise of one
+        candidate moves the answer little.
         """
         top = int(np.argmax(self.values))
         if top in (0, len(self.widths) - 1):  # at a bound there may be a slope
@@ -55,7 +55,9 @@ class WidthProfile(Summary):
         while last < len(close) - 1 and close[last + 1]:
             last += 1
         at = np.array(self.widths[first : last + 1])
-        curve = np.polyfit(at - self.widths[top], self.values[first : last + 1], 2)
+        values = np.array(self.values[first : last + 1])
+        weights = np.exp((values - values.max()) / 4).clip(min=1e-2)
+        curve = np.polyfit(at - self.widths[top], values, 2, w=weights)
         if curve[0] >= 0:
             return self.widths[top]
         found = self.widths[top] - curve[1] / (2 * curve[0])

@@ -1,4 +1,4 @@
-"""Search of the half-widths: trainings at held widths, compared by the evidence's bound.
+"""Search of the half-widths: trainings at held widths, compared by their evidence.
 
 The evidence as a function of a width has local optima and long flat parts, where a gradient stops
 (``docs/tutorials/fit.md``). A line search over each width in turn does not.
@@ -10,20 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import train_learner
 from symmetries.training.atomic_files import write_atomic
 from symmetries.training.fingerprint import fingerprint
-from symmetries.training.step import mix
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
 
 HALVINGS = 2
-COMPARED = 1000  # examples on which candidates are compared
 NAME = "search.json"  # in the folder of a run
 
 
@@ -35,7 +32,7 @@ def search_widths(
     resume: bool = False,
     **run: Any,  # noqa: ANN401 - fields of TrainConfig
 ) -> list[WidthProfile]:
-    """Return the bound along each half-width in turn, the others at their best.
+    """Return the log evidence along each half-width in turn, the others at their best.
 
     Each candidate is trained from the same weights, with the same batches and transformations, at
     held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
@@ -62,7 +59,7 @@ def search_widths(
             candidate[axis] = width
             key = f"{candidate.tolist()} {order}"
             return known.value(
-                key, lambda: bound_at(learner, candidate, images, targets, run, order)
+                key, lambda: evidence_at(learner, candidate, images, targets, run, order)
             )
 
         profile = line_search(
@@ -115,7 +112,7 @@ class Candidates:
         return self.values[key]
 
 
-def bound_at(
+def evidence_at(
     learner: "InvariantNetwork",
     widths: Tensor,
     images: Tensor,
@@ -123,12 +120,12 @@ def bound_at(
     run: dict[str, Any],
     order: int = 0,
 ) -> float:
-    """Return the bound on the log evidence after a training at held half-widths (dim,).
+    """Return the log evidence after a training at held half-widths (dim,).
 
     Args:
         learner: left as it is.
         widths: (dim,).
-        images: (N, C, H, W), of which at most 1,000 are evaluated, to stand for all.
+        images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
         order: another number gives another order of the batches.
@@ -140,10 +137,7 @@ def bound_at(
     twin.config = learner.config.replace(steps=steps, learn=False)
     train_learner(twin, images, targets, run, order=order)
     twin.eval()
-    generator = torch.Generator().manual_seed(mix(learner.seed, 1))
-    chosen = torch.randperm(len(images), generator=generator)[:COMPARED]
-    x, y = (part[chosen.to(part.device)].to(twin.device) for part in (images, targets))
-    return float(twin.bound(x, y, len(images)))
+    return float(twin.estimated_evidence(images, targets))
 
 
 def line_search(
