@@ -47,9 +47,7 @@ def check_method(method: str, half_width: float | None, network: object = None) 
     check_choice(method, METHODS, "method")
     if network is not None and method == "relaxed":
         remedy = "leave it out, or use --method invariant, plain or augmented"
-        raise invalid(
-            "network", "no network with --method relaxed, which has its own", "one", remedy
-        )
+        raise invalid("network", "none with --method relaxed, which has its own", network, remedy)
     if half_width is not None and (method != "augmented" or not 0 < half_width <= 1):
         remedy = "give a share of each range, such as 0.25"
         got = f"{half_width:g} with --method {method}"
