@@ -5,7 +5,8 @@ passes of the same 40,000 inputs, start-up apart; on two cores, 100 pictures thr
 at most 1.3 times. Pictures and weights are random. The bare passes run the model alone, in batches
 of the same size, on pictures that were moved before the clock starts: as many of them as fit into
 MEMORY, over and over. "audit_model" is the measure; "audit" is what ``symmetries audit --fast``
-computes, with its checks, its estimate of the time and the pictures of its report.
+computes, with its checks, the hash of the data, its estimate of the time and the pictures of its
+report; "audit_host" is the same for pictures in the host's memory, which are copied to the GPU.
 
     python benchmarks/audit_outputs.py                 # the goals of this machine, a minute or two
     python benchmarks/audit_outputs.py --depth 18 --images 8 --side 64 --rounds 1 --part  # small
@@ -92,9 +93,15 @@ def measure(asked: argparse.Namespace, device: str) -> dict[str, Any]:
     def whole() -> AuditResult:
         return audit(model, x, "c4", fast=True, device=device, progress=False)
 
+    def from_host() -> AuditResult:
+        return audit(model, host, "c4", fast=True, device=device, progress=False)
+
     ways = {"bare": bare, "audit_model": outputs}
     if audit is not None:
         ways["audit"] = whole
+    if audit is not None and device == "cuda":
+        host = x.cpu()
+        ways["audit_host"] = from_host
     times = interleaved(ways, asked.rounds, clock)
     seconds = medians(times)
     ratios = {

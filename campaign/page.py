@@ -243,8 +243,11 @@ def ddp() -> str:
     if (RESULTS / "slurm.json").exists():
         cases += [["srun, " + name, r] for name, r in read("slurm")["cases"].items()]
         wheres = f"torchrun: {wheres} srun ({read('slurm')['version']}): {where('slurm')}"
-    rows = [[name, f"{r['difference']:.1e}", same({"batch_norm": False, **r})] for name, r in cases]
-    return f"{text}{table(['launcher', 'largest difference', 'same'], rows)}\n\n{wheres}"
+    rows = [
+        [name, r.get("runs", 1), f"{r['difference']:.1e}", same({"batch_norm": False, **r})]
+        for name, r in cases
+    ]
+    return f"{text}{table(['launcher', 'runs', 'largest difference', 'same'], rows)}\n\n{wheres}"
 
 
 def memory() -> str:

@@ -26,7 +26,7 @@ PARTS: dict[str, tuple[list[str], list[str]]] = {
     "outputs": ([], ["--most", "2", "--pairs", "2"]),
     "inputs": ([], ["--sample", "2"]),
     "ddp": ([], ["--learners", "penalties", "--commands", "audit"]),
-    "elastic": ([], []),
+    "elastic": (["--repeat", "20"], []),
     "slurm": ([], []),
     "memory": (["--gigabytes", "8"], ["--gigabytes", "0.5", "--steps", "5"]),
     "packages": (["--store"], ["--store"]),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from symmetries.results import (
     AuditResult,
+    AugmentResult,
     FitResult,
     GeneratorResult,
     OrbitResult,
@@ -19,6 +20,7 @@ from symmetries.results import (
 FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (
     *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
+    AugmentResult,
 )
 
 

@@ -1,7 +1,7 @@
 """Runs of the papers on one GPU within a time limit: queues of command lines, in lanes.
 
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 510
-    python papers/gpu_runs.py mnist --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 510
+    python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
 Each lane runs its jobs one after the other, lanes run side by side. A job begins only if what it is
 expected to take fits into what is left of the limit; at the limit jobs are ended, and what they had
@@ -13,6 +13,7 @@ files) and ``log.txt``. Jobs that ``--done runs.json`` of an earlier call has fi
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,93 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+from gpu_queues import QUEUES, Job
+
 HERE = Path(__file__).parent
+LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
 LARGEST = 15 * 2**20  # bytes of arrays.zip
 PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A command line of a paper's script.
-
-    Args:
-        name: of the job, and of the folder that it writes to.
-        seconds: that it is expected to take, at least.
-        script: path in this folder.
-        words: arguments; {data}, {out}, {left} and {minutes} are filled in.
-        tiny: arguments that are added for a trial.
-        start: results that it adds to, path in this folder.
-    """
-
-    name: str
-    seconds: float
-    script: str
-    words: str
-    tiny: str = ""
-    start: str = ""
-
-
-def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
-    """The objective of paper 2 as published, at its own length."""
-    return Job(
-        f"symmetry-{task}-{seed}", seconds, "symmetry-model/run.py",
-        f"--task {task} --label paper --added 0 --steps {steps} --first-seed {seed} "
-        "--data {data} --out {out}",
-        "--steps 3 3 --images 200 --looked-at 20",
-    )  # fmt: skip
-
-
-def joint(seed: int, added: str, seconds: float, words: str = "") -> Job:
-    """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
-    return Job(
-        f"joint-{seed}{words}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} {words} "
-        "--data {data} --out {out}",
-        "--digits --steps 2 --images 300",
-    )  # fmt: skip
-
-
-def cifar(name: str, only: str, seeds: str, words: str = "", seconds: float = 60.0) -> Job:
-    """Rows of paper 4 on CIFAR-100, as many as fit."""
-    return Job(
-        f"cifar-{name}", seconds, "relaxed-equivariance/cifar.py",
-        f"--set cifar100 --recipe sharp --only {only} --seeds {seeds} {words} "
-        "--budget {left} --data {data} --out {out}/cifar.json",
-        "--recipe tiny --epochs 1 --examples 128",
-    )  # fmt: skip
-
-
-WIDTHS = Job(
-    "invariant-weights", 60.0, "invariant-weights/run.py",
-    "--part random samples identified edges long --seeds 0 1 2 --minutes {minutes} --data {data} "
-    "--out {out}/results.json",
-    "--steps 1 --examples 100 --features 16",
-    "invariant-weights/results.json",
-)  # fmt: skip
-PENALTIES = Job(
-    "genuine-invariance", 60.0, "genuine-invariance/run.py",
-    "--parts plain --quiet --folder {data} --out {out}",
-    "--steps 4 --check-every 2 --examples 20 --ig-steps 2 --seeds 0 1 --batch-size 16",
-)  # fmt: skip
-MODES = "strict partial soft"
-QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "mnist": ((WIDTHS,), (PENALTIES,)),
-    "cifar100": tuple(
-        (
-            cifar(f"{seed}", f"{MODES} t2-strict", f"{seed}"),
-            cifar(f"augmented-{seed}", "soft strict partial t2-strict", f"{seed}", "--augment"),
-        )
-        for seed in range(3)
-    ),
-    "models": (
-        (symmetry("mnist-affine", 0, 110.0), symmetry("mnist-affine", 2, 110.0)),
-        (symmetry("mnist-affine", 1, 110.0), symmetry("mnist-colour", 0, 150.0, "60000 15000")),
-        (joint(1, "0 45 180 90", 150.0), joint(0, "45", 150.0, "--paper")),
-        (WIDTHS,),
-    ),
-}
 
 
 @dataclass
@@ -162,6 +85,9 @@ class Queue:
 
     def share_gpu(self) -> None:
         """Let kernels of several processes run at once (MPS), if this GPU can."""
+        if "CUDA_MPS_PIPE_DIRECTORY" in self.environment:
+            self.say("MPS was started by others: it is theirs")
+            return
         if not shutil.which("nvidia-cuda-mps-control"):
             self.say("no MPS here: processes take turns")
             return
@@ -182,11 +108,15 @@ class Queue:
 
     def stop_sharing(self, environment: dict[str, str]) -> None:
         """End the MPS server, if there is one."""
-        if "CUDA_MPS_PIPE_DIRECTORY" in environment:
+        if Path(environment.get("CUDA_MPS_PIPE_DIRECTORY", "")).parent != self.work:
+            return
+        try:
             subprocess.run(
                 ["nvidia-cuda-mps-control"], input=b"quit\n", env=environment, check=False,
                 timeout=20, capture_output=True,
             )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            self.say("the MPS server did not end")
 
     def run(self) -> None:
         """Run everything that fits."""
@@ -237,10 +167,10 @@ class Queue:
             shutil.copy(HERE / job.start, folder / "results.json")
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
-            data=self.arguments.data, out=folder, left=max(1.0, left - MARGIN),
-            minutes=max(0.5, (left - 60) / 60),
+            data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
+            minutes=max(0.5, (left - LAST) / 60),
         )  # fmt: skip
-        command = [sys.executable, str(HERE / job.script), *filled.split()]
+        command = [sys.executable, str(HERE / job.script), *shlex.split(filled)]
         process = subprocess.Popen(
             command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
         )

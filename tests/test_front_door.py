@@ -23,7 +23,6 @@ from symmetries.groups import Cyclic, Group, group_name
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Record
-from symmetries.training import load_state, save_model
 
 PACKAGES = (
     *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
@@ -113,49 +112,6 @@ def test_faces_of_scikit_learn_are_named_as_such():
     for name in estimators.__all__:
         if inspect.isclass(getattr(estimators, name)):
             assert name.endswith(("Estimator", "Classifier", "Regressor")), name
-
-
-def test_old_names_work_and_warn(tmp_path):
-    from symmetries.nn import tied
-
-    with pytest.warns(DeprecationWarning, match="is now SymmetryEstimator"):
-        old = estimators.SymmetryModel
-    assert old is estimators.SymmetryEstimator
-    with pytest.warns(DeprecationWarning, match="is now TiedPool"):
-        assert tied.GroupPool is tied.TiedPool
-    model = old("rotation", method="two-stage", config=TINY).fit(
-        np.random.default_rng(0).random((20, 8, 8))
-    )
-    model.save(tmp_path)
-    _, meta = load_state(tmp_path)
-    save_model(tmp_path, model.model_, meta | {"estimator": "SymmetryModel"})
-    assert estimators.SymmetryEstimator.load(tmp_path).symmetries_ == model.symmetries_
-
-
-def test_audit_is_a_function_in_every_order_of_imports():
-    orders = [
-        "import symmetries.audit as module; f = symmetries.audit; assert f is module",
-        "f = symmetries.audit; import symmetries.audit as module; assert f is not module",
-    ]
-    code = """
-import os, torch, warnings
-import lightning_fabric, torchmetrics
-import symmetries
-warnings.simplefilter("ignore")
-for order in ORDERS:
-    if child := os.fork():
-        assert os.waitpid(child, 0)[1] == 0, order
-        continue
-    exec(order)
-    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
-    data = torch.rand(4, 1, 8, 8), torch.arange(4) % 3
-    assert f(net, data, "c4", progress=False).pictures is not None
-    assert symmetries.audit(net, data, "c4", progress=False).examples == 4
-    from symmetries.audit import audit, logit_invariance
-    assert audit(net, data, "c4", progress=False).pictures is None
-    os._exit(0)
-"""
-    run_python(code.replace("ORDERS", repr(orders)))
 
 
 # Groups by name: the name that suits a callable, and its other arguments.

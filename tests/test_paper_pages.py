@@ -20,7 +20,7 @@ def load(name):
     return module
 
 
-tables, summary = load("tables"), load("summary")
+tables, summary, coverage = load("tables"), load("summary"), load("coverage")
 START = 0.1  # of a learned omega', where nothing else is said
 everyone = pytest.mark.parametrize("paper", sorted(tables.PAGES))
 
@@ -312,3 +312,24 @@ def test_numbers_in_the_text_are_those_of_the_results():
         if row["task"] == "turn"
     ]
     assert (round(min(upright), 2), round(max(upright), 2)) == (0.08, 0.12)
+
+
+def test_entries_that_were_run_are_counted(monkeypatch):
+    """All entries of the papers' tables; one row fewer is one entry fewer."""
+    parts = {part.name: part for part in coverage.relaxed_equivariance()}
+    sizes = {name: part.total for name, part in parts.items() if name.startswith("Table 3")}
+    assert list(sizes.values()) == [32, 36, 36, 36], "eight and nine rows by four columns"
+    content = results("relaxed-equivariance")
+    own = {"rotations": 1, "mode": "strict", "data": "cifar10", "augment": False}
+    rows = content["cifar"]["rows"]
+    content["cifar"]["rows"] = [r for r in rows if {key: r[key] for key in own} != own]
+    expected = coverage.stored("relaxed-equivariance", "expected")
+    monkeypatch.setattr(
+        coverage, "stored", lambda paper, name="results": expected if name != "results" else content
+    )
+    fewer = {part.name: part for part in coverage.relaxed_equivariance()}
+    before, after = parts["Table 3, T(2)"], fewer["Table 3, T(2)"]
+    assert (after.full, after.missing) == (before.full - 1, before.missing + 1)
+    assert after.minutes > 0
+    monkeypatch.undo()
+    assert f"{sum(p.total for p in coverage.parts()) - 36} entries" in coverage.markdown()

@@ -1,10 +1,14 @@
 """What is stored beside a number."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
+import torch
 
 from symmetries._utils import provenance
+from symmetries.analysis import provenance as summaries
+from symmetries.data import ImageSet, as_image_set
 
 
 def test_commit_of_this_checkout_or_of_the_environment(
@@ -33,3 +37,29 @@ def test_everything_is_named() -> None:
     found = provenance.provenance("cpu")
     assert list(found) == ["command", "commit", "date", "device", "threads", "torch", "python"]
     assert all(found.values())
+
+
+def test_many_pixels_are_hashed_in_blocks(monkeypatch):
+    """The definition by hand: digests of blocks of rows, one after the other."""
+    images = torch.rand(10, 1, 4, 4)
+    whole = summaries.data_hash(ImageSet(images))
+    expected = hashlib.sha256(b"(10, 1, 4, 4)" + images.numpy().tobytes())
+    assert whole == expected.hexdigest()
+    monkeypatch.setattr(summaries, "LARGE", 100)
+    monkeypatch.setattr(summaries, "BLOCK", 200)  # three images of 64 bytes
+    blocks = [images[i : i + 3].numpy().tobytes() for i in range(0, 10, 3)]
+    digests = b"".join(hashlib.sha256(block).digest() for block in blocks)
+    expected = hashlib.sha256(b"(10, 1, 4, 4)" + digests)
+    assert summaries.data_hash(ImageSet(images)) == expected.hexdigest()
+    assert summaries.summary_in_background(ImageSet(images)).result().count == 10
+
+
+def test_pictures_of_an_audit_stay_where_they_are():
+    images = torch.rand(3, 1, 8, 8)
+    assert as_image_set(images, in_place=True).images.data_ptr() == images.data_ptr()
+    assert as_image_set((images, [0, 1, 0]), in_place=True).images.data_ptr() == images.data_ptr()
+    assert as_image_set(images).images.data_ptr() != images.data_ptr()
+    double = as_image_set(images.double(), in_place=True).images
+    assert torch.equal(double, images)
+    with pytest.raises(ValueError, match="values in"):
+        as_image_set(images + 1, in_place=True)

@@ -125,26 +125,3 @@ def test_values_go_both_ways():
     assert decode(encode(np.float32(0.5))) == 0.5
     with pytest.raises(ValueError, match="plain data"):
         encode(object())
-
-
-def test_results_in_the_layout_of_older_files_are_read():
-    learned = {"name": "rotation", "half_width": 30.0, "unit": "degrees", "low": 20.0, "high": 40.0}
-    found = decode({"invariance": learned})
-    assert (found.half_width, found.interval, found.low, found.high) == (30.0, (20.0, 40.0), 20, 40)
-    fixed = decode({"invariance": {**learned, "low": 30.0, "high": 30.0}})
-    assert (fixed.interval, fixed.low) == (None, 30.0)
-    part = {
-        "name": "rotation",
-        "unit": "degrees",
-        "width90": 90.0,
-        "noise_floor": 5.0,
-        "verdict": "partial",
-        "edges": [-180.0, 0.0, 180.0],
-        "density": [0.002, 0.003],
-        "per_class": {"six": 80.0, "nine": 100.0},
-    }
-    old = {"transformations": [part], "images": 7, "content_kept": 0.5}
-    summary = decode({"symmetries": old})
-    assert summary["rotation"].histogram.edges == (-180.0, 0.0, 180.0)
-    assert summary.classes["nine"].width90 == {"rotation": 100.0}
-    assert decode(encode(summary)) == summary

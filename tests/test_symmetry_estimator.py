@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -154,20 +153,3 @@ def test_full_symmetries_are_left_alone(fitted):
     model.symmetries_ = before.model_copy(update={"transformations": (untold,)})
     np.testing.assert_allclose(model.transform(X[:4]), X[:4], atol=1e-5)
     model.symmetries_ = before
-
-
-def test_estimators_of_older_files_are_two_stage_models(tmp_path):
-    from symmetries.learners.symmetry_model import SymmetryConfig
-    from symmetries.training import load_state, save_model
-
-    short = {"steps": 2, "batch_size": 16}
-    config = SymmetryConfig().replace(widths=(8,), inference=short, generative=short)
-    X = torch.rand(20, 8, 8, generator=torch.Generator().manual_seed(0)).numpy()
-    model = SymmetryEstimator(method="two-stage", config=config).fit(X)
-    model.save(tmp_path)
-    _, meta = load_state(tmp_path)
-    del meta["parameters"]["method"]
-    save_model(tmp_path, model.model_, meta)
-    again = SymmetryEstimator.load(tmp_path)
-    assert again.method == "two-stage"
-    np.testing.assert_array_equal(model.transform(X), again.transform(X))

@@ -13,7 +13,7 @@ WILD = Path(__file__).parents[1] / "benchmarks" / "wild"
 @pytest.fixture
 def wild(monkeypatch):
     monkeypatch.syspath_prepend(str(WILD))
-    names = ("run", "cases", "inputs")
+    names = ("run", "cases", "inputs", "packages", "page")
     others = {name: sys.modules.pop(name, None) for name in names}  # of other scripts' folders
     import run
 
@@ -26,8 +26,13 @@ def wild(monkeypatch):
 def test_the_page_is_made_of_the_results(wild):
     found = json.loads(wild.RESULTS.read_text())
     assert wild.PAGE.read_text() == wild.page(found)
-    assert found["files"] == len(found["rows"]) == len(wild.CASES)
-    assert found["audited"] == sum(row["audited"] for row in found["rows"])
+    stored = [
+        (row["package"].split()[0], row.get("file", row.get("model"))) for row in found["rows"]
+    ]
+    cases = [(case.package, case.file) for case in wild.CASES]
+    assert stored[: len(cases)] == cases
+    assert set(stored[len(cases) :]) <= {(use.package, use.model) for use in wild.USES}
+    assert all(row["audited"] for row in found["rows"])
 
 
 def test_the_text_angle_classifier_needs_upright_text(wild):

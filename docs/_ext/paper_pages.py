@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -31,12 +32,20 @@ the paper's numbers beside its own.
 """
 
 
-def summary() -> ModuleType:
-    """``papers/summary.py``."""
-    spec = importlib.util.spec_from_file_location("summary", ROOT / "papers" / "summary.py")
+COVERAGE = """
+## How much of them was run
+
+Entries of each table, a number for each row and set, or panels of a figure (`papers/coverage.py`):
+
+"""
+
+
+def script(name: str) -> ModuleType:
+    """``papers/NAME.py``."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "papers" / f"{name}.py")
     if spec is None or spec.loader is None:
-        raise FileNotFoundError("papers/summary.py")
-    module = importlib.util.module_from_spec(spec)
+        raise FileNotFoundError(f"papers/{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -66,7 +75,8 @@ def write(app: Sphinx) -> None:
     """Write the pages; those that did not change are left alone, so that builds stay short."""
     found = pages()
     entries = "\n".join(found)
-    table = summary().markdown(link="{paper}.md")
+    table = script("summary").markdown(link="{paper}.md")
+    table += COVERAGE + script("coverage").markdown()
     found["index"] = f"{INTRO}{table}\n```{{toctree}}\n:maxdepth: 1\n:hidden:\n\n{entries}\n```\n"
     FOLDER.mkdir(exist_ok=True)
     copy_figures()

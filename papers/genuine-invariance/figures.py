@@ -31,9 +31,10 @@ def draw(folder: Path) -> list[Path]:
         _saliency_beside(arrays, folder / "figure1.png"),
         _latent(arrays, folder / "figure2.png"),
         _aligned(arrays, folder / "figure3.png"),
-        _drift(results["drift"], folder / "figure4.png"),
-        _spectrum(results["table"], folder / "figure5.png"),
+        _drift(results.get("plain", {}).get("drift") or results["drift"], folder / "figure4.png"),
     ]
+    if any("IR" in rows for rows in results["table"].values()):
+        written.append(_spectrum(results["table"], folder / "figure5.png"))
     if "plain" in results:
         written.append(_penalty(results["plain"]["table"], folder / "penalty.png"))
     return written
@@ -76,7 +77,9 @@ def _latent(arrays: dict[str, Any], path: Path) -> Path:
     perplexity = min(30, (len(features) - 1) // 3)
     points = TSNE(perplexity=perplexity, random_state=0).fit_transform(features)
     figure, axis = plt.subplots(figsize=(6, 6))
-    axis.scatter(*points.T, c=labels, cmap="tab10", s=4, alpha=0.4, linewidths=0)
+    dots = axis.scatter(*points.T, c=labels, cmap="tab10", s=4, alpha=0.4, linewidths=0)
+    digits = dots.legend_elements(num=None, alpha=1)
+    axis.legend(*digits, title="digit", fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     for first in range(0, min(4, len(points) // n) * n, n):
         trace = points[[*range(first, first + n), first]]
         axis.plot(*trace.T, "o-", color="black", markersize=4, linewidth=1)

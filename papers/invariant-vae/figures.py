@@ -101,6 +101,8 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
                 parts.append(values - mean)
         around = np.mod(np.concatenate(parts) + math.pi, 2 * math.pi) - math.pi
         axis.hist(around, bins=72, range=(-math.pi, math.pi), density=True, color="tab:blue")
+        for end in {-added, added} if added else ():  # planted
+            axis.axvline(math.radians(end), color="black", linestyle="--", linewidth=1)
         axis.set_theta_zero_location("N")
         axis.set_yticks([])
         axis.set_title(f"±{added:g}°", fontsize=10)

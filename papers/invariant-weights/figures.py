@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
@@ -167,16 +168,23 @@ def _identified(batches: list[dict[str, Any]], path: Path) -> Path:
     figure, axes = plt.subplots(1, len(tags), figsize=(3 * len(tags), 2.8), squeeze=False)
     for axis, tag in zip(axes[0], tags, strict=True):
         for batch in (b for b in batches if b["tag"] == tag):
-            axis.plot(batch["degrees"], batch["elbo"], color=COLOURS[batch["seed"]], linewidth=1.2)
-            for width in batch["learned"]:
-                height = np.interp(width, batch["degrees"], batch["elbo"])
-                axis.plot(width, height, "v", color=COLOURS[batch["seed"]], markersize=5)
+            style = {"color": COLOURS[batch["seed"]], "label": f"seed {batch['seed']}"}
+            axis.plot(batch["degrees"], batch["elbo"], linewidth=1.2, **style)
+            height = np.interp(batch["learned"], batch["degrees"], batch["elbo"])
+            axis.plot(batch["learned"], height, "v", color=COLOURS[batch["seed"]], markersize=5)
             shown = [e for w, e in zip(batch["degrees"], batch["elbo"], strict=True) if w <= SHOWN]
             axis.set_ylim(bottom=min(shown))
+        if tag.endswith("sectors"):
+            axis.axvline(180 / int(tag.split()[0]), color="black", linestyle="--", linewidth=1)
         axis.set(title=tag, xlabel="half-width, degrees", xticks=range(0, 181, 45))
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("exact bound, nats per image")
-    figure.tight_layout()
+    handles, _ = axes[0, 0].get_legend_handles_labels()
+    handles.append(Line2D([], [], color="gray", marker="v", linestyle="", label="learned"))
+    half = "half a sector"
+    handles.append(Line2D([], [], color="black", linestyle="--", linewidth=1, label=half))
+    figure.tight_layout(rect=(0, 0, 0.91, 1))
+    figure.legend(handles=handles, loc="center right", fontsize=8, frameon=False)
     return _save(figure, path)
 
 

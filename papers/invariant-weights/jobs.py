@@ -37,6 +37,7 @@ FAMILIES = ("rotation", "translation", "scale", "affine")
 PARTS = (
     "1",
     "random",
+    "blurred",
     "long",
     "2",
     "3",
@@ -56,6 +57,7 @@ PAPER_PRIOR = 512.0
 
 # Widths in the group's own units that the families of Tables 2, 3, 6 and 7 start with.
 SMALL = 0.1
+BLUR = 0.1  # of the filters in half-images: "0.1 sigma" of the paper
 FEW = 1000  # examples that 1,024 features fit at any width
 
 
@@ -140,6 +142,14 @@ def jobs(part: str) -> Iterator[Job]:
                 runs = width_runs(ROTATED, ANGLES, learn=not tag)
                 tag = name + tag
                 yield Job("table1-random", "fourier", "rotation", runs, how, **prior, tag=tag)
+    elif part == "blurred":
+        learned = natural("random")
+        for tag, how in (("learned prior", learned), ("learned prior, fixed", fixed_anew(True))):
+            runs = width_runs(ROTATED, ANGLES, learn=how is learned)
+            yield Job("table1-blur", "fourier", "rotation", runs, how, blur=BLUR, tag=tag)
+        for family in FAMILIES:
+            runs = family_runs(family, MOVED)
+            yield Job("table6-blur", "fourier", family, runs, natural(), blur=BLUR, tag="families")
     elif part == "5":
         fixed_angles = tuple(sorted(ANGLES + BETWEEN))
         for tag, angles in (("learned", (0, *ANGLES[1:])), ("fixed", fixed_angles)):
@@ -157,11 +167,13 @@ def jobs(part: str) -> Iterator[Job]:
             "table2-long", "relu", "affine", crossed_runs(("none", *FAMILIES[:-1]), MOVED),
             replace(CROSSED, steps=LONG), prior_variance=1.0, tag="crossed families",
         )  # fmt: skip
+        runs = width_runs(ROTATED, ANGLES, learn=False)
+        yield Job("table5-long", "relu", "rotation", runs, how, prior_variance=1.0, tag="fixed")
     elif part == "6":
         for family in FAMILIES:
             yield Job("table6", "fourier", family, family_runs(family, MOVED), natural())
         runs = tuple(Run("none", s, 0.0, False) for s in MOVED)
-        yield Job("table6-blur", "fourier", "rotation", runs, fixed(), blur=0.1, tag="blur")
+        yield Job("table6-blur", "fourier", "rotation", runs, fixed(), blur=BLUR, tag="blur")
     elif part in ("2", "3"):
         cifar = part == "3"
         sets = CIFAR if cifar else MOVED

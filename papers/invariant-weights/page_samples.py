@@ -7,10 +7,12 @@ from typing import Any
 
 from page_widths import SETS, STARTS, Run, Widths
 
-RANDOM = "table1-random"
+RANDOM, BLURRED = "table1-random", "table1-blur"
 PLANTED = {"mnist-rotated": 180, "mnist-partially-rotated": 90}
+TAGS = ("learned prior", "learned prior, fixed")
 WAYS = {  # table, tag of the learned rows, tag of the fixed ones
-    "32 random, learned prior": (RANDOM, "learned prior", "learned prior, fixed"),
+    "32 random, learned prior, blurred filters": (BLURRED, *TAGS),
+    "32 random, learned prior": (RANDOM, *TAGS),
     "32 random, the paper's prior": (RANDOM, "fixed prior", "fixed prior, fixed"),
     "32 evenly spread, learned prior": ("table1", "learned", "fixed"),
 }

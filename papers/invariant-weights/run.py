@@ -10,6 +10,7 @@ without ``--again``.
     python papers/invariant-weights/run.py --part crossed continued --seeds 0 1  # beside Table 5
     python papers/invariant-weights/run.py --part random samples identified --seeds 0 1 2
     python papers/invariant-weights/run.py --part long --seeds 0 1 2   # Tables 2, 5: 30,000 steps
+    python papers/invariant-weights/run.py --part blurred --seeds 0 1 2   # Tables 1, 4 and 6
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
     python papers/invariant-weights/run.py --quick    # digits, on a CPU, under a minute
     python papers/invariant-weights/run.py --merge RESULTS.json   # made on another machine
@@ -183,7 +184,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("random", "long", "ablation", "point", "augerino", "small", *EXTRA)
+    names = ("random", "blurred", "long", "ablation", "point", "augerino", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")

@@ -18,7 +18,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,9 @@ def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float)
     }
 
 
-def models(names: list[str], rotations: int) -> Iterator[tuple[int, str, float, float | None]]:
+def models(
+    names: list[str], rotations: int, lambdas: Sequence[float] = LAMBDAS
+) -> Iterator[tuple[int, str, float, float | None]]:
     """Rotations, mode, omega' and lambda of rows by name."""
     soft = OMEGA["rotation"]
     known = {
@@ -204,9 +206,11 @@ def models(names: list[str], rotations: int) -> Iterator[tuple[int, str, float, 
         "t2-strict": (1, "strict", 0.0, None),
         "t2-soft": (1, "soft", OMEGA["translation"], None),
     }
+    learned = {"learned": "soft", "t2-learned": "t2-soft"}
     for name in names:
-        if name == "learned":
-            yield from ((rotations, "soft", soft, penalty) for penalty in LAMBDAS)
+        if name in learned:
+            n, mode, omega, _ = known[learned[name]]
+            yield from ((n, mode, omega, penalty) for penalty in lambdas)
         else:
             yield known[name]
 
@@ -219,7 +223,9 @@ def planned(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> Iterat
             short = {"epochs": arguments.choose_epochs, "validation": True, "recipe": name}
             yield Run(arguments.set, arguments.rotations, "strict", **short)
     for seed in arguments.seeds:
-        for n, mode, omega, penalty in models(arguments.only, arguments.rotations):
+        for n, mode, omega, penalty in models(
+            arguments.only, arguments.rotations, arguments.lambdas
+        ):
             recipe = arguments.recipe or chosen(rows)
             yield Run(
                 arguments.set, n, mode, omega, penalty, seed=seed, recipe=recipe,
@@ -241,12 +247,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", help="folder of the data files")
     parser.add_argument("--set", default="cifar10", choices=("cifar10", "cifar100"))
     parser.add_argument("--out", type=Path, default=HERE / "cifar.json")
+    parser.add_argument("--known", type=Path, help="results.json whose runs are not repeated")
     parser.add_argument("--choose", action="store_true", help="choose a recipe first")
     parser.add_argument("--candidates", nargs="+", default=CANDIDATES, choices=RECIPES)
     parser.add_argument("--choose-epochs", type=int, default=12)
     parser.add_argument("--recipe", choices=RECIPES, help="instead of the chosen one")
-    names = ["strict", "partial", "soft", "t2-strict", "t2-soft", "learned"]
-    parser.add_argument("--only", nargs="*", default=names[:-1], choices=names)
+    names = ["strict", "partial", "soft", "t2-strict", "t2-soft", "learned", "t2-learned"]
+    parser.add_argument("--only", nargs="*", default=names[:-2], choices=names)
+    parser.add_argument("--lambdas", type=float, nargs="+", default=LAMBDAS, help="of learned rows")
     parser.add_argument("--rotations", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -267,10 +275,11 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.benchmark_limit = 4
     torch.set_float32_matmul_precision("high")
+    known = json.loads(arguments.known.read_text())["cifar"]["rows"] if arguments.known else []
     taken: dict[tuple[str, int, str], float] = {}  # seconds of the last run of a kind
     for run in planned(arguments, rows):
         mine = dataclasses.asdict(run)
-        if any(all(row[name] == value for name, value in mine.items()) for row in rows):
+        if any(all(row[name] == value for name, value in mine.items()) for row in [*rows, *known]):
             continue
         kind, left = (run.mode, run.rotations, run.recipe), end - time.perf_counter()
         if left < 0.9 * taken.get(kind, 0.0) * run.epochs:

@@ -43,6 +43,7 @@ def tables(
     goals = relaxed_goals(groups, chosen_rate(results["rows"]), verdict)
     return {
         "screen": table(*main_rows(results, expected)),
+        "learned": table(*main_rows(results, expected, learned=True)),
         "verdicts": table(*verdicts(results, expected)),
         **found,
         "choices": table(*choices(results)),

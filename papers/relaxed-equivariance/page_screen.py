@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 from typing import Any
 
+from relaxed_choices import rate_of
+
 Row = dict[str, Any]
 COLUMNS = {
     "CIFAR-10": ("cifar10", False),
@@ -20,11 +22,13 @@ def recipe_rows(results: Row) -> list[Row]:
 
 
 def matching(rows: Sequence[Row], line: Row, data: str, augment: bool) -> list[Row]:
-    """The runs of one cell of the table, one for each seed."""
+    """The runs of one cell of the table, one for each seed: those with the most epochs."""
     mode = line["model"].split()[0]
     key = (line["rotations"], mode, line["penalty"], data, augment)
     names = ("rotations", "mode", "penalty", "data", "augment")
-    return [row for row in rows if tuple(row[name] for name in names) == key]
+    found = [row for row in rows if tuple(row[name] for name in names) == key]
+    most = max((row["epochs"] for row in found), default=0)
+    return [row for row in found if row["epochs"] == most]
 
 
 def short_rows(results: Row) -> list[Row]:
@@ -48,8 +52,10 @@ def cell(results: Row, line: Row, data: str, augment: bool) -> str:
         longer = rows[0]["epochs"]
         note = "" if longer == EPOCHS else f"; {longer} epochs"
         return said([row["accuracy"] for row in rows], note)
-    found = [row["accuracy"] for row in matching(short_rows(results), line, data, augment)]
-    return said(found, "; short")
+    groups: dict[tuple[float, float], list[float]] = {}  # by start and rate of a learned omega'
+    for row in matching(short_rows(results), line, data, augment):
+        groups.setdefault((row["omega"], rate_of(row)), []).append(row["accuracy"])
+    return said(max(groups.values(), key=len, default=[]), "; short")
 
 
 def label(line: Row) -> str:
@@ -63,11 +69,13 @@ def where(line: Row) -> str:
     return "T(2)" if line["rotations"] == 1 else f"{line['rotations']} rotations"
 
 
-def main_rows(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
-    """Strict, partial and soft with a fixed omega', by group: paper and ours side by side."""
+def main_rows(
+    results: Row, expected: Row, learned: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """Strict, partial and soft with a fixed omega', or learned ones: paper and ours by group."""
     body = []
     for line in expected["table3"]:
-        if line["penalty"] is not None:
+        if (line["penalty"] is not None) != learned:
             continue
         cells = [where(line), label(line)]
         for data, augment in COLUMNS.values():

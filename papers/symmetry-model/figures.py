@@ -15,6 +15,8 @@ from symmetries.data.rendering import SpriteFactors
 BEYOND = 0.1  # of samples outside the bounds
 COARSE = 72  # dots per inch of pictures made of many small ones
 LIMITS = {"scale": (0.45, 1.05), "orientation": (0, 6.3), "x": (0, 1), "y": (0, 1)}
+UNITS = {"shift": "half-images", "rotation": "radians", "scale": "log factor", "hue": "radians"}
+UNITS |= {"saturation": "log factor", "value": "log factor"}
 
 
 def draw(folder: Path) -> list[Path]:
@@ -176,11 +178,16 @@ def _marginals(arrays: dict[str, np.ndarray], path: Path) -> Path:
         for j, name in enumerate(names):
             axis = axes[i, 2 + j]
             axis.stairs(density[i, j], edges[j], fill=True)
+            axis.set_xlim(edges[j, 0], edges[j, -1])
+            axis.tick_params(labelsize=6, labelbottom=i == count - 1)
             if i == 0:
-                axis.set_title(name, fontsize=8)
+                axis.set_title(name.replace("_", " "), fontsize=8)
+            if i == count - 1:
+                axis.set_xlabel(UNITS.get(name.partition("_")[0], ""), fontsize=6)
         for axis in axes[i]:
-            axis.set_xticks([])
             axis.set_yticks([])
+        for axis in axes[i, :2]:
+            axis.set_xticks([])
     return _save(figure, path)
 
 

@@ -127,7 +127,8 @@ def one_run(arguments: argparse.Namespace, added: float, seed: int, variant: str
         seconds += time.perf_counter() - start
         if stage == "inference" and not arguments.ablations:
             x = test.images[: arguments.looked_at].to(model.device)
-            print(json.dumps({stage: seconds} | prototype_measures(model, x)), flush=True)
+            said = {"task": arguments.task, "added": added, "seed": seed, "variant": variant}
+            print(json.dumps(said | {stage: seconds} | prototype_measures(model, x)), flush=True)
     device = model.device
     test = ImageSet(
         test.images.to(device),

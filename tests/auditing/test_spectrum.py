@@ -88,6 +88,24 @@ def test_many_outputs_go_by_power_iteration():
     torch.testing.assert_close(found, oracle(model, x), rtol=1e-3, atol=0)
 
 
+def test_fused_attention_has_its_sensitivity():
+    """Vision transformers call an operator without a second derivative."""
+    torch.manual_seed(0)
+    project = nn.Linear(4, 70)
+
+    def attend(x):
+        heads = x.reshape(len(x), 1, 6, 4)
+        out = nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        return project(out.mean((1, 2)))
+
+    x = torch.randn(3, 24)
+    jacobian = torch.stack(
+        [torch.autograd.functional.jacobian(lambda v: attend(v[None])[0], one) for one in x]
+    )
+    expected = torch.linalg.matrix_norm(jacobian, 2)
+    torch.testing.assert_close(largest_singular_value(attend, x), expected, rtol=1e-3, atol=0)
+
+
 def test_a_constant_model_has_no_sensitivity():
     assert float(largest_singular_value(lambda x: x[:, :2] * 0, torch.rand(3, 5)).max()) == 0
 

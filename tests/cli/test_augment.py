@@ -2,15 +2,19 @@
 
 import json
 import signal
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
+from symmetries._utils.provenance import commit
 from symmetries.actions import ImageAction
+from symmetries.analysis.provenance import data_hash
 from symmetries.data import load
 from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.results import AugmentResult
 
 
 @pytest.fixture(params=["orbit", "two-stage"])
@@ -39,11 +43,59 @@ def test_copies_with_their_labels(run, tmp_path, model):
     assert change > 0.001
 
 
+def test_the_file_says_how_it_was_made(run, tmp_path, model):
+    words = ["augment", model, "digits", "--copies", 2, "--seed", 3, "--out"]
+    printed = json.loads(run(*words, "more.npz", "--json", "--quiet").stdout)
+    found = AugmentResult.load(tmp_path / "more.npz")
+    assert found.model_dump(mode="json") == printed
+    assert (found.copies, found.preset, found.precision) == (2, "quick", "32-true")
+    assert found.shape == np.load(tmp_path / "more.npz")["images"].shape
+    assert found.data.sha256 == data_hash(load("digits"))
+    assert (found.run.seed, found.run.threads) == (3, torch.get_num_threads())
+    assert found.run.commit == commit()
+    run(*words, "again.npz", "--quiet")
+    weights = next((tmp_path / "found" / "model").glob("*.safetensors"))
+    again = AugmentResult.load(tmp_path / "again.npz")
+    assert again.model_sha256 == found.model_sha256
+    meta = tmp_path / "found" / "model" / "model.json"
+    before = weights.read_bytes()
+    kind = OrbitPosterior if "orbit" in meta.read_text() else SymmetryModel
+    other = kind.load(meta.parent)
+    with torch.no_grad():
+        next(other.parameters()).add_(1)
+    other.save(meta.parent)
+    assert next(meta.parent.glob("*.safetensors")).read_bytes() != before
+    run(*words, "other.npz", "--quiet")
+    assert AugmentResult.load(tmp_path / "other.npz").model_sha256 != found.model_sha256
+
+
+def test_a_file_without_a_record_is_refused_by_name(tmp_path):
+    np.savez(tmp_path / "a.npz", images=np.zeros((2, 8, 8)))
+    with pytest.raises(ValueError, match=r"a\.npz: expected a member run\.json, got none"):
+        AugmentResult.load(tmp_path / "a.npz")
+
+
+def test_a_changed_record_is_refused(run, tmp_path, model):
+    run("augment", model, "digits", "--out", "more.npz", "--quiet")
+    text = zipfile.ZipFile(tmp_path / "more.npz").read("run.json")
+    with zipfile.ZipFile(tmp_path / "forged.npz", "w") as archive:
+        archive.writestr("run.json", text.replace(b'"copies": 1', b'"copies": 2'))
+    with pytest.raises(ValueError, match="it was changed"):
+        AugmentResult.load(tmp_path / "forged.npz")
+
+
 def test_the_same_seed_gives_the_same_copies(run, tmp_path, model):
     for name in ("a.npz", "b.npz"):
         run("augment", model, "digits", "--out", name, "--quiet")
     first, second = (np.load(tmp_path / name)["images"] for name in ("a.npz", "b.npz"))
     assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("model", ["orbit"], indirect=True)
+def test_an_orbit_posterior_computes_in_single_precision_only(run, model):
+    result = run("augment", model, "digits", "--out", "a.npz", "--precision", "64-true")
+    assert result.exit_code == 3
+    assert "precision: expected 32-true for an orbit posterior, got '64-true'" in result.stderr
 
 
 def test_presets_refine_prototypes(run, tmp_path, tiny):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from symmetries.data import load, picture_folder
+from symmetries.data import PictureStream, load, picture_folder
 
 RNG = np.random.default_rng(1)
 
@@ -151,3 +151,36 @@ def test_half_transparent_and_opaque_pixels(tmp_path):
     expected = alpha * pixels[..., :3] / 255 + 1 - alpha
     np.testing.assert_array_equal(images[:3], pixels[:3, :, :3] / np.float32(255))
     np.testing.assert_allclose(images, expected, atol=1 / 255)
+
+
+def frames(path, count):
+    """A file with several pictures, the first of which is dark."""
+    first, *others = [Image.new("L", (8, 8), 40 * i) for i in range(count)]
+    kind = {"save_all": True, "append_images": others} if others else {}
+    first.save(path, **kind)
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".png", ".tiff", ".webp"])
+def test_of_several_frames_the_first_is_used_and_the_file_is_named(tmp_path, suffix):
+    for name, count in (("a", 1), ("b", 3), ("c", 2)):
+        frames(tmp_path / f"{name}{suffix}", count)
+    with pytest.warns(RuntimeWarning, match=rf"the first is used: b{suffix}, c{suffix};"):
+        found = picture_folder(tmp_path)
+    assert found.images.max() == 0
+    with pytest.warns(RuntimeWarning, match=rf"the first is used: b{suffix};"):
+        PictureStream(tmp_path, (8, 8))[1]
+
+
+def test_one_warning_for_many_files_with_frames(tmp_path):
+    for number in range(9):
+        frames(tmp_path / f"{number}.gif", 2)
+    with pytest.warns(RuntimeWarning, match=r"4\.gif, \.\.\. \(9 files\)") as caught:
+        picture_folder(tmp_path)
+    assert len(caught) == 1
+
+
+def test_the_photograph_of_a_telephone_is_one_picture(tmp_path, recwarn):
+    first, preview = Image.new("RGB", (16, 16), "red"), Image.new("RGB", (8, 8), "blue")
+    first.save(tmp_path / "a.jpg", "MPO", save_all=True, append_images=[preview])
+    assert picture_folder(tmp_path).images.shape == (1, 3, 16, 16)
+    assert not list(recwarn)

@@ -101,20 +101,33 @@ def test_json_in_letters_that_the_output_can_take(spawn_fresh, tmp_path):
     assert json.loads(out)["data"]["classes"] == ["grün", "日本"]
 
 
-@pytest.mark.parametrize("more", [["--json"], []])
-def test_a_full_standard_output(spawn, more):
+WORDS = [
+    ["data", "describe", "digits", "--json"],
+    ["data", "describe", "digits"],
+    ["data", "list"],
+    ["--help"],
+    ["audit", "--help"],
+    ["data", "-h"],
+    ["--version"],
+    [],
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_full_standard_output(spawn, words):
     with open("/dev/full", "w") as full:
-        process = spawn("data", "describe", "digits", *more, stdout=full)
+        process = spawn(*words, stdout=full)
         said = process.communicate(timeout=120)[1]
     assert process.returncode == 4, said
     assert said.startswith("error: standard output: No space left on device")
     assert len(said.splitlines()) == 1
 
 
-def test_a_standard_output_that_takes_nothing(spawn):
+@pytest.mark.parametrize("words", WORDS)
+def test_a_standard_output_that_takes_nothing(spawn, words):
     closed = "import os, sys; os.close(1); sys.stdout = None\n"
     code = closed + "from symmetries.cli import app; app()"
-    process = spawn("data", "describe", "digits", "--json", code=code)
+    process = spawn(*words, code=code)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 4, said
     assert "standard output: it is closed" in said

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from symmetries.analysis.tables import read_table
+from symmetries.auditing.onnx_operators import OPERATORS
+from symmetries.results import GeneratorResult
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
 
@@ -112,8 +115,58 @@ def test_models_that_do_not_fit_end_in_our_words(run, tmp_path, monkeypatch):
     hostile_onnx.own_function(tmp_path / "net.onnx")
     for name, said in (
         ("other_sizes:f", "inputs that the model takes"),
-        ("net.onnx", "with gradients"),
+        ("net.onnx", "a file that takes 30 inputs (2,)"),
     ):
         done = run("generators", "a.npz", "--model", name)
         assert done.exit_code == 3
         assert said in " ".join(done.output.split())
+
+
+def squared_radius(path, factor=1.0, batch="N"):
+    """An ONNX file of the function factor (x1^2 + x2^2)."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "axes"], ["sum"], keepdims=1),
+        helper.make_node("Mul", ["sum", "factor"], ["y"]),
+    ]
+    weights = [
+        onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"),
+        onnx.numpy_helper.from_array(np.array(factor, np.float32), "factor"),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, kind, [batch, size])
+        for name, size in (("x", 2), ("y", 1))
+    )
+    graph = helper.make_graph(nodes, "graph", [x], [y], weights)
+    opset = [helper.make_opsetid("", 20)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+
+
+@pytest.mark.parametrize("batch", ["N", 1, 7])
+def test_an_onnx_file_gives_the_generators_of_its_function(run, tmp_path, batch):
+    np.savez(tmp_path / "a.npz", x=np.random.default_rng(0).normal(size=(300, 2)))
+    squared_radius(tmp_path / "net.onnx", batch=batch)
+    done = run("generators", "a.npz", "--model", "net.onnx", "--fields", "linear", "--out", "out")
+    assert done.exit_code == 0, done.output
+    found = GeneratorResult.load(tmp_path / "out" / "generators.json")
+    assert found.dimension == (1, 1)
+    assert found.generators[0].text == "x2 d/dx1 - x1 d/dx2"
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-6])
+def test_a_wrong_conversion_is_found_before_generators_are_sought(
+    run, tmp_path, monkeypatch, factor
+):
+    np.savez(tmp_path / "a.npz", x=X)
+    squared_radius(tmp_path / "net.onnx", factor)
+    right = OPERATORS["ReduceSum"]
+
+    def wrong(inputs, attributes):
+        return right([inputs[0] + 0.02 * inputs[0].amin(1, keepdim=True), inputs[1]], attributes)
+
+    monkeypatch.setitem(OPERATORS, "ReduceSum", wrong)
+    done = run("generators", "a.npz", "--model", "net.onnx", "--fields", "linear", "--out", "out")
+    assert done.exit_code == 3, done.output
+    assert "the conversion is off by" in " ".join(done.output.split())
+    assert not (tmp_path / "out").exists()

@@ -3,9 +3,11 @@
 Importing torch takes seconds, so one process imports it and forks a child (or, with "world": 2,
 two that find each other as torchrun would tell them) for each job, one job after another. It
 prints the exit codes. A job names the settings ("config"), where the first process writes its
-weights ("result"), and after which step the process kills itself ("kill", by SIGKILL).
+weights ("result"), and after which step the process kills itself ("kill", by SIGKILL). A process
+that has not left its process group at its end has code 2: gloo's threads could abort it.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -51,7 +53,8 @@ def fork(job, environment):
     try:
         os.environ.update(environment)
         work(job)
-        code = 0
+        atexit._run_exitfuncs()  # what Python does at its end
+        code = 2 if torch.distributed.is_initialized() else 0
     except BaseException:
         traceback.print_exc()
     finally:

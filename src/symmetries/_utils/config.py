@@ -105,13 +105,12 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote, in this version or an older one, and JSON kept."""
-        return cls().replace(**cls._upgrade(dict(data)))
-
-    @classmethod
-    def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """The data of an older version under the names of this one."""
-        return data
+        """Read what :meth:`to_dict` wrote, and JSON kept."""
+        unknown = sorted(set(data) - {field.name for field in dataclasses.fields(cls)})  # type: ignore[arg-type]
+        if unknown:
+            remedy = "read it with the version of symmetries that wrote it, or train it again"
+            raise invalid("config", f"the fields of {cls.__name__}", unknown[0], remedy)
+        return cls().replace(**data)
 
     def _parts(self) -> Iterator[tuple[str, "Config"]]:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -143,14 +142,3 @@ def check_parts(config: Config, parts: Mapping[str, type[Config]]) -> None:
         value = getattr(config, name)
         if not isinstance(value, kind):
             raise wrong_type(name, f"{kind.__name__}(...)", value, f"try {kind.__name__}()")
-
-
-def renamed(data: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
-    """Data of an older version with its fields under their new names.
-
-    Args:
-        data: field to value.
-        names: old to new name; None for a field that is gone.
-    """
-    found = {names.get(name, name): value for name, value in data.items()}
-    return {name: value for name, value in found.items() if name is not None}

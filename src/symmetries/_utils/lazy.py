@@ -1,10 +1,9 @@
-"""Names of a package that are imported when they are first used, and names that were changed."""
+"""Names of a package that are imported when they are first used."""
 
 import ast
 import importlib
 import sys
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +44,3 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *names})
 
     return names, get, listed
-
-
-def former_name(package: str, name: str, renamed: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """What a name stood for before it was changed, with a warning; for ``__getattr__``.
-
-    Args:
-        package: its ``__name__``.
-        name: that was asked for.
-        renamed: by former name, what has another name now.
-    """
-    if name not in renamed:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    new = renamed[name].__name__
-    text = f"{package}.{name} is now {new}; the old name will be removed"
-    warnings.warn(text, DeprecationWarning, stacklevel=3)
-    return renamed[name]

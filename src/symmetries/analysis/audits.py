@@ -1,6 +1,7 @@
 """How invariant a model of images is, with pictures: what ``symmetries audit`` computes."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, resolve_background
-from symmetries.analysis.parts import Over, in_parts
+from symmetries.analysis.parts import Over, in_parts, to_device
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
-from symmetries.analysis.provenance import Call, data_summary
+from symmetries.analysis.provenance import Call, summary_in_background
 from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model
@@ -31,7 +32,7 @@ from symmetries.data.pictures import Fit
 from symmetries.groups import Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
-from symmetries.results import AuditResult, Preprocessing, RunInfo
+from symmetries.results import AuditResult, DataSummary, Preprocessing, RunInfo
 
 PART = 50  # examples at a time, and in each file of an interrupted run
 GPU_PART = 250  # small batches leave a GPU idle
@@ -50,6 +51,7 @@ class Subject:
         images: with the model's own numbers of the classes, if they are labelled.
         action: how they are moved.
         device: of the model.
+        summary: of the images, which another thread makes.
         half_width: how far, by parameter in its own unit; None is the group's bounds.
         preprocessing: what is done to images before the model sees them.
         notes: what is to be said about the choice of images.
@@ -60,6 +62,7 @@ class Subject:
     images: ImageSet
     action: ImageAction
     device: torch.device
+    summary: "Future[DataSummary]"
     half_width: tuple[float, ...] | None = None
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     notes: tuple[str, ...] = ()
@@ -106,8 +109,9 @@ def audit(
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of several
-            outputs, or how it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
+            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of
+            several outputs, or how it moves; None to find out. See
+            :func:`symmetries.auditing.audit_model`.
         inputs: of an ONNX file with several: the others by name, "scale=1,sr=16000" or a mapping.
         fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
@@ -192,7 +196,7 @@ def prepare_audit(
     """Load the model and choose the images; raise early if they do not fit each other.
 
     Arguments are those of :func:`audit`, but ``images`` are read, ``examples`` None is all of them,
-    ``notes`` are about their choice, and ``say`` is told about a background that was found.
+    ``notes`` are about their choice, and ``say`` is called with a message if a background is found.
     """
     done = preprocessing or Preprocessing()
     images, more = choose_images(images, examples)
@@ -202,8 +206,8 @@ def prepare_audit(
         trust,
         device,
         precision,
-        some,
-        done,
+        images=some,
+        preprocessing=done,
         labels=images.labels,
         output=output,
         inputs=inputs,
@@ -223,7 +227,8 @@ def prepare_audit(
     side = max(images.images.shape[-2:])
     widths = None if range is None else parse_range(action.group, range, side)
     notes += (OUTPUTS_ONLY,) if fast else ()
-    return Subject(loaded, images, action, device, widths, done, notes, fast)
+    summary = summary_in_background(images)
+    return Subject(loaded, images, action, device, summary, widths, done, notes, fast)
 
 
 def measure_invariance(
@@ -259,7 +264,7 @@ def measure_invariance(
     }
     if model.kind in CLASSIFIERS:
         options["output"] = "logits"  # probabilities are logarithms by now
-    x = subject.images.images.to(subject.device)
+    x = to_device(subject.images.images, subject.device)
     y = subject.images.labels
     data = x if y is None else (x, y.to(subject.device))
     try:
@@ -300,7 +305,7 @@ def describe_audit(
     rows = (
         () if other is None else drift_points(subject, other, preset, PRESETS[preset][1], run.seed)
     )
-    update = {"drift": rows, "model": name, "data": data_summary(subject.images), "run": run}
+    update = {"drift": rows, "model": name, "data": subject.summary.result(), "run": run}
     if subject.model.kind not in CLASSIFIERS:
         return result.model_copy(update=update)
     passes = result.examples * (1 + result.elements)
@@ -320,7 +325,7 @@ def describe_audit(
 
 
 def _place(model: object, device: str) -> torch.device:
-    """The device by its name; for "auto" the one where a module in memory is."""
+    """Return the device by its name; "auto" is that of a module in memory."""
     if device == "auto" and isinstance(model, nn.Module):
         first = next(model.parameters(), None)
         return torch.device("cpu") if first is None else first.device

@@ -111,8 +111,8 @@ def read_and_train(
 ) -> tuple[ImageSet, ImageSet, Classifier, Classifier | None]:
     """Training images, test images, a fitted classifier, and a plain one beside a network.
 
-    Arguments are those of :func:`fit`; ``say`` is told about a background that was found, and
-    ``reading`` says how data is read.
+    Arguments are those of :func:`fit`; ``say`` is called with a message if a background was found,
+    and ``reading`` says how data is read.
     """
     how = reading or {}
     seen, held_out = (

@@ -39,7 +39,7 @@ NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A classifier, and what can be asked of it.
+    """A classifier, and which measures it supports.
 
     Args:
         call: from images (N, C, H, W) to logits (N, K).
@@ -69,9 +69,9 @@ def load_classifier(
     trust: bool,
     device: torch.device | str,
     precision: str = "32-true",
-    images: Tensor | None = None,
-    preprocessing: Preprocessing | None = None,
     *,
+    images: Tensor,
+    preprocessing: Preprocessing | None = None,
     labels: Tensor | None = None,
     output: Output = None,
     inputs: str | Mapping[str, Any] | None = None,
@@ -99,12 +99,12 @@ def load_classifier(
         remedy = "leave it out: only ONNX files have inputs by name"
         raise invalid("inputs", "an ONNX file", type(model).__name__, remedy)
     others = parse_inputs(inputs) if isinstance(inputs, str) else inputs
-    if images is not None and preprocessing is not None:
-        seen: Tensor | None = preprocessed(lambda x: x, preprocessing)(images)
-    else:
-        seen = images
     if isinstance(model, str | Path):
+        seen = images if preprocessing is None else preprocessed(torch.clone, preprocessing)(images)
         found, output = _by_name(str(model), trust, seen, output, others)
+        if found.without_gradients is not None:
+            text = f"{model}: no gradients ({found.without_gradients}); left out: {NEED_GRADIENTS}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
     elif isinstance(model, InvariantClassifier | RelaxedClassifier):
         found = _from_estimator(model)
     elif callable(model):
@@ -120,8 +120,6 @@ def load_classifier(
     found = replace(found, call=in_precision(found.call, precision))
     if preprocessing is not None:
         found = replace(found, call=preprocessed(found.call, preprocessing))
-    if images is None:
-        return found
     call, arrays = taking_tensors(found.call, images)
     if arrays:
         found = replace(found, call=call, without_gradients=OF_ARRAYS)
@@ -134,10 +132,26 @@ def load_classifier(
         return replace(found, digest=uuid.uuid4().hex)
 
 
+def load_function(model: str, x: Tensor) -> Model:
+    """The differentiable function of vectors that a name stands for; see :func:`load_classifier`.
+
+    An ONNX file is compared with ONNX Runtime as for an audit. Outputs stay as they are.
+
+    Args:
+        model: its name.
+        x: (n, d), float64, some of the vectors that it will be asked about.
+    """
+    found, _ = _by_name(model, False, x)
+    if found.without_gradients is not None:
+        remedy = "give a function of torch tensors, or the data that it answers with"
+        raise invalid("model", "one with gradients", found.without_gradients, remedy)
+    return found.call
+
+
 def _by_name(
     name: str,
     trust: bool,
-    images: Tensor | None,
+    images: Tensor,
     output: Output = None,
     others: Mapping[str, Any] | None = None,
 ) -> tuple[Loaded, Output]:
@@ -204,12 +218,9 @@ def giving_logits(
 
 
 def _from_onnx(
-    path: Path, images: Tensor | None, output: str | None, others: Mapping[str, Any] | None
+    path: Path, images: Tensor, output: str | None, others: Mapping[str, Any] | None
 ) -> Loaded:
     call, problem = load_onnx(path, images, output=output, others=others)
-    if problem is not None:
-        text = f"{path}: no gradients ({problem}); left out: {NEED_GRADIENTS}"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
     layers = isinstance(call, OnnxGraph) and call.batch is None
     return Loaded(call, layers=layers, without_gradients=problem)
 

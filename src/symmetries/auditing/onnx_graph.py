@@ -197,7 +197,7 @@ class Permuted(nn.Module):
 
 def load_onnx(
     path: str | Path,
-    x: Tensor | None = None,
+    x: Tensor,
     *,
     output: str | None = None,
     others: Mapping[str, Any] | None = None,
@@ -208,7 +208,7 @@ def load_onnx(
     Args:
         path: of the file.
         x: (N, ...), some inputs, such as images (N, C, H, W), to compare ONNX Runtime and the
-            conversion on.
+            conversion on. The conversion computes in their precision.
         output: name of the output, or its number; the first by default.
         others: values of the other inputs by name, the same for all examples: arrays, or numbers
             that fill the shape that the file declares.
@@ -219,7 +219,7 @@ def load_onnx(
         function without gradients.
 
     Example:
-        >>> load_onnx("nothing.onnx")
+        >>> load_onnx("nothing.onnx", torch.zeros(1, 3))
         Traceback (most recent call last):
         ValueError: nothing.onnx: expected an ONNX file, got nothing there; check the name
     """
@@ -237,8 +237,7 @@ def load_onnx(
         exact = OnnxSession(path, batch, output, others)
     last = _channels_last(shape, x)
     plain = (lambda images: exact(images.permute(0, 2, 3, 1).contiguous())) if last else exact
-    if x is not None:
-        _check_taken(plain, x, path, shape)
+    _check_taken(plain, x, path, shape)
     missing = not_converted(model)
     if missing:
         return plain, f"operators that are not converted: {', '.join(missing)}"
@@ -247,7 +246,8 @@ def load_onnx(
     except Exception as error:  # kinds of numbers that torch does not have, such as text
         return plain, f"the conversion failed: {first_line(error)}"
     converted = Permuted(converted) if last else converted
-    problem = None if x is None else difference(converted, plain, x)
+    converted = converted.to(x.dtype) if x.is_floating_point() else converted
+    problem = difference(converted, plain, x)
     return (converted, None) if problem is None else (plain, problem)
 
 
@@ -301,9 +301,9 @@ def _input_shape(graph: Any, others: Mapping[str, Any]) -> list[int | str]:  # n
     ]
 
 
-def _channels_last(shape: list[int | str], x: Tensor | None) -> bool:
+def _channels_last(shape: list[int | str], x: Tensor) -> bool:
     """Whether the file takes (N, H, W, C): its sizes fit x that way and not the usual one."""
-    if x is None or len(shape) != 4:
+    if len(shape) != 4 or x.ndim != 4:
         return False
     _, channels, height, width = x.shape
 
@@ -316,15 +316,18 @@ def _channels_last(shape: list[int | str], x: Tensor | None) -> bool:
 def _check_taken(
     exact: Callable[[Tensor], Tensor], x: Tensor, path: Path, shape: list[int | str]
 ) -> None:
-    """Raise unless ONNX Runtime gives something for the images."""
+    """Raise unless ONNX Runtime gives something for the inputs."""
     try:
         exact(x)
     except Exception as error:  # whatever ONNX Runtime raises
-        takes = f"a file that takes {len(x)} images {tuple(x.shape[1:])}"
+        kind = "images" if x.ndim == 4 else "inputs"
+        takes = f"a file that takes {len(x)} {kind} {tuple(x.shape[1:])}"
         why = first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         got = f"one for ({', '.join(map(str, shape))}): {why.rpartition('Status Message: ')[2]}"
-        remedy = "see --resize, or export it with a dynamic first axis"
-        raise invalid(str(path), takes, got, remedy) from error
+        remedy = "see --resize" if x.ndim == 4 else "give data of that size"
+        raise invalid(
+            str(path), takes, got, f"{remedy}, or export it with a dynamic first axis"
+        ) from error
 
 
 def _attribute(part: Any) -> Any:  # noqa: ANN401 - protobuf

@@ -8,6 +8,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from symmetries._validation.checks import check_choice, check_finite, check_whole, wrong_type
 from symmetries._validation.placement import call_model
@@ -42,7 +43,7 @@ def largest_singular_value(
       Behind a linear first layer with weight W, J = D W and J J^T = D (W W^T) D^T, so rows are
       propagated back to that layer only. For a first convolution of images with few channels the
       rest uses :func:`~symmetries.auditing.adjoint.convolution_adjoint`.
-      - "power": power iteration on J^T J by products only, for many outputs. It converges from
+    - "power": power iteration on J^T J by products only, for many outputs. It converges from
       below, slowly if the two largest singular values are close.
 
     Args:
@@ -131,7 +132,8 @@ def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = N
 
 def _by_power(model: Model, x: Tensor, iterations: int, tolerance: float, seed: int) -> Tensor:
     """Run the power iteration; J v takes two reverse passes, because J^T u is linear in u."""
-    output = call_model(model, x)
+    with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+        output = call_model(model, x)
     u = torch.zeros_like(output, requires_grad=True)
     (back,) = torch.autograd.grad(output, x, u, create_graph=True)
     generator = torch.Generator().manual_seed(seed)

@@ -43,8 +43,8 @@ def audit(
             "--output",
             metavar="[NAME:]KIND",
             help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
-            "embedding, map, boxes, scalar, vector, energy, sequence or ctc; NAME selects one of "
-            "several.",
+            "embedding, map, boxes, points, scalar, vector, energy, sequence or ctc; NAME selects "
+            "one of several.",
         ),
     ] = None,
     inputs: Annotated[
@@ -173,7 +173,7 @@ def audit(
         size = audits.part_size(run.place)
         parts = -(-len(subject.images) // size)
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
-            over = Parts(run, size, advance, subject.images, subject.model.digest)
+            over = Parts(run, size, advance, subject.summary.result().sha256, subject.model.digest)
             layers = {"layers": ()} if helper else {}  # only one process looks into layers
             found = audits.measure_invariance(
                 subject, run.preset, seed=run.seed, over=over, **layers

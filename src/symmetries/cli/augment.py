@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from symmetries.cli.runs import Run
+    from symmetries.results import AugmentResult
 
 
 @options.unbundled
@@ -48,8 +49,9 @@ def augment(
     """Write new natural versions of every image to a .npz file, labels carried along.
 
     The file holds images (N copies, H, W[, 3]) as bytes, labels and class_names where there are
-    any, and source, the number of the image that each version comes from. For a two-stage model
-    presets differ in how often a prototype is inferred again: never, twice, or five times.
+    any, source, the number of the image that each version comes from, and run.json, how it was
+    made. For a two-stage model presets differ in how often a prototype is inferred again: never,
+    twice, or five times.
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
     """
@@ -66,38 +68,36 @@ def augment(
         return
     with owned(out), run.checkpoints, no_place_named(out, run.checkpoints.folder):
         check_target(out, overwrite)
-        arrays = make(model, data, reading, copies, run)
-        write_npz(out, arrays)
-    count = len(arrays["images"])
+        arrays, result = make(model, data, reading, copies, run)
+        write_npz(out, arrays, result)
     if json:
-        shape = list(arrays["images"].shape)
-        facts = {
-            "file": printable(str(out)),
-            "images": count,
-            "shape": shape,
-            "labels": "labels" in arrays,
-        }
-        write_json(facts | {"run": run.info().model_dump()})
+        write_json(result.model_dump(mode="json"))
     console = Console(stderr=json, quiet=quiet)
-    console.print(f"wrote [bold]{escape(str(out))}[/]: {count:,} images", soft_wrap=True)
+    written = f"wrote [bold]{escape(str(out))}[/]: {result.images:,} images"
+    console.print(written, soft_wrap=True)
 
 
 def make(
     model: str, data: str, reading: options.Reading, copies: int, run: "Run"
-) -> "dict[str, NDArray[np.generic]]":
-    """Return the arrays of the file: new images, their labels and their sources."""
+) -> "tuple[dict[str, NDArray[np.generic]], AugmentResult]":
+    """Return the arrays of the file (new images, their labels and sources), and the record."""
     import numpy as np
 
     from symmetries.analysis import augmentation
     from symmetries.analysis.identity import model_digest
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.progress import progress_bar
+    from symmetries.analysis.provenance import data_summary
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.parts import Parts
+    from symmetries.results import AugmentResult
 
     precision = run.machine.precision
     learner = augmentation.load_symmetry_model(model, run.place, precision)
+    digest = model_digest(str(augmentation.model_folder(model)), learner)
     images = read_images(data, **reading_arguments(reading))
+    folds = augmentation.unseen_folds(model, learner, images)
+    identity = f"{digest} {'all' if folds is None else 'unseen'}"
     size, quiet = augmentation.AT_ONCE, run.quiet or is_helper(run.processes)
     with progress_bar("augment", total=-(-len(images) // size), quiet=quiet) as advance:
         pixels = augmentation.new_versions(
@@ -105,8 +105,8 @@ def make(
             images,
             copies,
             run.preset,
-            over=Parts(run, size, advance, images, model_digest(model, learner)),
-            folds=augmentation.unseen_folds(model, learner, images),
+            over=Parts(run, size, advance, images, identity),
+            folds=folds,
             seed=run.seed,
             precision=precision,
         ).numpy()
@@ -118,7 +118,21 @@ def make(
         arrays["labels"] = np.repeat(images.labels.numpy(), copies)
         if images.class_names is not None:
             arrays["class_names"] = np.array(images.class_names, dtype=np.str_)
-    return arrays
+    result = AugmentResult(
+        file=printable(str(run.out)),
+        images=len(pixels),
+        shape=arrays["images"].shape,
+        labels="labels" in arrays,
+        copies=copies,
+        preset=run.preset,
+        precision=precision,
+        model=printable(model),
+        model_sha256=digest,
+        unseen=folds is not None,
+        data=data_summary(images),
+        run=run.info(),
+    )
+    return arrays, result
 
 
 def check_target(out: Path, overwrite: bool) -> None:
@@ -148,8 +162,8 @@ def no_place_named(out: Path, folder: Path) -> Iterator[None]:
         raise _no_place(out, error) from error
 
 
-def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
-    """Write arrays to a .npz file atomically; the caller holds the lock of ``out``."""
+def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]", result: "AugmentResult") -> None:
+    """Write arrays and a record to a .npz file atomically; the caller holds the lock of it."""
     import numpy as np
 
     from symmetries.cli.output import NEW, beside, real_path
@@ -160,6 +174,7 @@ def write_npz(out: Path, arrays: "dict[str, NDArray[np.generic]]") -> None:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
+            archive.writestr(result.member, result.to_bytes())
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(partial, real_path(out))

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.shown import escape, write_json
+from symmetries.cli.shown import check_stdout, escape, write_json
 
 data = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 
@@ -23,6 +23,7 @@ def list_sets(json: options.Json = False) -> None:
     if json:
         write_json(dict(NAMES))
         return
+    check_stdout()
     table = _table("name", "what it is")
     for name, meaning in NAMES.items():
         table.add_row(escape(name), escape(meaning))
@@ -51,6 +52,7 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
     if json:
         write_json(facts)
         return
+    check_stdout()
     console = Console()
     table = _table("", "")
     for name, value in facts.items():

@@ -45,6 +45,18 @@ class StoppedError(Exception):
 class Commands(TyperGroup):
     """A group of commands that turns every exception into one line and an exit code."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- click's own signature
+        """Parse and run; help that the standard output does not take ends in one line, too."""
+        words = set(sys.argv[1:])
+        try:
+            if sys.stdout is None and (not words or words & {"-h", "--help", "--version"}):
+                raise OSError(errno.EIO, "it is closed")
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if not is_full_stream(error):
+                raise
+            sys.exit(_show_error(error))
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- click's own signature
         """Run the command; with ``--debug`` errors pass through. Warnings become one line each."""
         for stream in (sys.stdout, sys.stderr):  # letters that a terminal lacks end no command
@@ -57,7 +69,7 @@ class Commands(TyperGroup):
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
-                # Fabric's advice about a scheduler that nobody asked for.
+                # Fabric's advice about a scheduler, which does not apply.
                 warnings.filterwarnings("ignore", message="The `srun` command is available")
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
@@ -65,13 +77,18 @@ class Commands(TyperGroup):
                 if isinstance(message := getattr(error, "message", None), str):
                     error.message = printable(message)  # type: ignore[union-attr]
                 raise
-            message, code = describe(error)
-            if is_full_stream(error):
-                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end
-            Console(stderr=True, soft_wrap=True, highlight=False).print(
-                f"[bold red]error[/]: {escape(message)}"
-            )
-            raise typer.Exit(code) from None
+            raise typer.Exit(_show_error(error)) from None
+
+
+def _show_error(error: BaseException) -> int:
+    """Print the line of an exception on the error stream; its exit code."""
+    message, code = describe(error)
+    if is_full_stream(error):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end
+    Console(stderr=True, soft_wrap=True, highlight=False).print(
+        f"[bold red]error[/]: {escape(message)}"
+    )
+    return code
 
 
 def import_matplotlib() -> None:

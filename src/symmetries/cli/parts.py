@@ -34,7 +34,7 @@ class Parts:
         run: whose processes share the work; they are started here.
         size: of a part.
         advance: called after each part.
-        data: the examples.
+        data: the examples, or their digest.
         model: the digest of the model that looks at them.
     """
 
@@ -43,14 +43,14 @@ class Parts:
         run: "Run",
         size: int,
         advance: Callable[[str], None],
-        data: Data | None = None,
+        data: Data | str | None = None,
         model: str | None = None,
     ) -> None:
         self.folder: Path = run.checkpoints.folder
         self.resume = run.checkpoints.resume
         self.identity: dict[str, Any] = {
             "command": run.command,
-            "data": None if data is None else fingerprint(data, most=sys.maxsize),
+            "data": data if data is None or isinstance(data, str) else _digest(data),
             "model": model,
             "code": source_digest(),
             "versions": versions(),
@@ -87,6 +87,10 @@ class Parts:
         every: list[Any] = [None] * world
         torch.distributed.all_gather_object(every, mine)
         return {start: values for part in every for start, values in part.items()}
+
+
+def _digest(data: Data) -> str | None:
+    return fingerprint(data, most=sys.maxsize)
 
 
 def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names

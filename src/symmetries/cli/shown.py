@@ -24,7 +24,7 @@ def escape(text: str) -> str:
 def check_stdout() -> None:
     """Raise if there is no standard output to write a result to."""
     if sys.stdout is None:
-        raise OutputError("standard output: it is closed; open it, or leave out --json")
+        raise OutputError("standard output: it is closed; write it elsewhere")
 
 
 def write_json(content: Any) -> None:  # noqa: ANN401 - plain data

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._utils.text import printable
-from symmetries._validation.checks import as_path, check_choice, invalid
+from symmetries._validation.checks import as_path, check_choice, check_held, invalid
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.checked_files import AGAIN, check_claim, check_memory, unreadable
 from symmetries.data.labels import names_in, number_labels
@@ -67,6 +67,8 @@ def from_array(
     name: str = "images",
     class_names: tuple[str, ...] | None = None,
     layout: str | None = None,
+    *,
+    in_place: bool = False,
 ) -> ImageSet:
     """Build an image set from an array of uint8 in 0 .. 255 or floats in [0, 1].
 
@@ -76,12 +78,17 @@ def from_array(
         name: name of the set in results and messages.
         class_names: one name per class; None takes the names in the labels, sorted.
         layout: "NHW", "NHWC" or "NCHW"; needed only if the shape is ambiguous.
+        in_place: leave a float32 tensor of layout NCHW as it is, on its device; else it is copied.
 
     Example:
         >>> import numpy as np
         >>> from_array(np.zeros((2, 9, 7, 3), np.uint8)).images.shape
         torch.Size([2, 3, 9, 7])
     """
+    if in_place and isinstance(images, Tensor) and images.dtype == torch.float32:
+        check_held(images, "images")
+        if (layout or layout_of(tuple(images.shape))) == "NCHW":
+            return ImageSet(images.detach(), *_labels(labels, class_names, name))
     array = as_array(images, "images")
     if layout is None:
         layout = layout_of(array.shape)
@@ -104,8 +111,15 @@ def from_array(
         pixels = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     if scale is not None:
         pixels /= scale
+    return ImageSet(pixels, *_labels(labels, class_names, name))
+
+
+def _labels(
+    labels: NDArray[Any] | Tensor | None, class_names: tuple[str, ...] | None, name: str
+) -> tuple[Tensor | None, str, tuple[str, ...] | None]:
+    """Class numbers, the name of the set, and the names of the classes, as ImageSet takes them."""
     truth, names = number_labels(labels, class_names)
-    return ImageSet(pixels, truth, name, names)
+    return truth, name, names
 
 
 def npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -20,7 +20,7 @@ Images = (
 FORMS = "a tensor or array (N, C, H, W), an ImageSet, a DataLoader, or a pair (images, labels)"
 
 
-def as_image_set(data: Images, name: str = "images") -> ImageSet:
+def as_image_set(data: Images, name: str = "images", *, in_place: bool = False) -> ImageSet:
     """Images of any form as an :class:`ImageSet`, with labels where the form has them.
 
     Args:
@@ -28,6 +28,7 @@ def as_image_set(data: Images, name: str = "images") -> ImageSet:
             :func:`from_array` takes it; a pair (images, labels) of those; a ``DataLoader`` whose
             batches are images or pairs; a torch ``Dataset``.
         name: what to call the set.
+        in_place: leave a float32 tensor (N, C, H, W) as it is, on its device; else it is copied.
 
     Example:
         >>> batches = DataLoader(list(zip(torch.rand(6, 1, 8, 8), range(6))), batch_size=4)
@@ -42,10 +43,11 @@ def as_image_set(data: Images, name: str = "images") -> ImageSet:
         return from_dataset(data, name)
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) > 2:
         images, labels = data
-        return from_array(images, None if labels is None else as_array(labels, "labels"), name)
+        truth = None if labels is None else as_array(labels, "labels")
+        return from_array(images, truth, name, in_place=in_place)
     if not isinstance(data, Tensor | np.ndarray):
         raise wrong_type("data", FORMS, data, "try symmetries.data.from_array")
-    return from_array(data, None, name)
+    return from_array(data, None, name, in_place=in_place)
 
 
 def as_images(data: Images, name: str = "images") -> Tensor:

@@ -22,7 +22,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", "
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 FREE_PIXELS = 2**24  # an image up to this size may be compressed by any factor
 PIXELS_PER_BYTE = 4096  # compression that no image with content reaches
-NAMED = 5  # number of unreadable files that a warning names
+NAMED = 5  # number of files that a warning names
 _GREY = {"1", "L", "LA"}
 _COLOUR = {"RGB", "RGBA", "P", "CMYK", "YCbCr"}
 
@@ -87,11 +87,43 @@ def _fitted(picture: Image.Image, size: tuple[int, int], fit: Fit) -> Image.Imag
     return whole.crop((left, top, left + size[1], top + size[0]))  # black outside
 
 
+def frame_count(picture: Image.Image) -> int:
+    """Number of frames or pages of an opened picture that are pictures in their own right.
+
+    A photograph in the format MPO (a .jpg file of most telephones) is one: what follows the first
+    frame are previews and maps of brightness or depth.
+    """
+    return 1 if picture.format == "MPO" else int(getattr(picture, "n_frames", 1))
+
+
 def read_picture(path: Path, size: tuple[int, int] | None, fit: Fit = "stretch") -> Image.Image:
-    """Read a picture, on white if it is transparent, resized to (height, width) if given."""
+    """Read a picture, on white if it is transparent, resized to (height, width) if given.
+
+    Of a file with several frames or pages (GIF, APNG, TIFF, WebP) the first is read, and a warning
+    names the file.
+    """
+    picture, frames = _read(path, size, fit)
+    if frames > 1:
+        _warn_of_frames([path.name])
+    return picture
+
+
+def _warn_of_frames(names: list[str]) -> None:
+    text = f"of several frames or pages the first is used: {_named(names)}"
+    warnings.warn(f"{text}; save those that you mean as files", RuntimeWarning, stacklevel=4)
+
+
+def _named(names: list[str]) -> str:
+    """The first names of a list that may be long."""
+    return ", ".join(names[:NAMED]) + (f", ... ({len(names)} files)" if len(names) > NAMED else "")
+
+
+def _read(path: Path, size: tuple[int, int] | None, fit: Fit) -> tuple[Image.Image, int]:
+    """A picture as :func:`read_picture` gives it, and the number of its frames."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             _check_size(opened, path)
+            frames = frame_count(opened)
             opened.load()
             ImageOps.exif_transpose(opened, in_place=True)  # orientation of the camera
             picture = over_white(opened)
@@ -102,9 +134,9 @@ def read_picture(path: Path, size: tuple[int, int] | None, fit: Fit = "stretch")
         remedy = "save it with 8 bits per channel"
         raise invalid(str(path), "a picture of 8-bit grey or colour", picture.mode, remedy)
     if size is None:
-        return picture
+        return picture, frames
     full = picture.convert("RGB" if picture.mode in _COLOUR else "L")
-    return _fitted(full, size, fit)
+    return _fitted(full, size, fit), frames
 
 
 def _check_budget(files: list[Path], size: tuple[int, int] | None) -> None:
@@ -129,11 +161,12 @@ def _read_all(
 ) -> tuple[list[Path], list[NDArray[np.uint8]]]:
     """The pictures as bytes, (H, W) or (H, W, 3), and the files they came from."""
     pictures: list[NDArray[np.uint8]] = []
-    good, bad = [], []
+    good, bad, several = [], [], []
     _check_budget(files, size)
     for file in files:
         try:
-            picture = read_picture(file, size, fit)
+            picture, frames = _read(file, size, fit)
+            several += [file.name] if frames > 1 else []
             mode = "L" if picture.mode in _GREY else "RGB"
             pictures.append(np.asarray(picture.convert(mode)))
             good.append(file)
@@ -144,8 +177,10 @@ def _read_all(
     if bad and not good:
         raise invalid("pictures", "at least one that can be read", "none", "save them again")
     if bad:
-        named = ", ".join(bad[:NAMED]) + (", ..." if len(bad) > NAMED else "")
-        warnings.warn(f"left out {len(bad)} unreadable: {named}", RuntimeWarning, stacklevel=3)
+        text = f"left out {len(bad)} unreadable: {_named(bad)}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    if several:
+        _warn_of_frames(several)
     return good, pictures
 
 

@@ -5,9 +5,6 @@ Images come as arrays (N, H, W) or (N, C, H, W), or flattened as (N, features): 
 Square images in colour need their shape: without it they are refused.
 """
 
-from typing import Any
-
-from symmetries._utils.lazy import former_name
 from symmetries.estimators.images import image_size
 from symmetries.estimators.invariant import InvariantClassifier, InvariantRegressor
 from symmetries.estimators.relaxed import RelaxedClassifier
@@ -20,7 +17,3 @@ __all__ = [
     "SymmetryEstimator",
     "image_size",
 ]
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any attribute of the package
-    return former_name(__name__, name, {"SymmetryModel": SymmetryEstimator})

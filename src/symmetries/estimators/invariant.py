@@ -70,7 +70,7 @@ class MeanLogits(nn.Module):
 
 
 class _InvariantEstimator(ImageEstimator):
-    """What classifier and regressor share."""
+    """Common base of the classifier and the regressor."""
 
     _task: Task
     _fitted: ClassVar[tuple[str, ...]] = (

@@ -34,8 +34,6 @@ class Saved:
     """
 
     _fitted: ClassVar[tuple[str, ...]] = ()
-    _former_names: ClassVar[tuple[str, ...]] = ()  # of the class, in older files
-    _former_arguments: ClassVar[dict[str, Any]] = {}  # what they meant in older files, without them
     model_: Any
 
     def save(self, folder: str | Path) -> Path:
@@ -70,21 +68,19 @@ class Saved:
             ValueError: if the files are missing, changed, of a newer version, or of something else.
         """
         state, meta = load_state(folder)
-        if meta.get("estimator") not in (cls.__name__, *cls._former_names):
+        if meta.get("estimator") != cls.__name__:
             got = str(meta.get("estimator") or meta.get("learner") or "something else")
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
         with rebuilding(folder, f"a {cls.__name__}"):
             stored = {name: decode(value) for name, value in meta["parameters"].items()}
-            parameters = cls._former_arguments | stored | given
+            parameters = stored | given
             _check_sizes(parameters, folder)
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
                 if name not in cls._fitted:
                     raise AttributeError(f"no fitted attribute {name!r}")
                 setattr(estimator, name, decode(value))
-            if not hasattr(estimator, "fill_"):  # written before it was looked for
-                estimator.fill_ = estimator.fill or 0.0  # type: ignore[attr-defined]
             model = estimator._build()
             dtypes = [value.dtype for value in state.values() if value.is_floating_point()]
             model.to(device, dtypes[0]).load_state_dict(state)
@@ -97,7 +93,7 @@ class Saved:
 
 
 def _check_sizes(parameters: dict[str, Any], folder: str | Path) -> None:
-    """Refuse numbers that no estimator was fitted with, before memory is asked for."""
+    """Refuse implausible sizes before memory is allocated."""
     for name, value in parameters.items():
         if type(value) is int and name != "random_state" and abs(value) > LARGEST_SIZE:
             remedy = "train it again: this file was not written by symmetries"
@@ -156,7 +152,7 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case {"tuple": parts}:
             return tuple(decode(part) for part in parts)
         case {"invariance": fields}:
-            return _invariance(fields)
+            return Invariance(**fields)
         case {"symmetry_config": fields}:
             return SymmetryConfig.from_dict(fields)
         case {"orbit_config": fields}:
@@ -174,12 +170,3 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
         case list():
             return [decode(part) for part in value]
     return value
-
-
-def _invariance(fields: dict[str, Any]) -> Invariance:
-    """An invariance of any version; older files name the ends of the interval."""
-    if "low" in fields:
-        ends = fields["low"], fields["high"]
-        fixed = ends == (fields["half_width"], fields["half_width"])
-        fields = {**fields, "interval": None if fixed else ends}
-    return Invariance(**{name: fields[name] for name in Invariance.model_fields if name in fields})

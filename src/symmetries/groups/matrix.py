@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, check_floats, check_number, invalid
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import check_eta, distance_of_matrices
 
 CORNERS = 12  # up to this many generators all corners of the box are looked at
@@ -142,12 +142,7 @@ class MatrixGroup(Group[Tensor]):
         inverse: Tensor = torch.linalg.inv(element)
         return inverse
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return unit matrices of shape ``(*batch, n, n)``."""
         side = self.generators.shape[-1]
         return torch.eye(side, dtype=dtype, device=device).expand(*batch, side, side)

@@ -53,7 +53,7 @@ class GenerativeSummary(Summary):
     """How well a generative model describes images.
 
     Args:
-        images: number of images that were looked at.
+        images: number of images.
         bound: mean of the importance-weighted lower bound on log p(x), in nats per image.
         reconstruction_error: mean square difference of images and reconstructions.
         noise: mean standard deviation of a pixel.
@@ -188,13 +188,11 @@ def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a 
 
 
 def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
-    """Return the arguments of a saved learner of images; version 0.1 stored ``fill`` alone."""
-    config: Any = kind.from_dict(meta["config"])
-    options = meta.get("action") or {"interpolation": config.interpolation, "fill": meta["fill"]}
+    """Return the arguments of a saved learner of images."""
     return {
-        "action": ImageAction(parse_group(meta["group"]), **options),
+        "action": ImageAction(parse_group(meta["group"]), **meta["action"]),
         "shape": tuple(meta["shape"]),
-        "config": config,
+        "config": kind.from_dict(meta["config"]),
         "bounds": meta["bounds"],
         "seed": meta["seed"],
     }

@@ -22,7 +22,6 @@ from symmetries.nn.gconv_sampling import (
     relaxed_coordinates,
 )
 from symmetries.nn.plane_checks import check_fields, plain
-from symmetries.nn.tile_conv import pays, tile_conv2d
 from symmetries.ops.position_conv import ORDERS, Geometry, cheaper_order, position_conv2d
 
 MODES = ("strict", "soft", "partial")
@@ -164,8 +163,6 @@ class PlaneConv2d(ConvKernel):
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)
         # Channels-last is faster on CPUs and GPUs; later operations keep the layout.
         x = x.contiguous(memory_format=torch.channels_last)
-        if self.training and g.stride == 1 and pays(x, weight, g.padding):
-            return tile_conv2d(x, weight, bias, g.padding)
         return F.conv2d(x, weight, bias, g.stride, g.padding)
 
     def baked(self, size: tuple[int, int], images: int) -> nn.Module:

@@ -7,13 +7,12 @@ layer of a perceptron and pools over the group behind it).
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from symmetries._utils.lazy import former_name
 from symmetries._validation.checks import (
     check_choice,
     check_floats,
@@ -341,7 +340,3 @@ class TiedPool(nn.Module):
     def extra_repr(self) -> str:
         """Return the arguments shown by print(pool)."""
         return repr(self.how)
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any attribute of the module
-    return former_name(__name__, name, {"GroupPool": TiedPool})

@@ -1,6 +1,6 @@
 """Registry of the fused operations, and the conditions under which a fused form may run.
 
-Every fused form is asked for by its name: ``usable("warp", images, theta)``. Names come from
+Every fused form is requested by its name: ``usable("warp", images, theta)``. Names come from
 :data:`OPERATIONS`. :func:`disabled` and the environment variable ``SYMMETRIES_KERNELS`` switch
 operations off, so that their torch forms run instead.
 """
@@ -85,7 +85,7 @@ def disabled(*operations: str) -> Iterator[None]:
 
 @contextmanager
 def recorded() -> Iterator[dict[str, bool]]:
-    """Record which operations are asked for inside the block, and whether their fused form ran.
+    """Record which operations are called inside the block, and whether their fused form ran.
 
     Example:
         >>> with recorded() as seen:
@@ -196,9 +196,11 @@ def verified(
             return False  # values cannot be read while a CUDA graph is captured
         from symmetries.ops.cuda.compiler import error_of
 
-        known[device, *case] = error_of(trial) < tolerance
+        error = error_of(trial)
+        known[device, *case] = error < tolerance
         if not known[device, *case]:
-            message = f"{case[0]}: the fused form is wrong on this device; the torch form runs"
+            message = f"{case[0]}: the fused form is wrong on this device (relative error "
+            message += f"{error:.2g}, allowed {tolerance:.2g}; {case[1:]}); the torch form runs"
             warnings.warn(message, RuntimeWarning, stacklevel=3)
     return known[device, *case]
 

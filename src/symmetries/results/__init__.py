@@ -16,6 +16,7 @@ from symmetries.results.audits import (
     Preprocessing,
     SaliencyPoint,
 )
+from symmetries.results.augments import AugmentResult
 from symmetries.results.base import Record, Result
 from symmetries.results.fits import (
     EvidenceCurve,
@@ -48,6 +49,7 @@ from symmetries.results.symmetries import (
 
 __all__ = [
     "AuditResult",
+    "AugmentResult",
     "ClassRow",
     "ClassSymmetries",
     "DataSummary",

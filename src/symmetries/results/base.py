@@ -31,11 +31,15 @@ class Result(Record):
         path = Path(path)
         partial = path.with_name(path.name + ".partial")
         try:
-            partial.write_bytes(_rendered(json.loads(self.model_dump_json())))
+            partial.write_bytes(self.to_bytes())
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
         return path
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that ``save`` writes."""
+        return _rendered(json.loads(self.model_dump_json()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -45,8 +49,12 @@ class Result(Record):
             ValueError: if the file is not JSON, of another kind, of another version, incomplete,
                 or was changed.
         """
+        return cls._read(Path(path).read_bytes(), path)
+
+    @classmethod
+    def _read(cls, text: bytes, path: str | Path) -> Self:
+        """The result in the bytes of a file; ``path`` is named in errors."""
         expected = cls.model_fields["schema_name"].default
-        text = Path(path).read_bytes()
         try:
             content = json.loads(text.decode())
             signed = isinstance(content, dict) and "sha256" in content

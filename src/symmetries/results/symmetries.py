@@ -108,7 +108,7 @@ class SymmetrySummary(Record):
     Args:
         warnings: to be read first.
         transformations: one for each parameter of the group, or one for a finite group.
-        images: how many were looked at.
+        images: number of images.
         content_kept: share of the pictures that survives the way to a two-stage model's prototype
             and back.
         gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
@@ -127,32 +127,12 @@ class SymmetrySummary(Record):
     def __getitem__(self, name: str) -> Transformation:
         return next(part for part in self.transformations if part.name == name)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _upgrade(cls, content: Any) -> Any:  # noqa: ANN401 - anything that is to be validated
-        """Read the layout of older files, whose transformations held the widths of classes."""
-        if not isinstance(content, Mapping):
-            return content
-        parts = content.get("transformations", ())
-        if not parts or not all(isinstance(p, Mapping) and "per_class" in p for p in parts):
-            return content
-        widths: dict[str, dict[str, float]] = {}
-        upgraded = []
-        for part in parts:
-            kept = {key: value for key, value in part.items() if key in Transformation.model_fields}
-            histogram = {"edges": part["edges"], "density": part["density"]}
-            upgraded.append(kept | {"histogram": histogram})
-            for name, width in part["per_class"].items():
-                widths.setdefault(name, {})[part["name"]] = width
-        classes = {n: {"images": 0, "width90": w, "density": {}} for n, w in widths.items()}
-        return {**content, "transformations": upgraded, "classes": classes}
-
 
 class Quality(Record):
     """How far to trust the numbers.
 
     Args:
-        images: how many were looked at for the widths.
+        images: number of images behind the widths.
         content_kept: share of the pictures that survives the way to a two-stage model's prototype
             and back.
         gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
@@ -172,7 +152,7 @@ class SymmetryResult(ShownResult):
         warnings: to be read first; empty if there is nothing to say.
         method: "orbit" or "two-stage".
         group: name of the transformations that were looked for.
-        data: what was looked at.
+        data: the images.
         transformations: one for each parameter of the group, or one for a finite group.
         classes: the same by class, where there are labels.
         check: the self-test; None where there was none.

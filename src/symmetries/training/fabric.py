@@ -1,5 +1,6 @@
 """Construction of Lightning Fabric, under either name of its distribution."""
 
+import atexit
 import importlib
 import os
 from typing import TYPE_CHECKING, Any, cast
@@ -44,7 +45,19 @@ def make_fabric(config: TrainConfig) -> "Fabric":
     if several:
         _rejoin(fabric.device)
     fabric.launch()
+    if several and fabric.device.type == "cpu":
+        atexit.register(_leave)
     return fabric
+
+
+def _leave() -> None:
+    """Destroy the process group before Python ends.
+
+    Otherwise threads of gloo that still run when a processor is busy end the process by SIGABRT,
+    and the launcher takes a finished run for a failed one.
+    """
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _single_process() -> Any:  # noqa: ANN401 - Fabric's plugins

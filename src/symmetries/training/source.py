@@ -84,7 +84,7 @@ def make_batches(
     """
     tensors = as_tensors(data)
     examples = count_examples(data)
-    resident = tensors is not None and _fits(tensors, device)
+    resident = tensors is not None and fits_on_device(tensors, device)
     order_device = device if resident else None
     order = Order(examples, config.batch_size, config.seed, rank, world, order_device)
     if tensors is None:
@@ -125,7 +125,8 @@ def join_batches(
     return JoinedBatches(runs)
 
 
-def _fits(tensors: Batch, device: torch.device) -> bool:
+def fits_on_device(tensors: Batch, device: torch.device) -> bool:
+    """Whether a GPU has memory for tensors beside a model; a CPU has."""
     if device.type != "cuda":
         return True
     missing = sum(part.nbytes for part in tensors if part.device != device)

@@ -38,10 +38,12 @@ def cases() -> Iterator[Case]:
     for given in sizes + larger:
         name = "{} numbers, {} units, {} layers, {}x{} points, dropout {}".format(*given)
         yield Case("flow", name, partial(flow_errors, *given), tolerances, given in larger)
-    for rounded, small in ((True, True), (True, False), (False, False)):
-        kind = f"{'bfloat16' if rounded else 'float32'}, {'small' if small else 'as in the paper'}"
-        errors = partial(trial_errors, rounded, small)
-        yield Case("flow", f"trial at first use, {kind}", errors, {"value": 0.05}, not small)
+    for precision in ("highest", "high", "medium"):
+        for given in ((3, 8, 2, 1), (5, 256, 6, 1), (6, 256, 6, 2)):
+            name = "trial at first use, {} numbers, {} units, {} layers, {} samples".format(*given)
+            errors = partial(trial_errors, precision, *given)
+            small = given[1] == 8 and precision != "high"
+            yield Case("flow", f"{name}, {precision}", errors, {"value": 0.05}, not small)
 
 
 def units() -> Iterator[Case]:
@@ -160,13 +162,20 @@ def flow_errors(
     return {"value": found[0], "gradient": max(found[1:-1]), "second": found[-1]}
 
 
-def trial_errors(rounded: bool, small: bool, device: torch.device) -> Errors:
+def trial_errors(
+    precision: str, dim: int, hidden: int, layers: int, samples: int, device: torch.device
+) -> Errors:
     """Error that decides at the first use of a flow whether its kernels may run."""
-    dim, hidden, layers = (3, 8, 2) if small else (5, 256, 6)
     flow = ConditionalFlow((1.0,) * dim, 6, hidden=hidden, layers=layers, dropout=0.1).train()
     _dispatch.usable("flow", torch.ones(1, device=device))
-    shape = spline_flow.shape_of(flow, 1)
-    return {"value": spline_flow._largest_error(ConditionalFlow, shape, device, rounded=rounded)}
+    shape, before = spline_flow.shape_of(flow, samples), torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        rounded = precision == "medium"
+        error = spline_flow._largest_error(ConditionalFlow, shape, device, rounded=rounded)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return {"value": error}
 
 
 def _flow_results(

@@ -1,7 +1,7 @@
 """Configuration of the invariant VAE, and the presets "quick", "default" and "paper"."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import Positive, Share, Size
@@ -100,13 +100,6 @@ class InvariantVAEConfig(Config):
     flow: Flows = Flows()
     interpolation: Interpolation = "bilinear"
     training: Recipe = _TRAINING
-
-    @classmethod
-    def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Version 0.1 had no parts, and a number of steps as warm-up."""
-        if "warmup" in data:
-            data["warmup"] = min(data["warmup"], data["steps"] // 2) / data["steps"]
-        return data
 
 
 _SMALL = {"latent": 8, "channels": (16, 32), "strides": (2, 1), "hidden": 64}

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.numbers import picture_numbers
 from symmetries.learners.orbit_posterior.reading import (
     CHUNK,
     MASS,
     Densities,
     effective_number,
-    picture_numbers,
     read,
     read_moved,
 )
@@ -218,7 +218,7 @@ def calibration_error(
     with torch.no_grad():
         for start in range(0, len(images), CHUNK):
             x = images[start : start + CHUNK].to(model.device)
-            numbers = picture_numbers(mix(seed, 7, start), x.device)
+            numbers = picture_numbers(mix(seed, 7), x)
             u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
             context = network.read(model.view(x, u, numbers))
             levels.append(network.head.levels(u, context).cpu())

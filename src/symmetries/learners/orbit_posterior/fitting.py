@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
-from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
+from symmetries.learners.orbit_posterior.calibrating import read_sets
+from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
+from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
-from symmetries.training.side_by_side import (
-    side_by_side,
-    threads_of_a_fit,
-    torch_threads,
-)
+from symmetries.training.side_by_side import side_by_side, torch_threads
+from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ LEAST_HELD_OUT = 16
 MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
+READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
-OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
-FAR = 0.03  # of q in the outer 5 %: then the reach is widened twice at once
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
@@ -49,6 +49,12 @@ def shrunk(images: Tensor, largest: int) -> Tensor:
         return images
     size = [max(8, round(side * largest / max(height, width))) for side in (height, width)]
     return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
+
+
+def resident(images: Tensor, device: torch.device) -> Tensor:
+    """Pictures on a GPU, if they fit there: folds are cut out where the fits need them."""
+    cuda = device.type == "cuda" and fits_on_device((images,), device)
+    return images.to(device) if cuda else images
 
 
 def fold_of(count: int, folds: int, seed: int) -> Tensor:
@@ -72,7 +78,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
-    with torch_threads(threads_of_a_fit() if together else torch.get_num_threads()):
+    images = resident(images, _device(run)) if _processes(run) == 1 else images
+    with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
         others = {**run, "progress": False} if together else run  # one bar at a time
         fits = [first]
@@ -82,23 +89,43 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         half = images[folds != 0][::2]
         fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
         if together:
-            side_by_side([fit.finish for fit in fits])
+            side_by_side([fit.finish for fit in fits], threads=model.threads)
         for fit in fits:
             fit.finish()  # nothing is left to do where they were fitted side by side
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
-        model.outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
+        outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
+
+
+def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:
+    """What the last round changed of the width of each coordinate, over the fits that say so."""
+    known = [drift for drift in drifts if drift]
+    means = [sum(column) / len(drifts) for column in zip(*known, strict=True)]
+    return dict(zip(model.chart.names, means, strict=False))
 
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
     """Whether fits will run side by side: on a CPU, in one process."""
-    accelerated = torch.cuda.is_available() or torch.backends.mps.is_available()
-    place = run.get("device", "auto")
-    alone = run.get("devices", 1) * run.get("nodes", 1) == 1
-    cpu = place == "cpu" or (place == "auto" and not accelerated)
-    return alone and cpu and model.shares_cores
+    return _processes(run) == 1 and _device(run).type == "cpu" and model.shares_cores
+
+
+def _processes(run: Run) -> int:
+    count: int = run.get("devices", 1) * run.get("nodes", 1)
+    return count
+
+
+def _device(run: Run) -> torch.device:
+    """Where a run will train."""
+    name = run.get("device", "auto")
+    if name != "auto":
+        return as_device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _find_reach(
@@ -107,7 +134,8 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one. The history has the rounds that were in vain.
+    one, unless their content shows that it is wide enough. The history has the rounds that were in
+    vain.
     """
     history = History()
     rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
@@ -122,7 +150,11 @@ def _find_reach(
 
 @dataclass
 class Fit:
-    """A network and its training in rounds, until one improves the held-out likelihood by little.
+    """A network and its training in rounds, until the answer has settled.
+
+    The answer is the width of each coordinate, read from held-out pictures as it will be read from
+    unseen ones. It has settled when a round that was as long as all before it changed neither the
+    widths nor the held-out likelihood by much.
 
     Args:
         model: for its view, chart and settings.
@@ -133,6 +165,8 @@ class Fit:
         name: of the folders of its rounds.
         best: held-out loss; at first that of the uniform law, which a new network has.
         rise: what the last round brought, unless held-out pictures had been best long before.
+        widths: of the held-out pictures after the last round, by coordinate.
+        drift: logarithm of what the last round changed them by; none where it overfits.
         rounds: how many there were.
         settled: whether no other round is needed.
         history: of all rounds.
@@ -146,20 +180,28 @@ class Fit:
     name: str
     best: float = 0.0
     rise: float = 0.0
+    widths: tuple[float, ...] = ()
+    drift: tuple[float, ...] = ()
     rounds: int = 0
     settled: bool = False
     history: History = field(default_factory=History)
+
+    @cached_property
+    def split(self) -> tuple[Tensor, Tensor]:
+        """Pictures to learn from, and pictures to stop by: the same in every round."""
+        config, seed = self.model.config, mix(self.model.seed, 12, self.fold)
+        return split_held_out(self.images, config.held_out, seed)
 
     def round(self) -> None:
         """Train once more."""
         model, number = self.model, self.rounds
         recipe = model.config.training
-        split = split_held_out(self.images, model.config.held_out, mix(model.seed, 12, self.fold))
+        longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         part, loss, overfits = fit_round(
             model,
             self.network,
-            *split,
-            recipe,
+            *self.split,
+            longer,
             self.run,
             f"{self.name}-round{number}",
             mix(model.seed, self.fold, number),
@@ -168,9 +210,21 @@ class Fit:
         join(self.history, part)
         self.rise = 0.0 if overfits else max(0.0, self.best - loss)
         self.rounds += 1
-        few = number > 0 and self.rise < recipe.settled
-        self.settled = overfits or few or self.rounds == recipe.rounds
         self.best = min(self.best, loss)
+        before, self.widths = self.widths, ()
+        if not overfits and self.most_rounds > 1:
+            self.widths = held_out_widths(model, self.network, self.split[1])
+        pairs = zip(before, self.widths, strict=False)  # there are none before the second round
+        self.drift = tuple(math.log(now / old) for old, now in pairs)
+        change = max(map(abs, self.drift), default=math.inf)
+        steady = self.rise < recipe.settled and change < recipe.steady
+        self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """One more for every two coordinates beyond two or three: there is more to learn."""
+        more = (len(self.model.chart.coordinates) - 2) // 2
+        return self.model.config.training.rounds + max(0, more)
 
     def finish(self) -> None:
         """Train until it has settled."""
@@ -234,6 +288,19 @@ def fit_round(
     return history, watch.best, watch.when < OVERFITS * config.steps
 
 
+def held_out_widths(
+    model: "OrbitPosterior", network: PoseNetwork, held: Tensor
+) -> tuple[float, ...]:
+    """Calibrated width of each coordinate, of the pictures whose pose the network tells best."""
+    densities, sets = read_sets(model, network.to(model.device), held[:READ], model.seed)
+    found = []
+    for density, own in zip(densities, sets, strict=True):
+        chosen = told(density.widths(), model.config.reading, density.cell)
+        least = 0.0 if density.coordinate.kind == "finite" else density.cell
+        found.append(own[chosen].width() + least)
+    return tuple(found)
+
+
 def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Pictures to learn from, and pictures to stop by."""
     count = min(max(round(share * len(images)), LEAST_HELD_OUT), MOST_HELD_OUT, len(images) // 2)
@@ -256,10 +323,8 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
-        if coordinate.kind == "line" and outer[coordinate.name] > most:
-            far = outer[coordinate.name] > FAR
-            reach = widened(coordinate, WIDER**2 if far else WIDER)
+        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+            reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     rebuilt = model.chart.wider(wider)

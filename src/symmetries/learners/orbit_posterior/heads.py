@@ -105,7 +105,7 @@ class Histograms(nn.Module):
         u = context.new_zeros(len(context), 0)
         return F.softmax(self.logits(0, u, context).float(), -1)
 
-    def sample(self, context: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    def sample(self, context: Tensor, n: int, numbers: Numbers) -> Tensor:
         """Coordinates (N, n, D) drawn from q, one coordinate after the other."""
         rows = context.repeat_interleave(n, 0)
         u = rows.new_zeros(len(rows), len(self.coordinates), dtype=torch.float32)
@@ -113,16 +113,13 @@ class Histograms(nn.Module):
             # The first density is the same for all samples of a picture.
             logits = self.logits(j, u, rows if j else context).float()
             total = F.softmax(logits, -1).cumsum(-1)
-            unit = torch.rand(
-                len(total), len(rows) // len(total), generator=generator, device=u.device
-            )
-            unit = unit * total[:, -1:]
-            index = torch.searchsorted(total, unit).clamp_max(coordinate.size - 1)
+            unit = numbers.rand(len(context), n).reshape(len(total), -1) * total[:, -1:]
+            index = torch.searchsorted(total, unit).clamp_max(coordinate.size - 1).flatten()
             if coordinate.kind == "finite":
-                u[:, j] = index.flatten().to(u.dtype)
+                u[:, j] = index.to(u.dtype)
             else:
-                place = torch.rand(len(rows), generator=generator, device=u.device)
-                u[:, j] = ((index.flatten() + place) / coordinate.size * 2 - 1) * coordinate.reach
+                place = numbers.rand(len(context), n).flatten()
+                u[:, j] = ((index + place) / coordinate.size * 2 - 1) * coordinate.reach
         return u.reshape(len(context), n, -1)
 
     def levels(self, u: Tensor, context: Tensor) -> Tensor:

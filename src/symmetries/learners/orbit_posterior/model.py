@@ -1,5 +1,6 @@
 """The orbit posterior: what can be asked of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -8,30 +9,34 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
+    as_path,
     check_chw,
     check_image_shape,
     check_whole,
     invalid,
 )
 from symmetries.actions.base import Action
-from symmetries.actions.images import ImageAction
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
-from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
+from symmetries.learners.orbit_posterior.canonical import (
+    canonical_level,
+    canonical_view,
+    reach_of_content,
+)
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
-from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, shrunk
+from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
-from symmetries.learners.orbit_posterior.reading import CHUNK, Densities, read, sample_poses
+from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
-from symmetries.learners.orbit_posterior.versions import new_versions
+from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
-from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
 
@@ -61,7 +66,7 @@ class OrbitPosterior(nn.Module):
         shape: (C, H, W) of the pictures, at least 8 x 8.
         config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
         seed: of the initial weights, the folds and of training.
-        reach: by name, how far random moves go at first; they go further where the data do.
+        reach: by name, how far random moves go at least; they go further where the data do.
         backbone: called for each fold, makes a module from views to features.
 
     Example:
@@ -95,6 +100,9 @@ class OrbitPosterior(nn.Module):
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
         self.history: History | None = None
+        self.given_reach = dict(reach or {})
+        self.most_reach: dict[str, float] = {}
+        self.kept_threads: int | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -106,11 +114,13 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+                how = (self.config.network, backbone, canonical_view(self.view))
+                fits.append(PoseNetwork(chart, self.view.shape, *how))
         self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
+        self.drifts: dict[str, float] = {}
         self.outer: dict[str, float] = {}
         self.to(device).eval()
 
@@ -147,12 +157,21 @@ class OrbitPosterior(nn.Module):
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
         self.frame = find_frame(some, float(self.action.fill))
-        self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
+        reach, self.most_reach = dict(self.given_reach), {}
+        if canonical_level(self.chart, self.frame.plain) is not None:
+            first, self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
+            reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
+        self.rebuild(Chart(self.chart.group, self.config.bins, reach))
+        self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
         self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
         self.eval()
         return self.history
+
+    def most(self, name: str) -> float:
+        """How far moves along a coordinate can go between pictures of the data."""
+        return self.most_reach.get(name, math.inf)
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""
@@ -178,8 +197,10 @@ class OrbitPosterior(nn.Module):
 
     @property
     def threads(self) -> int:
-        """Threads to read densities with: on a CPU as many as each of its fits had."""
-        return threads_of_a_fit() if self.shares_cores else torch.get_num_threads()
+        """Threads of fits and densities: on a CPU by its cores, and kept by a run that resumes."""
+        if not self.shares_cores:
+            return torch.get_num_threads()
+        return self.kept_threads or threads_of_a_fit()
 
     @property
     def shares_cores(self) -> bool:
@@ -214,17 +235,11 @@ class OrbitPosterior(nn.Module):
             generator: source of randomness, on the CPU.
             fold: of the fit that is asked.
         """
-        check_image_shape(images, self.shape)
         check_whole(copies, "copies")
-        found = []
-        for part in images.split(max(1, CHUNK // copies)):
-            seed = int(torch.randint(2**31, (), generator=generator))
-            x = part.to(self.device)
-            small = shrunk(x, self.config.network.largest)
-            u = sample_poses(self, self.fits[fold], small, copies, seed)
-            found.append(self._undone(u.flatten(0, 1), x.repeat_interleave(copies, 0)))
-        versions: Tensor = torch.cat(found).unflatten(0, (len(images), copies))
-        return versions.to(images)
+        every = images.repeat_interleave(copies, 0)
+        found = draw_versions(self, every, fold, *drawn_at(len(every), generator))
+        versions: Tensor = found.unflatten(0, (len(images), copies))
+        return versions
 
     def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One new version of each image (N, C, H, W): a transform for any training loop."""
@@ -232,11 +247,9 @@ class OrbitPosterior(nn.Module):
 
     def summary(self, images: Tensor | ImageSet, *, seed: int = 0) -> OrbitSummary:
         """Widths, intervals and verdicts; the pictures must be those of the fit, in their order."""
-        if not self.fitted:
-            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
-        data = images_to_learn(images, self.shape)
+        small = self._to_read(images)
         with torch_threads(self.threads):
-            return summarise(self, shrunk(data, self.config.network.largest), seed)[0]
+            return summarise(self, small, seed)[0]
 
     def findings(
         self,
@@ -256,12 +269,10 @@ class OrbitPosterior(nn.Module):
             examples: how many of the surest and of the least sure pictures.
             seed: of views, samples and the bootstrap.
         """
-        if not self.fitted:
-            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         if isinstance(images, ImageSet):
             labels = images.labels if labels is None else labels
             class_names = images.class_names if class_names is None else class_names
-        small = shrunk(images_to_learn(images, self.shape), self.config.network.largest)
+        small = self._to_read(images)
         with torch_threads(self.threads):
             return findings(self, small, labels, class_names, examples=examples, seed=seed)
 
@@ -294,42 +305,25 @@ class OrbitPosterior(nn.Module):
         """Write one HTML page: the summary on data, if given, the training and the settings."""
         return write_report(self, path, data)
 
+    def _to_read(self, images: Tensor | ImageSet) -> Tensor:
+        """The pictures of the fit, shrunk, on the device of the model where they fit."""
+        if not self.fitted:
+            raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
+        data = images_to_learn(images, self.shape)
+        return resident(shrunk(data, self.config.network.largest), self.device)
+
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape
         probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
         shape = (channels, probe.shape[2], probe.shape[3])
         return View(self.action, chart, shape, self.frame, self.config.views, *self.levels)
 
-    def _undone(self, u: Tensor, x: Tensor) -> Tensor:
-        """T_r^-1 x for coordinates u (N, D) of r."""
-        for part, action in self._actions():
-            if part == "matrix":
-                inverse = affine_inverse(self.chart.matrix(u).to(x.dtype))
-                x = action(inverse, x)
-            elif part == "colour":
-                x = action(-self.chart.colour(u).to(x.dtype), x)
-            else:
-                x = action(action.group.inverse(u[:, 0].long()), x)
-        return x
-
-    def _actions(self) -> list[tuple[str, ImageAction]]:
-        options: Any = {"interpolation": self.action.interpolation, "padding": self.action.padding}
-        options["fill"] = self.action.fill
-        chart, found = self.chart, []
-        if chart.planar is not None:
-            found.append(("matrix", ImageAction(Affine2(), **options)))
-        elif chart.finite is not None:
-            found.append(("index", ImageAction(chart.finite, **options)))
-        if chart.colours is not None:
-            found.append(("colour", ImageAction(chart.colours)))
-        return found
-
 
 def _count_distinct(rows: Tensor) -> int:
-    """How many rows differ, as far as there are enough of them."""
+    """How many rows differ as 8-bit pictures would, as far as there are enough of them."""
     seen: set[bytes] = set()
     for row in rows:
-        seen.add(row.cpu().numpy().tobytes())
+        seen.add((row * 255).round().to(torch.int16).cpu().numpy().tobytes())
         if len(seen) >= FEWEST:
             break
     return len(seen)

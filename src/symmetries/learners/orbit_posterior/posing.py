@@ -38,7 +38,7 @@ def posed_by_rule(model: "OrbitPosterior", images: Tensor, coordinate: Coordinat
 
 def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor) -> Tensor:
     """The versions, among those by elements of a finite group, that score highest."""
-    best, score = images, torch.full((len(images),), -math.inf)
+    best, score = images, images.new_full((len(images),), -math.inf)
     mirror = size == 2 and model.frame.plain
     for index in range(size):
         u[:, 0] = index

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.numbers import picture_numbers, place_numbers
 from symmetries.learners.orbit_posterior.views import centre_of_mass
-from symmetries.training.step import Step, mix
+from symmetries.training.step import mix
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -110,7 +111,7 @@ def read(
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
         u = model.chart.identity(len(x), x.device)
-        parts.append(_masses(model, network, x, u, mix(seed, start)))
+        parts.append(_masses(model, network, x, u, seed))
     return _joined(model, parts)
 
 
@@ -128,9 +129,9 @@ def read_moved(
     far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": 0.5}[kind] for kind in kinds])
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
-        numbers = picture_numbers(mix(seed, start, 1), x.device)
+        numbers = picture_numbers(mix(seed, 1), x)
         u = chart.draw(numbers.rand(len(x), len(chart.coordinates))) * far.to(x.device)
-        parts.append(_masses(model, network, x, u, mix(seed, start)))
+        parts.append(_masses(model, network, x, u, seed))
         truth.append(chart.moves(u[:, None], moved_centre(x, model, u))[:, 0].cpu())
     return _joined(model, parts), torch.cat(truth)
 
@@ -162,7 +163,7 @@ def _read_whole(
     total = torch.zeros(len(x), size, device=x.device)
     finite = model.chart.finite
     for index in range(views):
-        numbers = picture_numbers(mix(seed, index), x.device)
+        numbers = picture_numbers(mix(seed, index), x)
         step = (index * size) // views if finite is None else index % size
         if finite is None:
             far = u + coordinate.reach + step * coordinate.span / size
@@ -186,7 +187,7 @@ def _read_line(
     views = model.config.views.readings
     total: Tensor | float = 0.0
     for index in range(views):
-        numbers = picture_numbers(mix(seed, index), x.device)
+        numbers = picture_numbers(mix(seed, index), x)
         shown = model.view(x, u, numbers)
         total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
     return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
@@ -216,36 +217,45 @@ def sample_coordinates(
     count: int,
     seed: int,
     u: Tensor | None = None,
+    places: Tensor | None = None,
 ) -> Tensor:
     """Coordinates (N, count, D) of r drawn from q(. | T_u x), from several views of each picture.
 
-    No move u by default.
+    No move u by default. Random numbers belong to the pictures, or to their ``places`` (N,).
     """
     views = min(model.config.views.readings, count)
     at = model.chart.identity(len(x), x.device) if u is None else u
     parts = []
     for index in range(views):
-        numbers = picture_numbers(mix(seed, index), x.device)
+        own = mix(seed, index)
+        numbers = picture_numbers(own, x) if places is None else place_numbers(own, places)
         context = network.read(model.view(x, at, numbers))
         share = count // views + (index < count % views)
-        parts.append(network.head.sample(context, share, numbers.generator))
+        parts.append(network.head.sample(context, share, numbers))
     return torch.cat(parts, 1)
 
 
 @torch.no_grad()
 def sample_poses(
-    model: "OrbitPosterior", network: PoseNetwork, x: Tensor, count: int, seed: int
+    model: "OrbitPosterior",
+    network: PoseNetwork,
+    x: Tensor,
+    count: int,
+    seed: int,
+    places: Tensor,
 ) -> Tensor:
     """Coordinates (N, count, D) of r drawn from q / pi with respect to Haar measure.
 
     Where coordinates are not uniform in that measure they are drawn by their weights among more.
+    Random numbers belong to the places (N,) of the pictures.
     """
     if not model.chart.weighted:
-        return sample_coordinates(model, network, x, count, seed)
-    many = sample_coordinates(model, network, x, MORE * count, seed)
-    generator = picture_numbers(mix(seed, 41), x.device).generator
-    weight = F.softmax(model.chart.log_haar(many), -1)
-    place = torch.multinomial(weight, count, generator=generator)
+        return sample_coordinates(model, network, x, count, seed, places=places)
+    many = sample_coordinates(model, network, x, MORE * count, seed, places=places)
+    chance = place_numbers(mix(seed, 41), places).rand(len(x), many.shape[1]).clamp_min(1e-9)
+    # The largest of log w - log(-log u) are draws by the weights w, without repetition (Gumbel).
+    scores = model.chart.log_haar(many) - (-chance.log()).log()
+    place = scores.topk(count, -1).indices
     return many.gather(1, place[..., None].expand(-1, -1, many.shape[-1]))
 
 
@@ -304,10 +314,3 @@ def _counted(coordinate: Coordinate, values: Tensor, weight: Tensor, cells: int)
         inside = index % cells if coordinate.kind == "circle" else index.clamp(0, cells - 1)
         mass.scatter_add_(1, inside, part * weight)
     return mass
-
-
-def picture_numbers(seed: int, device: torch.device) -> Step:
-    """Random numbers of views that are read."""
-    step = Step(total=1, seed=seed, device=device)
-    step.generator.manual_seed(seed)
-    return step

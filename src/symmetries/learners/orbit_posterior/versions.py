@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_whole
+from symmetries._validation.checks import check_image_shape, check_whole
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
-from symmetries.learners.orbit_posterior.reading import Densities, content_centre
+from symmetries.learners.orbit_posterior.fitting import shrunk
+from symmetries.learners.orbit_posterior.reading import (
+    CHUNK,
+    Densities,
+    content_centre,
+    sample_poses,
+)
 from symmetries.learners.orbit_posterior.views import find_frame
+from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
+
+PART = 4096  # pictures that are moved at a time
 
 
 def action_on(images: Tensor, group: Group[Any], fill: float) -> ImageAction:
@@ -53,14 +62,58 @@ def new_versions(
         folds = place % model.fold_count
     else:
         folds = folds.cpu()[:, None].expand(-1, copies)
-    rows = folds.flatten()
-    found = torch.empty_like(every)
+    rows, found = folds.flatten(), torch.empty_like(every)
+    seed, places = drawn_at(len(every), generator)
     for fold in range(model.fold_count):
-        chosen = (rows == fold).nonzero()[:, 0].to(images.device)
+        chosen = (rows == fold).nonzero()[:, 0]
         if len(chosen):
-            found[chosen] = model.sample(every[chosen], 1, generator, fold)[:, 0]
+            here = chosen.to(images.device)
+            found[here] = draw_versions(model, every[here], fold, seed, places[chosen])
     versions: Tensor = found.unflatten(0, (len(images), copies))
     return versions
+
+
+def drawn_at(count: int, generator: torch.Generator | None) -> tuple[int, Tensor]:
+    """A seed, and the places (count,) of this process's pictures in the batch of all processes."""
+    first = getattr(generator, "rank", 0) * count
+    return int(torch.randint(2**31, (), generator=generator)), torch.arange(first, first + count)
+
+
+@torch.no_grad()
+def draw_versions(
+    model: "OrbitPosterior", images: Tensor, fold: int, seed: int, places: Tensor
+) -> Tensor:
+    """One new version T_r^-1 x of each picture (N, C, H, W), with r ~ q(. | x) / pi.
+
+    Args:
+        model: fitted.
+        images: (N, C, H, W).
+        fold: of the fit that is asked.
+        seed: of what is drawn.
+        places: (N,) of the pictures in a batch: what is drawn for each follows from its place.
+    """
+    check_image_shape(images, model.shape)
+    found = []
+    for part, at in zip(images.split(CHUNK), places.split(CHUNK), strict=True):
+        x = part.to(model.device)
+        small = shrunk(x, model.config.network.largest)
+        u = sample_poses(model, model.fits[fold], small, 1, seed, at.to(x.device))
+        found.append(_undone(model, u[:, 0], x).to(images))
+    return torch.cat(found)
+
+
+def _undone(model: "OrbitPosterior", u: Tensor, x: Tensor) -> Tensor:
+    """T_r^-1 x for coordinates u (N, D) of r, by the action of the model."""
+    chart, action = model.chart, model.action
+    options: Any = {"interpolation": action.interpolation, "padding": action.padding}
+    options["fill"] = action.fill
+    if chart.planar is not None:
+        x = ImageAction(Affine2(), **options)(affine_inverse(chart.matrix(u).to(x.dtype)), x)
+    elif chart.finite is not None:
+        x = ImageAction(chart.finite, **options)(chart.finite.inverse(u[:, 0].long()), x)
+    if chart.colours is not None:
+        x = ImageAction(chart.colours)(-chart.colour(u).to(x.dtype), x)
+    return x
 
 
 @torch.no_grad()
@@ -90,6 +143,11 @@ def moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
     Beside shifts, turns and stretches leave the centre of the content where it is, as densities
     are read; else the middle of the frame.
     """
+    pairs = zip(u.to(images.device).split(PART), images.split(PART), strict=True)
+    return torch.cat([_moved(model, *pair) for pair in pairs])
+
+
+def _moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
     chart, frame = model.chart, model.frame
     centre = content_centre(images, model)
     if chart.colours is not None:

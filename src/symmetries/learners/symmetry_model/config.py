@@ -1,9 +1,9 @@
 """Configuration of the symmetry model, and the presets "quick", "default" and "paper"."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from symmetries._utils.config import Config, register_presets, renamed
+from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import NonNegative, Share, Size, Within
 from symmetries._validation.checks import invalid
 from symmetries.nn.features import Network
@@ -70,9 +70,8 @@ class Objective(Config):
         samples: random transformations per image and step, averaged.
         invertibility: weight of the loss that keeps the way to the prototype and back lossless.
         alignment: weight, at the start, of the loss that compares transformations instead of
-            pictures; it guides training past local minima, such as a half turn, and is no part of
-            the paper's.
-        alignment_share: share of the steps in which that weight falls to 0.
+            pictures; it falls to 0 over the training. It guides training past local minima, such as
+            a half turn, and is no part of the paper's.
         turns: alignment ignores quarter turns that leave a picture unchanged; for shapes with such
             symmetries (squares, ellipses), which f otherwise leaves turned as they are.
         idempotence: weight, at the end, of the loss that makes f find small transformations of
@@ -100,7 +99,6 @@ class Objective(Config):
     samples: Size = 5
     invertibility: NonNegative = 0.1
     alignment: NonNegative = 1.0
-    alignment_share: Share = 1.0
     turns: bool = False
     idempotence: NonNegative = 0.2
     idempotence_form: Literal["squares", "norm"] = "norm"
@@ -192,22 +190,7 @@ class SymmetryConfig(Config):
         if self.holdout == 1:
             raise invalid("holdout", "a share in [0, 1)", 1, "0 keeps nothing back")
 
-    @classmethod
-    def _upgrade(cls, data: dict[str, Any]) -> dict[str, Any]:
-        return renamed(data, RENAMED) if isinstance(data.get("network"), str) else data
 
-
-# Fields of version 0.1, which had no parts: old name to new. The others kept theirs.
-RENAMED: dict[str, str | None] = {
-    "network": "kind",
-    "settling": "idempotence",
-    "settling_form": "idempotence_form",
-    "settling_range": "idempotence_range",
-    "settling_start": "idempotence_start",
-    "variety": "affine_jitter",
-    "products": "matmul_precision",
-    "consistency": None,  # a term of the second training's loss that no experiment used
-}
 _FINISH = {"warmup": 0.1, "final": 0.03, "clip": 2.0}
 register_presets(
     SymmetryConfig,

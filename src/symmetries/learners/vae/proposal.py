@@ -196,7 +196,7 @@ def _nearest(eta: Tensor, start: Tensor, turn: Tensor) -> Tensor:
 
 
 def _gram(columns: Tensor) -> Tensor:
-    """Products (R, dim, dim) of columns (R, dim, P), in full precision whatever is set."""
+    """Products (R, dim, dim) of columns (R, dim, P), in full precision."""
     return torch.stack([(columns * one[:, None]).sum(-1) for one in columns.unbind(1)], 1)
 
 
