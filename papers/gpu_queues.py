@@ -14,7 +14,6 @@ class Job:
         words: arguments; {data}, {here}, {out}, {left} and {minutes} are filled in.
         tiny: arguments that are added for a trial.
         start: results that it adds to, path in this folder.
-        apart: whether it does not take part in MPS, where a fault of one job ends all others.
     """
 
     name: str
@@ -23,7 +22,6 @@ class Job:
     words: str
     tiny: str = ""
     start: str = ""
-    apart: bool = False
 
 
 def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
@@ -40,7 +38,8 @@ def joint(seed: int, added: str, seconds: float) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
         f"joint-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
+        f"--parts rotation --added {added} --first-seed {seed} "
+        "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
@@ -56,19 +55,15 @@ def vae(added: int, size: int, seed: int = 0) -> Job:
     )  # fmt: skip
 
 
-def widths(name: str, part: str, seeds: str) -> Job:
+def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
     """Tables of paper 0, as many as fit."""
     return Job(
-        f"weights-{name}", 60.0, "invariant-weights/run.py",
+        f"weights-{name}", seconds, "invariant-weights/run.py",
         f"--part {part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
         "--out {out}/results.json",
         "--steps 1 --examples 100 --features 16",
         "invariant-weights/results.json",
     )  # fmt: skip
-
-
-MISSING = (("cifar10", "learned", 4, False), ("cifar10", "learned", 4, True))
-MISSING += (("cifar100", "learned", 4, True),)
 
 
 def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") -> Job:
@@ -80,28 +75,39 @@ def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") 
         f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
         f"--seeds 0 {flags} --known {{here}}/relaxed-equivariance/results.json "
         "--budget {left} --data {data} --out {out}/cifar.json",
-        "--recipe tiny --epochs 1 --examples 128", apart=True,
+        "--recipe tiny --epochs 1 --examples 128",
     )  # fmt: skip
 
 
+SALIENCY = Job(
+    "genuine-figures", 60.0, "genuine-invariance/run.py",
+    "--parts figures --quiet --folder {data} --out {out}",
+    "--steps 80 --check-every 40 --examples 40 --drift-examples 60 --feature-examples 40 "
+    "--ig-steps 2 --seeds 0 1 --batch-size 64",
+)  # fmt: skip
 SETS = ("cifar100", "cifar10")
-TRANSLATIONS = (("t2-soft t2-strict", False), ("t2-soft t2-strict", True))
-TRANSLATIONS += (("t2-learned", False), ("t2-learned", True))
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     "rows": (
-        tuple(symmetry("mnist-affine", seed, 130.0) for seed in (0, 2)),
-        (symmetry("mnist-affine", 1, 130.0), vae(180, 50_000), vae(0, 50_000)),
-        (joint(0, "0 180 90 15", 90.0), vae(180, 12_500), vae(0, 12_500)),
-        (widths("blurred", "blurred", "0"), widths("blurred-again", "blurred", "1 2")),
-        (widths("long", "long", "0"), widths("long-again", "long", "1")),
-        *(tuple(cifar(data, only, 1, more) for only, more in TRANSLATIONS) for data in SETS),
+        (symmetry("mnist-affine", 0, 300.0),),
+        (joint(0, "0 180 90 15", 200.0),),
         (
-            *(cifar(*cell, "--lambdas 0.01") for cell in MISSING),
-            *(
-                cifar(data, "soft strict partial", 8, more)
-                for more in (False, True)
-                for data in SETS
-            ),
+            widths("blurred", "blurred", "0"),
+            widths("long", "long --tags 'crossed families'", "0", 300.0),
+        ),
+        (
+            *(cifar(data, "t2-soft", 1, False) for data in SETS),
+            *(cifar(data, "t2-soft t2-strict", 1, True) for data in SETS),
+            *(cifar("cifar10", "learned", 4, more, "--lambdas 0.01") for more in (False, True)),
+            cifar("cifar100", "learned", 4, True, "--lambdas 0.01"),
+        ),
+        (SALIENCY, *(cifar(data, "t2-learned", 1, False) for data in SETS)),
+    ),
+    "more": (
+        tuple(symmetry("mnist-affine", seed, 300.0) for seed in (1, 2)),
+        tuple(vae(added, size) for size in (50_000, 12_500) for added in (180, 0)),
+        tuple(cifar(data, "t2-learned", 1, True) for data in SETS),
+        tuple(
+            cifar(data, "soft strict partial", 8, more) for more in (False, True) for data in SETS
         ),
     ),
 }

@@ -13,6 +13,7 @@ files) and ``log.txt``. Jobs that ``--done runs.json`` of an earlier call has fi
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_queues import QUEUES, Job
 
 HERE = Path(__file__).parent
+LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
-NO_MPS = {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
 LARGEST = 15 * 2**20  # bytes of arrays.zip
 PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
 
@@ -84,9 +85,11 @@ class Queue:
 
     def share_gpu(self) -> None:
         """Let kernels of several processes run at once (MPS), if this GPU can."""
+        if "CUDA_MPS_PIPE_DIRECTORY" in self.environment:
+            self.say("MPS was started by others: it is theirs")
+            return
         if not shutil.which("nvidia-cuda-mps-control"):
             self.say("no MPS here: processes take turns")
-            self.environment |= NO_MPS
             return
         pipes = {f"CUDA_MPS_{n}_DIRECTORY": str(self.work / n) for n in ("PIPE", "LOG")}
         for folder in pipes.values():
@@ -99,7 +102,6 @@ class Queue:
         except (OSError, subprocess.SubprocessError) as error:
             self.say(f"MPS does not work here ({error}): processes take turns")
             self.stop_sharing(shared)
-            self.environment |= NO_MPS
         else:
             self.say("MPS: processes share the GPU")
             self.environment = shared
@@ -166,12 +168,11 @@ class Queue:
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
             data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
-            minutes=max(0.5, (left - 60) / 60),
+            minutes=max(0.5, (left - LAST) / 60),
         )  # fmt: skip
-        command = [sys.executable, str(HERE / job.script), *filled.split()]
-        environment = self.environment | (NO_MPS if job.apart else {})
+        command = [sys.executable, str(HERE / job.script), *shlex.split(filled)]
         process = subprocess.Popen(
-            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
+            command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
         self.running[lane] = Started(job, process, folder, words, self.passed)
         self.say(f"lane {lane}: {job.name} begins: {job.script} {words}")

@@ -160,6 +160,49 @@ def test_layers_over_volumes_move_along():
     assert rows["0"].error is not None
 
 
+def brightest(x):
+    """Column and row of the brightest pixel, (N, 1, 2)."""
+    place = x[:, 0].flatten(1).argmax(1)
+    return torch.stack((place % x.shape[-1], place // x.shape[-1]), -1)[:, None].to(x.dtype)
+
+
+@pytest.mark.parametrize("size", [(9, 9), (8, 8), (7, 10)])
+def test_keypoints_are_pixels_and_move_along(size):
+    """Where the brightest pixel goes is read off the moved picture itself."""
+    x = torch.zeros(5, 1, *size, dtype=F64)
+    for i, (row, column) in enumerate(((3, 3), (4, 5), (2, 4), (5, 3), (3, 6))):
+        x[i, 0, row, column] = 1
+    group = "d4" if size[0] == size[1] else "flip_x"
+    assert quick(brightest, x, group, "points").measures["absolute_error"].mean < 1e-12
+    fixed = lambda x: brightest(x) * 0 + torch.tensor([2.0, 3.0], dtype=F64)  # noqa: E731
+    found = quick(fixed, x, "flip_x", "points").measures
+    expected = abs((size[1] - 1 - 2) - 2)  # the mirrored column, against the same column
+    assert found["absolute_error"].mean == pytest.approx(expected)
+    assert found["relative_error"].mean == pytest.approx(expected / max(size))
+    stays = quick(lambda x: brightest(x[:, :1]), x.expand(-1, 3, -1, -1), "hue", "points")
+    assert stays.measures["absolute_error"].mean == 0
+
+
+def test_keypoints_that_leave_the_frame_do_not_count():
+    x = pictures(2)
+    moves = make_moves("shift_x", x, samples=1)
+    left = moves.action.group.exp(torch.tensor([-0.5], dtype=F64))  # by two of eight pixels
+    still = torch.tensor([[[0.0, 4.0], [4.0, 4.0]], [[0.0, 4.0], [1.0, 4.0]]], dtype=F64)
+    moved = torch.tensor([[[7.0, 7.0], [2.0, 4.0]], [[-2.0, 5.0], [-1.0, 7.0]]], dtype=F64)
+    found = representation("points").compare(moves, left, still, moved, x)
+    assert found["absolute_error"].tolist() == pytest.approx([0.0, 2.0])  # of the second, all left
+    assert found["largest_error"].tolist() == pytest.approx([0.0, 3.0])
+
+
+def test_points_of_space_move_along():
+    x = points(12)
+    middle = lambda x: x.mean(1)  # noqa: E731
+    assert quick(middle, x, SE3(), "points").measures["absolute_error"].mean < 1e-12
+    assert quick(middle, x, SE3(), "vector").measures["absolute_error"].mean > 0.1
+    with pytest.raises(ValueError, match="output: expected points"):
+        quick(lambda x: x[:, 0, :2], x, SO3(), "points")
+
+
 def test_a_law_of_another_shape_is_refused():
     with pytest.raises(ValueError, match=r"output: expected act.element, output. of the output's"):
         quick(lambda x: x.mean((2, 3)), pictures(c=3), "c4", lambda element, y: y[:, :1])
@@ -344,3 +387,22 @@ def test_a_quarter_turn_of_a_vector_of_the_plane():
     assert quick(centre, x, Cyclic(4), "vector").measures["absolute_error"].mean < 1e-12
     assert PointAction(Cyclic(4))(torch.tensor(1), centre(x)).shape == (6, 2)
     assert math.isfinite(quick(centre, x, "d4", "vector").measures["relative_error"].mean)
+
+
+def test_tokens_are_whole_numbers():
+    """A bag of words stays when it is reversed; the word in front does not."""
+    torch.manual_seed(0)
+    words = nn.Embedding(9, 4)
+    tokens = torch.randint(0, 9, (20, 6), generator=torch.Generator().manual_seed(0))
+    bag = nn.Sequential(words, nn.Flatten(1), nn.Unflatten(1, (6, 4)))
+    assert quick(lambda x: bag(x).sum(1), tokens, "flip_x").logit_invariance.mean < 1e-10
+    first = quick(lambda x: bag(x)[:, 0], tokens, "flip_x").logit_invariance.mean
+    ends = words.weight.detach()[tokens[:, [0, -1]]]
+    assert first == pytest.approx(float((ends[:, 0] - ends[:, 1]).square().sum(1).mean() / 2))
+    with pytest.raises(ValueError, match="x: expected floating-point"):
+        quick(lambda x: bag(x)[:, 0], tokens, "so3")
+
+
+def test_graphs_and_sets_are_told_apart():
+    with pytest.raises(ValueError, match="group: expected an action on sets or on graphs"):
+        quick(lambda a: a.sum(1), torch.rand(5, 4, 4), "s4")

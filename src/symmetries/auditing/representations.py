@@ -19,9 +19,10 @@ from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
+from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "scalar", "vector", "energy", "sequence", "ctc")
+KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 
@@ -49,7 +50,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     - "embedding": stays; cosine and relative error;
     - "scalar": stays; error in its own units, and as a share of its spread over the examples;
     - "energy": energies stay and forces turn; errors in their units, per atom, and relative;
-    - "vector": turns with the linear part of the group; error in its units, relative, and as angle;
+    - "vector": turns with the linear part of the group; error in its units, and relative;
+    - "points": positions, in pixels over images, that move along; distance in their units;
     - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
     - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
     - "sequence", "ctc": stays; edit distance, and share of equal ones.
@@ -71,6 +73,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     check_choice(kind, KINDS, "output")
     if kind == "vector":
         return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
+    if kind == "points":
+        return Representation(kind, _floats, point_errors, points_alone)
     if kind == "energy":
         return Representation(kind, read_energies, _compare_energies, _without(energy_errors))
     if kind == "map":

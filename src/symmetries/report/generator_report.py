@@ -91,7 +91,7 @@ def _source(result: GeneratorResult) -> str:
 
 
 def _note(result: GeneratorResult) -> str:
-    notes = []
+    notes = list(result.warnings)
     if result.fit is not None and result.law != "density":
         notes.append(
             f"The fit leaves {100 * result.fit.unexplained:.2g} % of the variance unexplained. "
