@@ -14,6 +14,7 @@ from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.learners import InvariantNetworkConfig
+from symmetries.learners.invariant_network import search
 from symmetries.report.fit_report import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
@@ -88,6 +89,29 @@ def test_a_network_is_averaged_and_shown_beside_the_plain_one(run, tmp_path, mon
     page = (tmp_path / "out" / "report.html").read_text()
     assert "the same network without transformations" in page
     assert f"{100 * found.plain_accuracy:.1f} %" in page
+
+
+def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", tiny_network_preset())
+    words = ("fit", "digits", "--network", "cnn", "--quiet", "--json", "--device", "cpu")
+    whole = json.loads(run(*words, "--out", "whole").stdout)
+    asked, evidence_at = [], search.evidence_at
+
+    def until_the_third(*given):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(evidence_at(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(search, "evidence_at", until_the_third)
+    stopped = run(*words, "--out", "parts")
+    assert "--resume" in stopped.stderr
+    assert (tmp_path / "parts.resume" / "search.json").is_file()
+    monkeypatch.setattr(search, "evidence_at", evidence_at)
+    resumed = json.loads(run(*words, "--out", "parts", "--resume").stdout)
+    for name in ("accuracy", "plain_accuracy", "invariance", "evidence"):
+        assert resumed[name] == whole[name], name
+    assert not (tmp_path / "parts.resume").exists()
 
 
 @pytest.mark.parametrize(
