@@ -25,6 +25,7 @@ TITLES = {
     "2_body": "Two bodies (`python -m benchmarks.generators.n_body`)",
     "2_body-liegan": "Two bodies, LieGAN's orbits and its generator (`--orbits FILE --peer FILE`)",
     "3_body": "Three bodies (`python -m benchmarks.generators.n_body --bodies 3`)",
+    "pictures": "Pictures (`python -m benchmarks.generators.pictures --folder DATA`)",
     "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
 }
 
