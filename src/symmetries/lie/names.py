@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from symmetries.lie.algebra import (
+from symmetries.lie.triangular import eigenvalues
     Algebra,
     algebra,
     null_space,
@@ -185,7 +186,7 @@ def _commuting(matrices: Tensor, coordinates: tuple[str, ...]) -> list[str]:
 def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
     """What one linear field does."""
     size = float(torch.linalg.matrix_norm(matrix, 2))
-    values = torch.linalg.eigvals(matrix)
+    values = eigenvalues(matrix)
     real, imaginary = values.real.abs().max() / size, values.imag.abs().max() / size
     moved = int((torch.linalg.svdvals(matrix) > 0.05 * size).sum())
     if real < 0.05 and imaginary < 0.05:
