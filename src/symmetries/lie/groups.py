@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.matrix import MatrixGroup
-from symmetries.lie.triangular import eigenvalues
+from symmetries.groups.matrix import MatrixGroup, eigenvalues
 
 CLOSED = 0.1  # brackets of learned generators may leave their span by as much
 

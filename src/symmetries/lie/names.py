@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from symmetries.groups.matrix import eigenvalues
 from symmetries.lie.algebra import (
-from symmetries.lie.triangular import eigenvalues
     Algebra,
     algebra,
     null_space,

@@ -83,24 +83,3 @@ def right_singular(matrix: Tensor, full: bool = False) -> tuple[Tensor, Tensor]:
             turn = torch.linalg.qr(drawn).Q
     _, size, axes = torch.linalg.svd(matrix @ turn, full_matrices=full)
     return size, axes @ turn.T
-
-
-def eigenvalues(matrix: Tensor) -> Tensor:
-    """Eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
-
-    They are then those of the matrix with a change of 1e-10 of its size.
-
-    Example:
-        >>> eigenvalues(torch.tensor([[0.0, -2.0], [2.0, 0.0]])).imag.abs().tolist()
-        [2.0, 2.0]
-    """
-    generator = torch.Generator().manual_seed(0)
-    changed = matrix
-    for _ in range(3):
-        try:
-            found: Tensor = torch.linalg.eigvals(changed)
-            return found
-        except RuntimeError:  # torch.linalg.LinAlgError is one
-            drawn = torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
-            changed = matrix + 1e-10 * matrix.abs().max() * drawn
-    return torch.linalg.eigvals(changed)
