@@ -274,8 +274,10 @@ def eigenvalues(matrix: Tensor) -> Tensor:
     for _ in range(3):
         try:
             found: Tensor = torch.linalg.eigvals(changed)
-            return found
         except RuntimeError:  # torch.linalg.LinAlgError is one
             drawn = torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
             changed = matrix + 1e-10 * matrix.abs().max() * drawn
-    return torch.linalg.eigvals(changed)
+        else:
+            return found
+    last: Tensor = torch.linalg.eigvals(changed)
+    return last
