@@ -40,6 +40,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
     headline,
     verdict_of,
+    with_drift,
 )
 from symmetries.learners.orbit_posterior.views import (
     Frame,
@@ -410,6 +411,13 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
     assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
+
+
+def test_an_interval_reaches_to_what_another_round_may_change():
+    line = Headline(1.0, 0.95, 1.05, torch.ones(3, dtype=torch.bool), 1.0)
+    narrower, wider = with_drift(line, -0.3), with_drift(line, 0.2)
+    assert (narrower.low, narrower.high) == (pytest.approx(math.exp(-0.3)), 1.05)
+    assert (wider.low, wider.high) == (0.95, pytest.approx(math.exp(0.2)))
 
 
 def test_contents_repeat_among_shapes_and_not_among_noise():

@@ -120,6 +120,7 @@ class OrbitPosterior(nn.Module):
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
+        self.drifts: dict[str, float] = {}
         self.outer: dict[str, float] = {}
         self.to(device).eval()
 
