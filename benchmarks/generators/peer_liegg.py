@@ -50,6 +50,7 @@ def main() -> None:
         )
         whole = time.process_time() - begun
         shown = torch.tensor([part.matrix for part in found.generators]).reshape(-1, 6, 6)
+        largest = float(bias(shown).max()) if len(shown) else None
         ten = biases[-10:].detach()
         rows.append(
             {
@@ -60,7 +61,7 @@ def main() -> None:
                 "LieGG, processor seconds": round(theirs, 3),
                 "here, bias of the best before rounding": float(mine[0]),
                 "here, mean bias of the ten before rounding": float(mine.mean()),
-                "here, largest bias of the basis shown": float(bias(shown).max()) if len(shown) else None,
+                "here, largest bias of the basis shown": largest,
                 "here, answer": found.answer,
                 "here, processor seconds without certificates": round(plain, 3),
                 "here, processor seconds": round(whole, 3),
@@ -69,7 +70,8 @@ def main() -> None:
     summary: dict[str, object] = {"networks": len(rows)}
     for key in rows[0]:
         if key not in ("seed", "here, answer"):
-            summary[f"{key}, mean"] = float(torch.tensor([row[key] for row in rows if row[key] is not None]).mean())
+            known = [row[key] for row in rows if row[key] is not None]
+            summary[f"{key}, mean"] = float(torch.tensor(known).mean())
     summary["here, named so(5)"] = sum(row["here, answer"] == "so(5)" for row in rows)
     settings = {"epsilon": EPSILON, "seeds": f"{FIRST} to {FIRST + given.seeds - 1}"}
     record("peer_liegg", summary, rows, clock, settings)
