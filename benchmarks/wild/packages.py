@@ -127,9 +127,10 @@ def pitch() -> AuditResult:
     action = SignalAction(Signal("time_scale"), interpolation="bicubic", padding="reflect")
     octave = math.log(2) / 2
     options: dict[str, Any] = {"half_width": octave, "samples": 4, "batch_size": 12}
-    return audit_model(
+    found = audit_model(
         middle, tones(12, RATE // 2), action, output=deeper, progress=False, **options
     )
+    return found.model_copy(update={"units": {"absolute_error": "semitones"}})
 
 
 def _pesto() -> nn.Module:
