@@ -69,10 +69,11 @@ def timm_model(name: str) -> nn.Module:
 
 
 def hugging_face_vit() -> nn.Module:
-    """The tiny vision transformer, from a configuration; its output has ``.logits``."""
+    """A small vision transformer, from a configuration; its output has ``.logits``."""
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
+    sizes["num_hidden_layers"] = 3
     return ViTForImageClassification(ViTConfig(num_labels=1000, **sizes))
 
 
@@ -153,7 +154,7 @@ USES = [
     Use("sevenn", "SevenNet-0", TURNED, lambda: molecules(sevennet, None)),
     Use("chgnet", "CHGNet 0.3.0", TURNED, lambda: molecules(chgnet, 30.0)),
     Use("pesto-pitch", "mir-1k_g7", "Does the pitch follow a tone that is transposed?", pitch),
-    Use("transformers", "ViT (tiny)", SHIFTED, lambda: network(hugging_face_vit)),
+    Use("transformers", "ViT (3 layers)", SHIFTED, lambda: network(hugging_face_vit)),
     Use("torchvision", "resnet18", SHIFTED, lambda: network(torchvision_resnet)),
     *(
         Use("timm", name, SHIFTED, lambda name=name: network(lambda: timm_model(name)))
