@@ -27,7 +27,7 @@ from symmetries.learners.orbit_posterior.views import find_frame
 from symmetries.training.step import mix
 
 PLANS = {
-    "growing": (450, 450, 900, 1800, 3600),
+    "growing": (450, 450, 900, 1800),
     "equal": (900, 900, 900),
 }
 # Content, pixels, pictures, half-widths planted, group.
