@@ -49,6 +49,10 @@ Over = Callable[[Part, int], dict[str, Tensor]]
 
 Output = str | Action | Callable[[Any, Tensor], Tensor] | None
 ONE_CLASS = "the model predicts the same class for all examples as they are"
+WORSE_THAN_GUESSING = (
+    "the accuracy is worse than guessing: the order of the classes may be another one, or the "
+    'output no logits (output="embedding")'
+)
 DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
 LIE_EXAMPLES = 64
@@ -199,6 +203,8 @@ def audit_model(
         values = over(part, len(x))
         about |= summarise(values, level)
         notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
+        if y is not None and about["accuracy"].high < 1 / len(y.unique()):
+            notes += (WORSE_THAN_GUESSING,)
         about |= {"output": answers.kind, "notes": notes}
     if arrays:
         about["notes"] = (*about.get("notes", ()), OF_ARRAYS)

@@ -1,4 +1,4 @@
-"""The numbers of an audit in words and rows: what tables in the terminal and on pages share."""
+"""Text and table rows for the numbers of an audit, for the terminal and for pages."""
 
 from collections.abc import Sequence
 
@@ -150,7 +150,7 @@ def _consequence(result: AuditResult) -> str:
 
 
 def answer_words(result: AuditResult) -> list[tuple[str, str]]:
-    """The first things to know, by name."""
+    """Return the main answers, by name."""
     answers = []
     same = result.agreement or result.measures.get("agreement")
     if same is not None:

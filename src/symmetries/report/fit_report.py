@@ -146,7 +146,7 @@ def relaxed_text(row: LayerRelaxation) -> str:
 
 
 def headline(result: FitResult) -> str:
-    """Answer in one sentence."""
+    """Return the answer in one sentence."""
     right = f"Correct on {100 * result.accuracy:.1f} % of the test images"
     errors = [100 * row.error for row in result.relaxation if row.error is not None]
     if errors:

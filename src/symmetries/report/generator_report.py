@@ -39,7 +39,7 @@ def dimension_text(result: GeneratorResult) -> str:
 
 
 def unseen_text(result: GeneratorResult) -> str:
-    """How large a region may be that no point which judges has reached (rule of three).
+    """Return the largest share that points may have which no test reached (rule of three).
 
     With n independent points, a region that holds more than 3 / n of the distribution is reached
     with 95 %.

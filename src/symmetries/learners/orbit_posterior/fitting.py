@@ -39,6 +39,7 @@ WIDER = 2.0
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
+MANY_COORDINATES = 6
 Run = Mapping[str, Any]  # fields of TrainConfig
 
 
@@ -142,9 +143,15 @@ def _find_reach(
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
         fit.round()
-        if attempt == MOST_TRIES - 1 or not _widen(model, unseen):
-            break
-        join(history, fit.history)
+        if attempt < MOST_TRIES - 1 and _wider(model, unseen):
+            if not fit.settled:
+                fit.round()  # a network that has learned little takes far moves for likely
+            wider = _wider(model, unseen)
+            if wider:
+                model.rebuild(model.chart.wider(wider))
+                join(history, fit.history)
+                continue
+        break
     return fit, history
 
 
@@ -222,9 +229,9 @@ class Fit:
 
     @property
     def most_rounds(self) -> int:
-        """One more for every two coordinates beyond two or three: there is more to learn."""
-        more = (len(self.model.chart.coordinates) - 2) // 2
-        return self.model.config.training.rounds + max(0, more)
+        """One more from six coordinates on: there is more to learn."""
+        many = len(self.model.chart.coordinates) >= MANY_COORDINATES
+        return self.model.config.training.rounds + int(many)
 
     def finish(self) -> None:
         """Train until it has settled."""
@@ -319,8 +326,11 @@ def join(history: History, part: History) -> None:
     history.steps_per_second = part.steps_per_second
 
 
-def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
-    """Whether pi had to reach further: then the model is built again with the new reach."""
+def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
+    """A larger reach, by name, of coordinates whose moves have to go further; none if all is well.
+
+    Where pictures have no background moves may not go so far that little is left in sight.
+    """
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
@@ -328,8 +338,4 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
             reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
-    rebuilt = model.chart.wider(wider)
-    if not wider or model.would_be_too_small(rebuilt):
-        return False
-    model.rebuild(rebuilt)
-    return True
+    return {} if model.would_be_too_small(model.chart.wider(wider)) else wider
