@@ -29,12 +29,13 @@ from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
+from symmetries.learners.orbit_posterior.frames import Frame, find_frame
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
-from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
+from symmetries.learners.orbit_posterior.views import View
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads

@@ -7,7 +7,7 @@ from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.orbit_posterior.config import OrbitConfig
-from symmetries.learners.orbit_posterior.views import Frame
+from symmetries.learners.orbit_posterior.frames import Frame
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior

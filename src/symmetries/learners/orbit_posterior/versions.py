@@ -11,13 +11,13 @@ from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
 from symmetries.learners.orbit_posterior.fitting import shrunk
+from symmetries.learners.orbit_posterior.frames import find_frame
 from symmetries.learners.orbit_posterior.reading import (
     CHUNK,
     Densities,
     content_centre,
     sample_poses,
 )
-from symmetries.learners.orbit_posterior.views import find_frame
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding
 
