@@ -54,6 +54,25 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
 
 
+@torch.no_grad()
+def channel_offsets(images: Tensor, fill: float) -> tuple[float, ...]:
+    """By how much a coloured background differs from one value in each channel; zeros elsewhere.
+
+    Args:
+        images: (N, C, H, W).
+        fill: the value.
+    """
+    x = images[:LOOKED_AT].transpose(0, 1)
+    low, high = x.aminmax()
+    like = CONTENT * (high - low)
+    border = torch.cat((x[..., (0, -1), :].flatten(1), x[..., (0, -1)].flatten(1)), 1)
+    middles = border.median(1).values
+    agrees = ((border - middles[:, None]).abs() < like).float().mean(1) > 0.9
+    if not bool(agrees.all()) or not bool(middles.max() - middles.min() > like):
+        return (0.0,) * len(middles)
+    return tuple((middles - fill).tolist())
+
+
 def _border_noise(x: Tensor) -> Tensor:
     """Standard deviation of noise around the content: of neighbours on the border.
 
