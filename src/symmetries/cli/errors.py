@@ -85,7 +85,7 @@ def _show_error(error: BaseException) -> int:
     message, code = describe(error)
     if is_full_stream(error):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
+    Console(emoji=False, stderr=True, soft_wrap=True, highlight=False).print(
         f"[bold red]error[/]: {escape(message)}"
     )
     return code
@@ -132,7 +132,7 @@ def show_warning(
     """Print a warning for users as one line; deprecation warnings are left out."""
     if not issubclass(category, DeprecationWarning | FutureWarning):
         text = printable(masked(" ".join(str(message).split())))
-        Console(stderr=True, soft_wrap=True, highlight=False).print(
+        Console(emoji=False, stderr=True, soft_wrap=True, highlight=False).print(
             f"[bold yellow]warning[/]: {escape(text)}"
         )
 

@@ -17,6 +17,7 @@ from symmetries.groups.base import Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
 
 AXES = ("x", "y")
+LARGEST = 10_000  # steps of a circle; all elements are listed
 
 
 class FiniteGroup(Group[Tensor]):
@@ -126,7 +127,7 @@ class Cyclic(_Modular):
     n: int
 
     def __post_init__(self) -> None:
-        check_whole(self.n, "n")
+        check_whole(self.n, "n", most=LARGEST)
 
     @property
     def order(self) -> int:
@@ -169,7 +170,7 @@ class CyclicShift(_Modular):
 
     def __post_init__(self) -> None:
         check_choice(self.axis, AXES, "axis")
-        check_whole(self.fold, "fold")
+        check_whole(self.fold, "fold", most=LARGEST)
 
     @property
     def order(self) -> int:
@@ -244,7 +245,7 @@ class Dihedral(FiniteGroup):
     n: int
 
     def __post_init__(self) -> None:
-        check_whole(self.n, "n")
+        check_whole(self.n, "n", most=LARGEST)
 
     @property
     def order(self) -> int:

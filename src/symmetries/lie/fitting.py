@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
-from symmetries.lie.fields import monomials
+from symmetries.lie.fields import monomial_count
 from symmetries.lie.functions import Polynomial, fit_polynomial
 
 HIGHEST = 5
@@ -62,7 +62,7 @@ def choose_degree(
     check_finite(outputs, "y")
     fitted, held_out = first[: len(first) // 2], first[len(first) // 2 :]
     limit = min(len(fitted) // PER_COEFFICIENT, MOST_COEFFICIENTS)
-    sizes = [len(monomials(points.shape[1], n)) for n in range(1, HIGHEST + 1)]
+    sizes = [monomial_count(points.shape[1], n) for n in range(1, HIGHEST + 1)]
     known = [n for n, size in enumerate(sizes, 1) if size <= limit]
     if not known:
         expected = f"at least {4 * PER_COEFFICIENT * sizes[0]} rows to fit a function"
