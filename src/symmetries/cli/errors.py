@@ -22,7 +22,7 @@ from symmetries._utils.text import masked, printable
 NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 STREAM_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 LONGEST_NAME = 200  # letters of a path in a message
-UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, CHANGED, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 EXIT_CODES = {
     0: "done",
     UNEXPECTED: "unexpected error",
@@ -30,6 +30,7 @@ EXIT_CODES = {
     BAD_INPUT: "bad input",
     NO_OUTPUT: "output could not be written",
     FAILED: "training failed",
+    CHANGED: "the stream has changed",
     INTERRUPTED: "interrupted",
 }
 

@@ -146,7 +146,9 @@ def begin(
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
     typed = [name, *words, "--out", str(out)]
-    typed += [] if preset is None and name in ("generators", "orbit") else ["--preset", chosen]
+    typed += (
+        [] if preset is None and name in ("generators", "orbit", "watch") else ["--preset", chosen]
+    )
     command = shlex.join(["symmetries", *typed, *machine.words()])
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)

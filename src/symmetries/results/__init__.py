@@ -40,10 +40,12 @@ from symmetries.results.symmetries import (
     SymmetrySummary,
     Transformation,
 )
+from symmetries.results.watches import ChangedParameter, WatchResult
 
 __all__ = [
     "AuditResult",
     "AugmentResult",
+    "ChangedParameter",
     "ClassRow",
     "ClassSymmetries",
     "DataSummary",
@@ -77,5 +79,6 @@ __all__ = [
     "Transformation",
     "Trial",
     "VectorSummary",
+    "WatchResult",
     "WidthCurve",
 ]
