@@ -94,7 +94,8 @@ def resumed(out: Path, started: dict[str, Any]) -> "Watcher | None":
     if not (out / STATE).is_dir():
         raise OutputError(f"{out}: nothing of watch is there; add --overwrite, or choose another")
     found = Watcher.load(out / STATE)
-    others = [name for name, value in started.items() if found.position.get(name) != value]
+    before = found.position if isinstance(found.position, dict) else {}
+    others = [name for name, value in started.items() if before.get(name) != value]
     if others:
         names = ", ".join(others)
         raise OutputError(f"{out}: of another {names}; add --overwrite to begin anew")
