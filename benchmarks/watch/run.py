@@ -80,7 +80,7 @@ def cases(side: int) -> dict[str, tuple[Callable[[Tensor], Tensor], str, str, fl
         ),
         "mirrored": (lambda x: x.flip(-1), "none of these", "", 0.0),
         "blurred": (
-            by_pillow(lambda p: _bytes(p).filter(ImageFilter.GaussianBlur(1)).convert("F")),
+            by_pillow(lambda p: _floats(_bytes(p).filter(ImageFilter.GaussianBlur(1)))),
             "blur",
             "blur",
             1.0,
@@ -90,6 +90,10 @@ def cases(side: int) -> dict[str, tuple[Callable[[Tensor], Tensor], str, str, fl
 
 def _bytes(picture: Image.Image) -> Image.Image:
     return picture.point(lambda value: value * 255).convert("L")
+
+
+def _floats(picture: Image.Image) -> Image.Image:
+    return picture.convert("F").point(lambda value: value * (1 / 255))
 
 
 def planted(watcher: Watcher, x: Tensor, streams: int, scratch: Path) -> list[dict[str, Any]]:
@@ -102,8 +106,6 @@ def planted(watcher: Watcher, x: Tensor, streams: int, scratch: Path) -> list[di
             one = Watcher.load(scratch)
             chosen = x[torch.randperm(len(x), generator=generator)[: BEFORE + AFTER]]
             before, after = chosen[:BEFORE], change(chosen[BEFORE:])
-            if case == "blurred":
-                after = after / 255
             early, delay = one.update(before).alarm, None
             for part in after.split(5):
                 found = one.update(part)
